@@ -10,7 +10,7 @@ import (
 // aircCommands manage the registry of AIRC agents, and the messages of other
 // registries.
 type aircCommands struct {
-	Held    aircHeld    `cmd:"" example:"airc held" help:"List unsigned messages of other registries that wait for consent, the oldest first."`
+	Held    aircHeld    `cmd:"" example:"airc held" help:"List unsigned messages from other registries that wait for consent, oldest first."`
 	Allow   aircAllow   `cmd:"" example:"airc allow 17 --reason \"I know her\"" help:"Deliver held messages. Later messages of the same sender are held again."`
 	Drop    aircDrop    `cmd:"" example:"airc drop 17 --yes" help:"Delete held messages."`
 	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: its keys, sessions and webhooks end, and it may be registered again."`
@@ -36,7 +36,7 @@ type aircHeld struct {
 	listFlags
 	watchFlag
 
-	To string `help:"To one handle." placeholder:"HANDLE"`
+	To string `help:"Only messages to this handle." placeholder:"HANDLE"`
 }
 
 // Run prints the list.
@@ -48,7 +48,7 @@ func (cmd aircHeld) Run(ctx context.Context, c *cli, streams std) error {
 type heldIDs struct {
 	changeFlags
 
-	IDs []string `arg:"" help:"As in airc held." name:"id"`
+	IDs []string `arg:"" help:"ID, as listed by airc held." name:"id"`
 }
 
 func (h heldIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {

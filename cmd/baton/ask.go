@@ -98,7 +98,7 @@ func printJSON(streams std, document any) error {
 
 // listFlags are the flags of every list.
 type listFlags struct {
-	Limit  int    `default:"50" help:"How many, at most 500." placeholder:"N"`
+	Limit  int    `default:"50" help:"Maximum number of results, up to 500." placeholder:"N"`
 	Cursor string `help:"Continue a list from its cursor." placeholder:"C"`
 }
 
@@ -117,7 +117,7 @@ func (f watchFlag) of(page admin.Paging) admin.Watching {
 
 // reasonFlag is the flag of every command with a change.
 type reasonFlag struct {
-	Reason string `help:"Why, for the audit log." placeholder:"TEXT"`
+	Reason string `help:"Reason, for the audit log." placeholder:"TEXT"`
 }
 
 // changeFlags are the flags of commands with a dry run.
@@ -168,7 +168,7 @@ func changeEach[In any](
 
 // yesFlag is the flag of destructive commands.
 type yesFlag struct {
-	Yes bool `help:"Do not ask first."`
+	Yes bool `help:"Do not ask for confirmation."`
 }
 
 // ask asks for confirmation on the terminal, unless --yes is set or nothing is

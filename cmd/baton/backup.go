@@ -21,9 +21,11 @@ type backupCommand struct {
 
 // Help describes the content of a backup, with an example.
 func (backupCommand) Help() string {
-	return `Writes a tar file of mode 0600 with a consistent copy of the record, and the keys. Its holder can sign as
-your gateway. The configuration is not in it. Without a running gateway it reads the files of the configuration.
-A record on PostgreSQL is not in it: back up the database with its own tools. The configuration is in it then.
+	return `Writes a tar file of mode 0600 with a consistent copy of the record, and the keys. Anyone with the file can sign as
+your gateway. The file does not contain the configuration. Without a running gateway, the command reads the record and
+the keys directly.
+
+If the record is on PostgreSQL, the file contains the keys and the configuration: back up the database with its own tools.
 
 Example:
 
@@ -78,9 +80,8 @@ type restoreCommand struct {
 
 // Help has one example.
 func (restoreCommand) Help() string {
-	return `Checks the backup whole, then puts record and keys into data_dir, which must have neither. The gateway must
-not run. Later events are missing: peers and agents may have to send again what they were
-answered since.
+	return `Verifies the whole backup, then restores the record and the keys into data_dir, which must have neither. The
+gateway must not be running. Steps acknowledged after the backup are lost: peers and agents may have to send them again.
 
 Example:
 

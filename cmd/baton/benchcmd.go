@@ -12,22 +12,22 @@ import (
 
 // benchCommand measures the cost of a gateway on this machine.
 type benchCommand struct {
-	Quick   bool   `help:"Measure less, in half a minute instead of three."`
-	Record  int    `help:"Let the large record grow to N steps, for as long as that takes." placeholder:"N"`
+	Quick   bool   `help:"Measure fewer figures, in half a minute instead of three."`
+	Record  int    `help:"Size of the large record in steps, without a time limit." placeholder:"N"`
 	DSNFile string `env:"BATON_BENCH_DSN_FILE" help:"A file with the connection string of a PostgreSQL server, for temporary schemas." name:"dsn-file" placeholder:"FILE" type:"path"`
 	Report  string `help:"Write the figures and their plots to this file, as HTML." name:"output" placeholder:"FILE" short:"o"`
 }
 
 // Help describes the output, with an example.
 func (benchCommand) Help() string {
-	return `The command starts gateways of its own on the loopback, in a folder that it removes. Each row
-compares a figure with its floor, which is measured by turns in the same run. The row of
+	return `The command starts its own gateways on loopback, in a temporary folder. Each row
+compares a figure with its baseline, the floor, measured alternately in the same run. The row for
 PostgreSQL needs --dsn-file.
 
 With --json: {"measured_at", "system", "cores", "quick", "rows": [], "plots": []}. A row is
 {"name", "what", "value", "unit"}; with a floor, also "floor", "floor_value" and
-"ratio", the value as a multiple of the floor's; if the project has one, "goal"; without a
-value, "not_measured" has the reason. "name" and "unit" stay the same from release to release.
+"ratio", the value divided by that of the floor; if the project has one, "goal"; without a
+value, "not_measured" has the reason. "name" and "unit" are stable across releases.
 A plot is {"title", "x", "y", "series": [{"name", "points": [[x, y]]}]}.
 
 Example:

@@ -11,9 +11,9 @@ import (
 
 // bindCommands manage names bound to DIDs.
 type bindCommands struct {
-	List   bindList   `cmd:"" example:"bind list --json" help:"List bindings, of the configuration too."`
+	List   bindList   `cmd:"" example:"bind list --json" help:"List bindings, including those in the configuration."`
 	Add    bindAdd    `cmd:"" example:"bind add lab alice did:plc:aaaaaaaaaaaaaaaaaaaaaaaa --vouch --reason \"met her\"" help:"Bind a name on a network to a DID."`
-	Remove bindRemove `cmd:"" example:"bind remove lab alice --reason \"she left\"" help:"End a binding."`
+	Remove bindRemove `cmd:"" example:"bind remove lab alice --reason \"she left\"" help:"Remove a binding."`
 }
 
 type bindList struct{ listFlags }
@@ -32,8 +32,8 @@ type bindAdd struct {
 	changeFlags
 	boundName
 
-	DID   string `arg:"" help:"The DID that it stands for." name:"did"`
-	Vouch bool   `help:"The gateway vouches for unsigned steps of that name as the DID, and for those that operators take for it."`
+	DID   string `arg:"" help:"The DID of the account or agent." name:"did"`
+	Vouch bool   `help:"Vouch for unsigned steps of that name as the DID, and for steps by operators on its behalf."`
 }
 
 // Run binds, and prints the binding.

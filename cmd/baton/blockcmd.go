@@ -11,8 +11,8 @@ import (
 
 // blockCommands manage blocked sources.
 type blockCommands struct {
-	Add    blockAdd    `cmd:"" example:"block add did:key:z6Mk… --for 24h --purge --reason floods" help:"Refuse everything from a source."`
-	Remove blockRemove `cmd:"" example:"block remove 192.0.2.0/24" help:"End a block."`
+	Add    blockAdd    `cmd:"" example:"block add did:key:z6Mk… --for 24h --purge --reason floods" help:"Block a source."`
+	Remove blockRemove `cmd:"" example:"block remove 192.0.2.0/24" help:"Remove a block."`
 	List   blockList   `cmd:"" example:"block list --json" help:"List blocks."`
 }
 
@@ -21,8 +21,8 @@ type blockAdd struct {
 	yesFlag
 
 	What  string        `arg:"" help:"A DID, an IP network, a handle, NICK!USER@LINK, or host:NAME for the did:webs of a host."`
-	For   time.Duration `help:"How long; else until it is removed." placeholder:"DURATION"`
-	Purge bool          `help:"Also end the handoffs that it offered, and drop its pending deliveries."`
+	For   time.Duration `help:"Duration of the block. Default: until it is removed." placeholder:"DURATION"`
+	Purge bool          `help:"Also end the handoffs offered by the source, and drop its pending deliveries."`
 }
 
 // Run blocks, and prints the ended and dropped items.
@@ -44,7 +44,7 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 type blockRemove struct {
 	changeFlags
 
-	What string `arg:"" help:"As in block list."`
+	What string `arg:"" help:"Block, as listed by block list."`
 }
 
 // Run ends the block.
@@ -66,8 +66,8 @@ type topCommand struct {
 	watchFlag
 
 	By    string        `default:"did" enum:"did,address,link" help:"Count by did, address or link." placeholder:"WHAT"`
-	Since time.Duration `default:"10m" help:"How far back, at most 1h." placeholder:"DURATION"`
-	Limit int           `default:"50" help:"How many, at most 500." placeholder:"N"`
+	Since time.Duration `default:"10m" help:"Period to count, up to 1h." placeholder:"DURATION"`
+	Limit int           `default:"50" help:"Maximum number of results, up to 500." placeholder:"N"`
 }
 
 // Run prints the list.

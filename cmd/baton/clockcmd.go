@@ -14,9 +14,9 @@ type clockAccept struct{ changeFlags }
 
 // Help explains when the clock is unconfirmed.
 func (clockAccept) Help() string {
-	return `The gateway does not trust a clock that jumped by more than a minute against the uptime of the machine, or that
-is more than an hour from the last confirmed time at the start. Handoffs, keys and rows on record then do not expire until
-the clock returns, or until NTP, most of the linked homes or this command confirm it. Compare the clock with another one
+	return `The gateway does not trust a clock that jumped by more than a minute relative to the uptime of the machine, or that
+differed at startup by more than an hour from the last confirmed time. Handoffs, keys and recorded rows then do not expire until
+the clock is correct again, or until NTP, most of the linked homes or this command confirm it. Compare the clock with another one
 first: expired handoffs and keys cannot be restored. baton doctor reports whether the clock is confirmed.`
 }
 

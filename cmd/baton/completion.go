@@ -12,7 +12,7 @@ type completion struct {
 
 // Help has one example for each shell.
 func (completion) Help() string {
-	return `Prints a script for the shell.
+	return `Prints the completion script for bash, zsh or fish.
 
 Example:
 

@@ -24,7 +24,7 @@ type configCommands struct {
 
 // configCheck prints all mistakes at once.
 type configCheck struct {
-	File string `arg:"" help:"Default: the configuration that serve would read." optional:""`
+	File string `arg:"" help:"The configuration. Default: the configuration of serve." optional:""`
 }
 
 // checkedConfig is the result of a check for machines.

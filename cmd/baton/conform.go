@@ -16,9 +16,9 @@ import (
 
 // conformCommand runs the conformance suite against a gateway.
 type conformCommand struct {
-	URL     string `arg:"" help:"The server: irc://HOST:PORT, ircs://, ws:// or wss:// for irc, http:// or https:// for rest and airc." name:"url"`
-	Suite   string `enum:"irc,rest,airc" help:"Which cases: irc, rest or airc." required:""`
-	KeyFile string `help:"The Ed25519 key of the DID that makes offers, or of the agent that sends, 64 hexadecimal characters; else made for each case." name:"key-file" placeholder:"FILE"`
+	URL     string `arg:"" help:"URL of the server: irc://HOST:PORT, ircs://, ws:// or wss:// for irc; http:// or https:// for rest and airc." name:"url"`
+	Suite   string `enum:"irc,rest,airc" help:"Suite to run: irc, rest or airc." required:""`
+	KeyFile string `help:"File with the Ed25519 seed of the offering DID or the sending agent, 64 hexadecimal characters. Default: a new key for each case." name:"key-file" placeholder:"FILE"`
 }
 
 // Help shows examples.

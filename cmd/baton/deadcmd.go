@@ -12,19 +12,19 @@ import (
 
 // deadCommands list and settle dead letters.
 type deadCommands struct {
-	List   deadList   `cmd:"" example:"dead list --reason refused" help:"List dead letters, the newest first."`
-	Show   deadShow   `cmd:"" example:"dead show 17" help:"Show one, with its attempts and the possible actions."`
-	Replay deadReplay `cmd:"" example:"dead replay --cause refused --reason \"they let us in\"" help:"Put dead letters back to be delivered. Twice does no harm."`
-	Drop   deadDrop   `cmd:"" example:"dead drop 17 --yes" help:"Forget dead letters; the sender is told."`
-	Export deadExport `cmd:"" example:"dead export -o dead.jsonl" help:"Write all of them as JSON lines."`
+	List   deadList   `cmd:"" example:"dead list --reason refused" help:"List dead letters, newest first."`
+	Show   deadShow   `cmd:"" example:"dead show 17" help:"Show one dead letter, with its attempts and the possible actions."`
+	Replay deadReplay `cmd:"" example:"dead replay --cause refused --reason \"they let us in\"" help:"Deliver dead letters again. Repeating the command has no further effect."`
+	Drop   deadDrop   `cmd:"" example:"dead drop 17 --yes" help:"Delete dead letters, and notify their senders."`
+	Export deadExport `cmd:"" example:"dead export -o dead.jsonl" help:"Write all dead letters as JSON lines."`
 }
 
 type deadList struct {
 	listFlags
 	watchFlag
 
-	Reason string `help:"Of one reason: expired, refused, failed, unreadable or operator." placeholder:"WORD"`
-	Peer   string `help:"To one link or other registry." placeholder:"NAME"`
+	Reason string `help:"Only this reason: expired, refused, failed, unreadable or operator." placeholder:"WORD"`
+	Peer   string `help:"Only to this link or other registry." placeholder:"NAME"`
 }
 
 // Run prints the list.
@@ -33,7 +33,7 @@ func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 type deadShow struct {
-	ID string `arg:"" help:"As in dead list."`
+	ID string `arg:"" help:"ID, as listed by dead list."`
 }
 
 // Run prints it.
@@ -45,10 +45,10 @@ func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
 type deadIDs struct {
 	changeFlags
 
-	IDs   []string `arg:"" optional:"" help:"As in dead list." name:"id"`
-	All   bool     `help:"All of them."`
-	Cause string   `help:"All with one reason of dead list: expired, refused, failed, unreadable, operator or blocked." placeholder:"WORD"`
-	Peer  string   `help:"All to one link or other registry." placeholder:"NAME"`
+	IDs   []string `arg:"" optional:"" help:"ID, as listed by dead list." name:"id"`
+	All   bool     `help:"All dead letters."`
+	Cause string   `help:"All with this reason: expired, refused, failed, unreadable, operator or blocked." placeholder:"WORD"`
+	Peer  string   `help:"All to this link or other registry." placeholder:"NAME"`
 }
 
 func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
@@ -85,7 +85,7 @@ func (cmd deadDrop) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 type deadExport struct {
-	Out string `short:"o" help:"The file; else to standard output." placeholder:"FILE"`
+	Out string `short:"o" help:"Output file. Default: stdout." placeholder:"FILE"`
 }
 
 // Run writes a line for each, whole.
@@ -114,8 +114,8 @@ type auditList struct {
 	listFlags
 	watchFlag
 
-	Since string `help:"Then or later: a time, or a duration back from now." placeholder:"TIME"`
-	Actor string `help:"By one operator." placeholder:"NAME"`
+	Since string `help:"Only entries since this time: a time, or a duration before now." placeholder:"TIME"`
+	Actor string `help:"Only entries of this operator." placeholder:"NAME"`
 }
 
 // Run prints the list.

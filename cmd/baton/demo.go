@@ -21,7 +21,7 @@ import (
 // gateway on defaults and free loopback ports, an IRC server that links to it, and
 // an AIRC agent over HTTP.
 type demoCommand struct {
-	Smoke bool   `help:"End by itself, with 0 when all of it worked, else 1."`
+	Smoke bool   `help:"Exit after the handoff: with 0 if all of it worked, otherwise with 1."`
 	Keep  string `help:"Keep the gateway's data in this folder." placeholder:"DIR"`
 }
 

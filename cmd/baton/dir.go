@@ -17,11 +17,11 @@ import (
 type dirCommands struct {
 	List     dirList     `cmd:"" example:"dir list --status offered" help:"List the tasks of a directory."`
 	Show     dirShow     `cmd:"" example:"dir show a1b2c3d4" help:"Show one task."`
-	Offer    dirOffer    `cmd:"" example:"dir offer \"Review the auth module\" --from scanner --context file=src/auth.py" help:"Offer a task; prints its ID."`
-	Accept   dirAccept   `cmd:"" example:"dir accept a1b2c3d4 --agent reviewer" help:"Take an offered task."`
-	Reject   dirReject   `cmd:"" help:"Turn an offered task down."`
-	Complete dirComplete `cmd:"" help:"End a task well."`
-	Fail     dirFail     `cmd:"" help:"End a task without success."`
+	Offer    dirOffer    `cmd:"" example:"dir offer \"Review the auth module\" --from scanner --context file=src/auth.py" help:"Offer a task, and print its ID."`
+	Accept   dirAccept   `cmd:"" example:"dir accept a1b2c3d4 --agent reviewer" help:"Accept an offered task."`
+	Reject   dirReject   `cmd:"" help:"Reject an offered task."`
+	Complete dirComplete `cmd:"" help:"Complete a task."`
+	Fail     dirFail     `cmd:"" help:"Fail a task."`
 }
 
 // dirFlag names the directory.
@@ -38,7 +38,7 @@ func (f dirFlag) open() (directory.Tasks, error) {
 type dirList struct {
 	dirFlag
 
-	Status string `enum:",offered,accepted,completed,failed,rejected" default:"" help:"With this status." placeholder:"STATUS"`
+	Status string `enum:",offered,accepted,completed,failed,rejected" default:"" help:"Only tasks with this status." placeholder:"STATUS"`
 }
 
 // Run prints the list, and names each invalid file on stderr.
@@ -82,7 +82,7 @@ func orAnyone(agent string) string {
 type dirShow struct {
 	dirFlag
 
-	ID string `arg:"" help:"The ID, or its first four characters or more."`
+	ID string `arg:"" help:"The ID, or at least its first four characters."`
 }
 
 // Run prints the record unchanged.
@@ -122,7 +122,7 @@ type dirOffer struct {
 
 	Text    string            `arg:"" optional:"" help:"Title of the work."`
 	From    string            `help:"The agent that offers it." placeholder:"AGENT"`
-	To      string            `help:"The agent that it is for; else anyone." placeholder:"AGENT"`
+	To      string            `help:"The recipient. Default: anyone." placeholder:"AGENT"`
 	Context map[string]string `help:"Input for the recipient; may be repeated." mapsep:"none" placeholder:"KEY=VALUE"`
 	Again   string            `help:"Offer a failed task again, under its ID." placeholder:"ID"`
 }
@@ -156,8 +156,8 @@ func (cmd dirOffer) Run(c *cli, streams std) error {
 type dirStep struct {
 	dirFlag
 
-	ID    string `arg:"" help:"The ID, or its first four characters or more."`
-	Agent string `help:"The agent that takes the step." placeholder:"AGENT"`
+	ID    string `arg:"" help:"The ID, or at least its first four characters."`
+	Agent string `help:"The agent that sends the step." placeholder:"AGENT"`
 }
 
 func (cmd dirStep) run(c *cli, streams std, to taskfile.Status) error {

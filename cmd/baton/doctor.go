@@ -19,7 +19,7 @@ import (
 
 // doctorCommand checks a gateway, or its requirements if it does not run.
 type doctorCommand struct {
-	Online bool `help:"Offer a canary to each peer too, and wait for it to come back."`
+	Online bool `help:"Also offer a canary to each peer, and wait for its completion."`
 }
 
 // Run prints one line a check. It fails if one check does, and if no gateway runs.
@@ -98,7 +98,7 @@ func failedDiagnosis(items []admin.Diagnosis) error {
 }
 
 type policyCommands struct {
-	Show policyShow `cmd:"" example:"policy show" help:"Print the rules in the order in which they are tried, and the limits, with the lines that they come from."`
+	Show policyShow `cmd:"" example:"policy show" help:"Print the rules in the order of evaluation, and the limits, with their lines in the configuration."`
 }
 
 type policyShow struct{}

@@ -23,19 +23,19 @@ type eraseCommand struct {
 
 // Help describes the extent of the erasure.
 func (eraseCommand) Help() string {
-	return `Erases what the record has of each handoff that the DID took part in, under any of its DIDs and handles, and of
-each message from it, to it or about such a handoff: titles, notes, contexts, evidence, signed documents, text, what
-waits to be delivered, notices, kept answers, webhooks, MACP histories. The log of each handoff keeps verbs, DIDs, times
-and the digest of each document: baton verify walks its chain as before, and a passport of it says which documents were
-erased. Then the record is written anew, so that its file has no deleted bytes; no step is filed meanwhile.
+	return `Erases the content of all handoffs of the DID, under any of its DIDs and handles, and of all messages from it, to it or
+about these handoffs: titles, notes, contexts, evidence, signed documents, text, pending deliveries, notices, stored API
+responses, webhooks and MACP histories. The log of each handoff keeps verbs, DIDs, times and the digest of each document.
+baton verify still verifies its chain, and a new passport lists the erased documents. At the end, the database is rewritten,
+so that its file contains no deleted bytes; no step is filed meanwhile.
 
-Refuses with 3 while the DID has a handoff that is not over, and names it: a party cancels or fails it, and
-baton block add DID --purge ends the handoffs that the DID offered. Run an interrupted erasure again to complete it.
+If the DID has an open handoff, the command lists it and exits with 3. A party can cancel or fail it, and
+baton block add DID --purge ends the handoffs offered by the DID. To resume an interrupted erasure, run the command again.
 
-Not erased: names and keys of the DID, its registration, blocks, the audit log. Copies at other homes, registries and
-IRC networks are named; ask their operators. The files named may have the text still: delete them, and backups that you
-made elsewhere. On PostgreSQL run VACUUM (FULL) on the tables, and mind the server's own log and backups. The record is
-written anew by way of a temporary file of its size: SQLITE_TMPDIR names another folder than that of the system.
+The command does not erase names and keys of the DID, its registration, blocks and the audit log. It lists the other homes,
+registries and IRC networks with copies: ask their operators. It also lists files that may still contain the text: delete
+them, and backups elsewhere. On PostgreSQL, run VACUUM (FULL) on the tables; the server has its own logs and backups.
+Rewriting the database needs a temporary file of the same size. SQLITE_TMPDIR sets its folder.
 
 Example:
 

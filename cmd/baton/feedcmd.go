@@ -12,22 +12,22 @@ import (
 // feedCommands list and steer pending deliveries.
 type feedCommands struct {
 	List    feedList    `cmd:"" example:"feed list --link lab --older 1h" help:"List the pending deliveries to links, other homes, registries, webhooks and readers of notices."`
-	Shape   feedShape   `cmd:"" example:"feed shape" help:"Count that by destination and age."`
-	Hold    feedHold    `cmd:"" example:"feed hold lab --reason \"netsplit\"" help:"Stop delivering to a destination, and stay linked."`
-	Release feedRelease `cmd:"" example:"feed release lab" help:"End a hold."`
-	Retry   feedRetry   `cmd:"" example:"feed retry --link lab" help:"Deliver now: some deliveries, or all to a destination."`
-	Fail    feedFail    `cmd:"" help:"Give up a delivery, and notify its sender."`
-	Drop    feedDrop    `cmd:"" help:"Give up a delivery without a notice; only the audit log records it."`
+	Shape   feedShape   `cmd:"" example:"feed shape" help:"Count pending deliveries by destination and age."`
+	Hold    feedHold    `cmd:"" example:"feed hold lab --reason \"netsplit\"" help:"Pause deliveries to a destination, without disconnecting it."`
+	Release feedRelease `cmd:"" example:"feed release lab" help:"Resume deliveries to a destination."`
+	Retry   feedRetry   `cmd:"" example:"feed retry --link lab" help:"Retry some deliveries, or all deliveries to a destination, now."`
+	Fail    feedFail    `cmd:"" help:"Fail a delivery, and notify its sender."`
+	Drop    feedDrop    `cmd:"" help:"Drop a delivery without a notice; only the audit log records it."`
 }
 
 type feedList struct {
 	listFlags
 	watchFlag
 
-	Link    string        `help:"Of one link, webhook/ID, or notices/LINK." placeholder:"NAME"`
-	Peer    string        `help:"Of one other home or registry." placeholder:"NAME"`
-	Handoff string        `help:"Of one handoff." placeholder:"ID"`
-	Older   time.Duration `help:"That waits for longer than that." placeholder:"1h"`
+	Link    string        `help:"Only deliveries to this link, webhook/ID, or notices/LINK." placeholder:"NAME"`
+	Peer    string        `help:"Only deliveries to this home or registry." placeholder:"NAME"`
+	Handoff string        `help:"Only deliveries of this handoff." placeholder:"ID"`
+	Older   time.Duration `help:"Only deliveries that have waited longer than this." placeholder:"1h"`
 }
 
 // Run prints the list.
@@ -79,11 +79,11 @@ func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
 type feedIDs struct {
 	changeFlags
 
-	IDs  []string `arg:"" optional:"" help:"IDs of events or messages, as in feed list." name:"id"`
-	Link string   `help:"Only deliveries to one link, webhook/ID or notices/LINK; without IDs, all of them." placeholder:"NAME"`
-	Peer string   `help:"Only deliveries to one other home or registry; without IDs, all of them." placeholder:"NAME"`
+	IDs  []string `arg:"" optional:"" help:"IDs of events or messages, as listed by feed list." name:"id"`
+	Link string   `help:"Only deliveries to this link, webhook/ID or notices/LINK. Without IDs: all of them." placeholder:"NAME"`
+	Peer string   `help:"Only deliveries to this home or registry. Without IDs: all of them." placeholder:"NAME"`
 	// Older selects among all deliveries.
-	Older time.Duration `help:"Without IDs: only deliveries that wait for longer than that." placeholder:"1h"`
+	Older time.Duration `help:"Without IDs: only deliveries that have waited longer than this." placeholder:"1h"`
 }
 
 func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
@@ -131,7 +131,7 @@ type feedDrop struct {
 
 // Help describes the consequences, with an example.
 func (feedDrop) Help() string {
-	return "The sender is not told, and there is no dead letter: it cannot be taken back.\n\nExample:\n\n\tbaton feed drop 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --yes"
+	return "There is no notice to the sender and no dead letter. This cannot be undone.\n\nExample:\n\n\tbaton feed drop 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --yes"
 }
 
 // Run abandons the deliveries.

@@ -15,21 +15,21 @@ import (
 
 // handoffCommands show handoffs and take steps in them.
 type handoffCommands struct {
-	List   handoffList   `cmd:"" example:"handoff list --state assigned --since 24h" help:"List handoffs, the newest movement first."`
+	List   handoffList   `cmd:"" example:"handoff list --state assigned --since 24h" help:"List handoffs, most recently changed first."`
 	Show   handoffShow   `cmd:"" example:"handoff show Y6Z0AB" help:"Show one handoff with its steps."`
 	Export handoffExport `cmd:"" help:"Write the passport of one handoff."`
-	Verify handoffVerify `cmd:"" example:"handoff verify passport.json" help:"Check a passport, offline."`
-	Offer  offerCommand  `cmd:"" example:"handoff offer --from did:key:z6Mk… --to did:key:z6Mk… --title \"Cite three sources on X\" --deadline 2h" help:"Offer a handoff; prints its id."`
+	Verify handoffVerify `cmd:"" example:"handoff verify passport.json" help:"Verify a passport, offline."`
+	Offer  offerCommand  `cmd:"" example:"handoff offer --from did:key:z6Mk… --to did:key:z6Mk… --title \"Cite three sources on X\" --deadline 2h" help:"Offer a handoff, and print its ID."`
 
 	Accept   stepCommand `cmd:"" help:"Accept an offer."`
 	Decline  stepCommand `cmd:"" help:"Decline an offer."`
 	Claim    stepCommand `cmd:"" help:"Claim an open offer."`
 	Progress stepCommand `cmd:"" help:"Report progress."`
-	Complete stepCommand `cmd:"" help:"End the work well."`
-	Fail     stepCommand `cmd:"" help:"End the work without success."`
-	Cancel   stepCommand `cmd:"" help:"Take an offer back."`
+	Complete stepCommand `cmd:"" help:"Complete the work."`
+	Fail     stepCommand `cmd:"" help:"Report that the work failed."`
+	Cancel   stepCommand `cmd:"" help:"Cancel an offer."`
 
-	Orphan orphanCommands `cmd:"" help:"Settle handoffs whose home has lost them."`
+	Orphan orphanCommands `cmd:"" help:"Settle handoffs that their home has lost."`
 }
 
 // newHandoffCommands returns the commands, each step with its verb.
@@ -46,13 +46,13 @@ type handoffList struct {
 	listFlags
 	watchFlag
 
-	DID        string `help:"In which it takes part." name:"did" placeholder:"DID"`
-	State      string `enum:",offered,open,assigned,completed,failed,declined,cancelled,expired" default:"" help:"As it stands now." placeholder:"STATE"`
-	Kind       string `help:"Such as handoff." placeholder:"KIND"`
-	Channel    string `help:"In which it is written." placeholder:"#C"`
-	Capability string `help:"That the offer asks for." placeholder:"CAP"`
-	Since      string `help:"Moved then or later: a time, or a duration back from now." placeholder:"TIME"`
-	Search     string `help:"An ID or its last six characters or more, a DID, or words of the title." placeholder:"TEXT"`
+	DID        string `help:"Only handoffs with this party." name:"did" placeholder:"DID"`
+	State      string `enum:",offered,open,assigned,completed,failed,declined,cancelled,expired" default:"" help:"Only handoffs in this state." placeholder:"STATE"`
+	Kind       string `help:"Only handoffs of this kind, such as handoff." placeholder:"KIND"`
+	Channel    string `help:"Only handoffs in this channel." placeholder:"#C"`
+	Capability string `help:"Only handoffs that require this capability." placeholder:"CAP"`
+	Since      string `help:"Only handoffs changed since this time: a time, or a duration before now." placeholder:"TIME"`
+	Search     string `help:"An ID or at least its last six characters, a DID, or words of the title." placeholder:"TEXT"`
 }
 
 // Run prints the list.
@@ -83,7 +83,7 @@ func parseSince(since string, now time.Time) (string, error) {
 }
 
 type handoffShow struct {
-	ID string `arg:"" help:"The id, or its last six characters or more."`
+	ID string `arg:"" help:"The ID, or at least its last six characters."`
 }
 
 // Run prints the handoff with all its steps.
@@ -100,13 +100,13 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 type handoffExport struct {
-	ID     string `arg:"" help:"The id, or its last six characters or more."`
+	ID     string `arg:"" help:"The ID, or at least its last six characters."`
 	Output string `help:"Output file. Default: stdout." placeholder:"FILE" short:"o" type:"path"`
 }
 
 // Help describes passports, with an example.
 func (handoffExport) Help() string {
-	return `Writes the passport of a handoff: the file that proves it to any reader, without this gateway.
+	return `Writes the passport of a handoff, a file that proves the handoff to third parties without this gateway.
 
 Example:
 
@@ -133,7 +133,7 @@ func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
 
 // explainCommand explains one event, or the document of a DID.
 type explainCommand struct {
-	Event string `arg:"" help:"The id of an event, or at least the last six characters of an offer's id; or did, followed by a DID."`
+	Event string `arg:"" help:"The ID of an event, or at least the last six characters of an offer's ID; or did, followed by a DID."`
 	DID   string `arg:"" optional:"" name:"did" help:"After did: the DID to explain."`
 }
 
@@ -142,8 +142,8 @@ func (explainCommand) Help() string {
 	return `Prints the signed document, the key and its source, the verdict, the route, and the next event if no party
 acts.
 
-With the word did and a DID, prints the source of the document of the DID, its keys, and its unusable keys with the
-reasons. The document is fetched again, at most once in 30 seconds.
+With "did" and a DID, it prints the source of the DID document, its keys, and its unusable keys with the
+reasons. The document is fetched again, at most once every 30 seconds.
 
 Example:
 
@@ -166,21 +166,21 @@ func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 
 // orphanCommands settle handoffs whose home has lost them.
 type orphanCommands struct {
-	End orphanEnd `cmd:"" help:"End one here, and notify its parties."`
+	End orphanEnd `cmd:"" help:"End an orphaned handoff at this gateway, and notify its parties."`
 }
 
 type orphanEnd struct {
 	changeFlags
 	yesFlag
 
-	ID string `arg:"" help:"The id of the handoff, or its last six characters or more."`
+	ID string `arg:"" help:"The ID of the handoff, or at least its last six characters."`
 }
 
 // Help has one example.
 func (orphanEnd) Help() string {
-	return `Ends a handoff of another home here. Its home was restored to before its steps and does not take them back, or
-nothing was heard of it for a day: baton handoff show says which. The parties here read the reason. Should the
-home come back, its later steps of this handoff are refused here.
+	return `Ends a handoff of another home at this gateway. Use it if the home was restored from an older backup and cannot recover
+the steps of the handoff, or if the home has been silent for a day: baton handoff show prints the reason. The parties here get
+a notice with the reason. If the home returns, its later steps of this handoff are refused here.
 
 Example:
 

@@ -14,8 +14,8 @@ import (
 
 // healthcheck reports whether the gateway is ready.
 type healthcheck struct {
-	Peers bool          `help:"Check the links to other homes too. Leave it out for a container: their operators start and stop them."`
-	Wait  time.Duration `help:"How long to wait for a gateway that starts; 0 does not wait." default:"0s" placeholder:"DURATION"`
+	Peers bool          `help:"Also check the links to other homes. Do not use it for a container probe: other operators start and stop their homes."`
+	Wait  time.Duration `help:"Maximum time to wait for a starting gateway; 0 does not wait." default:"0s" placeholder:"DURATION"`
 }
 
 // checkEvery is the pause between two checks of a gateway that starts.

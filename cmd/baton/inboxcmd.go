@@ -17,10 +17,10 @@ type inboxCommands struct {
 }
 
 type inboxShow struct {
-	DID    string `arg:"" help:"Whose inbox." name:"did"`
-	Limit  int    `default:"50" help:"How many, at most 500." placeholder:"N"`
+	DID    string `arg:"" help:"Owner of the inbox." name:"did"`
+	Limit  int    `default:"50" help:"Maximum number of results, up to 500." placeholder:"N"`
 	After  string `help:"Only entries after this cursor." placeholder:"CURSOR"`
-	Device string `help:"Only entries unread by this device." placeholder:"NAME"`
+	Device string `help:"Only entries not read by this device." placeholder:"NAME"`
 	watchFlag
 }
 
@@ -33,8 +33,8 @@ func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
 type inboxAck struct {
 	reasonFlag
 
-	DID    string `arg:"" help:"Whose inbox." name:"did"`
-	Cursor string `arg:"" help:"Up to here, as inbox show prints it."`
+	DID    string `arg:"" help:"Owner of the inbox." name:"did"`
+	Cursor string `arg:"" help:"Last cursor to mark as read, as printed by inbox show."`
 	Device string `help:"The device. Default: all devices." placeholder:"NAME"`
 }
 
@@ -49,14 +49,14 @@ func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 type inboxMove struct {
 	changeFlags
 
-	DID  string `arg:"" help:"Whose mailbox." name:"did"`
-	Home string `arg:"" help:"The name of the home, which has to be a peer."`
+	DID  string `arg:"" help:"Owner of the mailbox." name:"did"`
+	Home string `arg:"" help:"Name of the new home, which must be a peer."`
 }
 
 // Help describes the consequences, with an example.
 func (inboxMove) Help() string {
-	return `Pending entries of the inbox move along, and for thirty days this home forwards later arrivals. Where it
-breaks off, the same command goes on.
+	return `Pending entries of the inbox are moved too, and this home forwards later arrivals for thirty days. To resume an
+interrupted move, run the command again.
 
 Example:
 

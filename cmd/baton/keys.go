@@ -17,9 +17,9 @@ import (
 // keysCommands manage the gateway's own keys.
 type keysCommands struct {
 	List   keysList   `cmd:"" example:"keys list" help:"List the keys, including rotated ones."`
-	Create keysCreate `cmd:"" help:"Make a key and print its public part."`
+	Create keysCreate `cmd:"" help:"Create a key, and print its public part."`
 	Show   keysShow   `cmd:"" example:"keys show endpoint" help:"Print the public part of a key."`
-	Rotate keysRotate `cmd:"" example:"keys rotate server --overlap 48h" help:"Make a new key now; the old one is good for an overlap."`
+	Rotate keysRotate `cmd:"" example:"keys rotate server --overlap 48h" help:"Replace a key now; the old key stays valid for an overlap."`
 }
 
 // keysList lists the keys in the files of a gateway.
@@ -47,16 +47,17 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 
 type keysCreate struct {
 	Name     string `arg:"" help:"server, registry or endpoint; with --force also token or kept."`
-	Force    bool   `help:"Replace the key, at once and for good; the next start accepts it in the place of a lost one."`
-	Smallest bool   `help:"Of an endpoint: try keys until the id starts with 0000, which takes a few seconds."`
+	Force    bool   `help:"Replace the key at once and permanently. The next start accepts the new key instead of a lost one."`
+	Smallest bool   `help:"For an endpoint: try keys until the ID starts with 0000, which takes a few seconds."`
 }
 
 // Help explains when to replace a key, with an example.
 func (keysCreate) Help() string {
-	return `A start fails if a key of the record is missing. Restore that key from a backup. Without a backup, --force
-makes another one for the next start. Signatures by the lost key stay
-valid while readers know it. Another secret "token" ends all sessions; another secret "kept" gives each agent another
-DID. For a key of keys.signer, --force accepts the one that the signer has now.
+	return `The gateway does not start if a key of the record is missing. Restore that key from a backup. Without a backup, --force
+creates a new key for the next start. Signatures by the lost key stay valid for readers that know it.
+
+A new secret "token" ends all sessions; a new secret "kept" gives each agent another DID. For a key of keys.signer, --force
+accepts the current key of the signer.
 
 Example:
 

@@ -20,12 +20,12 @@ import (
 )
 
 type linkCommands struct {
-	List linkList `cmd:"" example:"link list --watch" help:"List links, and how they stand."`
+	List linkList `cmd:"" example:"link list --watch" help:"List links and their status."`
 	Show linkShow `cmd:"" example:"link show lab" help:"Show one link and its negotiated options."`
 
-	Down linkDown `cmd:"" example:"link down lab --reason \"their server moves\"" help:"Disconnect a link until link up, or the end of the gateway."`
-	Up   linkUp   `cmd:"" example:"link up lab" help:"Connect a link that link down disconnected."`
-	Dial linkDial `cmd:"" example:"link dial lab" help:"Dial now instead of later."`
+	Down linkDown `cmd:"" example:"link down lab --reason \"their server moves\"" help:"Disconnect a link until link up, or until the gateway restarts."`
+	Up   linkUp   `cmd:"" example:"link up lab" help:"Connect a link after link down."`
+	Dial linkDial `cmd:"" example:"link dial lab" help:"Reconnect a link now, without waiting for the backoff."`
 
 	Explain linkExplain `cmd:"" example:"link explain freeq" help:"Print the configuration for the other side of a link."`
 }

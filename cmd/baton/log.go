@@ -23,13 +23,13 @@ func (c *cli) logSettings(table configs.Log) configs.Log {
 
 // logCommands change the log levels of the gateway.
 type logCommands struct {
-	Level logLevel `cmd:"" example:"log level bridge/irc/freeq debug" help:"Change the level of the log, of all packages or of one, until the next start."`
+	Level logLevel `cmd:"" example:"log level bridge/irc/freeq debug" help:"Change the log level of all packages or one package, until the next start."`
 }
 
 type logLevel struct {
 	changeFlags
 
-	Args []string `arg:"" help:"The folder of a package, for that package and the packages below it; then debug, info, warn or error." name:"level"`
+	Args []string `arg:"" help:"Optionally the folder of a package, which includes the packages below it; then debug, info, warn or error." name:"level"`
 }
 
 // Run changes the level and prints the levels after it.

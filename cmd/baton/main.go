@@ -43,55 +43,55 @@ const (
 
 type cli struct {
 	Config      string           `env:"BATON_CONFIG" help:"The configuration. Default: ./baton.toml, else /etc/baton/baton.toml." placeholder:"FILE"`
-	Gateway     string           `env:"BATON_GATEWAY" help:"The running gateway: unix:PATH or http(s)://HOST:PORT. Default: admin.socket of the configuration." placeholder:"URL"`
-	TokenFile   string           `env:"BATON_TOKEN_FILE" help:"A file with an operator token, for a URL." name:"token-file" placeholder:"FILE"`
-	JSON        bool             `help:"For machines: one JSON document on stdout." name:"json"`
+	Gateway     string           `env:"BATON_GATEWAY" help:"Address of the running gateway: unix:PATH or http(s)://HOST:PORT. Default: admin.socket of the configuration." placeholder:"URL"`
+	TokenFile   string           `env:"BATON_TOKEN_FILE" help:"File with an operator token, for an HTTP address." name:"token-file" placeholder:"FILE"`
+	JSON        bool             `help:"Print one JSON document on stdout." name:"json"`
 	ShowVersion kong.VersionFlag `help:"Print version and revision." name:"version"`
-	LogLevel    string           `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
-	LogFormat   string           `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
+	LogLevel    string           `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Overrides log.level: debug, info, warn or error." placeholder:"LEVEL"`
+	LogFormat   string           `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Overrides log.format: text or json." placeholder:"FORMAT"`
 
 	args []string // command-line arguments
 
 	Serve       serveCommand    `cmd:"" group:"serve" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
 	Demo        demoCommand     `cmd:"" group:"serve" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
 	Mcp         mcpCommand      `cmd:"" group:"serve" example:"mcp --as did:key:z6Mk…" help:"Serve the Model Context Protocol on standard input and output, for one agent."`
-	Healthcheck healthcheck     `cmd:"" group:"serve" example:"healthcheck --gateway http://127.0.0.1:8081 --wait 30s" help:"End with 0 when the gateway is ready, with 4 when not."`
+	Healthcheck healthcheck     `cmd:"" group:"serve" example:"healthcheck --gateway http://127.0.0.1:8081 --wait 30s" help:"Exit with 0 if the gateway is ready, and with 4 otherwise."`
 	ConfigCmd   configCommands  `cmd:"" group:"setup" help:"Check a configuration, or print the reference." name:"config"`
-	Handoff     handoffCommands `cmd:"" group:"handoffs" help:"Look at handoffs, and take steps in them."`
+	Handoff     handoffCommands `cmd:"" group:"handoffs" help:"Show handoffs, and send steps."`
 	Explain     explainCommand  `cmd:"" group:"handoffs" help:"Explain one event, or the document of a DID."`
-	Inbox       inboxCommands   `cmd:"" group:"handoffs" help:"Look at the inbox of a DID."`
-	Link        linkCommands    `cmd:"" group:"networks" help:"Look at links."`
-	Bind        bindCommands    `cmd:"" group:"networks" help:"Keep names that stand for DIDs."`
-	Airc        aircCommands    `cmd:"" group:"networks" help:"Handles of the AIRC registry, and held messages of other registries."`
-	A2A         a2aCommands     `cmd:"" group:"networks" help:"External A2A agents that take work." name:"a2a"`
-	Block       blockCommands   `cmd:"" group:"watch" help:"Keep sources that nothing is taken from."`
+	Inbox       inboxCommands   `cmd:"" group:"handoffs" help:"Show, acknowledge or move the inbox of a DID."`
+	Link        linkCommands    `cmd:"" group:"networks" help:"Show and control links."`
+	Bind        bindCommands    `cmd:"" group:"networks" help:"Manage bindings of names to DIDs."`
+	Airc        aircCommands    `cmd:"" group:"networks" help:"Manage handles of the AIRC registry, and held messages from other registries."`
+	A2A         a2aCommands     `cmd:"" group:"networks" help:"Manage external A2A agents." name:"a2a"`
+	Block       blockCommands   `cmd:"" group:"watch" help:"Manage blocked sources."`
 	Erase       eraseCommand    `cmd:"" group:"maintain" help:"Erase the content of the handoffs of a DID."`
 	Top         topCommand      `cmd:"" group:"watch" example:"top --by address --since 30m" help:"List the senders with the most steps."`
-	Feed        feedCommands    `cmd:"" group:"networks" help:"Pending deliveries."`
-	Dead        deadCommands    `cmd:"" group:"networks" help:"Dead letters: deliveries that were given up."`
-	Dir         dirCommands     `cmd:"" group:"handoffs" help:"The tasks of a .handoffs directory, without a gateway."`
-	Webhook     webhookCommands `cmd:"" group:"networks" help:"Webhooks of agents."`
-	Peer        peerCommands    `cmd:"" group:"networks" help:"Other registries."`
-	Relay       relayCommands   `cmd:"" group:"networks" help:"The NATS server that homes meet at."`
-	Policy      policyCommands  `cmd:"" group:"setup" help:"The policy for steps."`
+	Feed        feedCommands    `cmd:"" group:"networks" help:"Manage pending deliveries."`
+	Dead        deadCommands    `cmd:"" group:"networks" help:"Manage dead letters: deliveries that failed permanently."`
+	Dir         dirCommands     `cmd:"" group:"handoffs" help:"Manage the tasks of a .handoffs directory, without a gateway."`
+	Webhook     webhookCommands `cmd:"" group:"networks" help:"Manage webhooks of agents."`
+	Peer        peerCommands    `cmd:"" group:"networks" help:"Manage other homes and registries."`
+	Relay       relayCommands   `cmd:"" group:"networks" help:"Set up and check the hub, a NATS server that connects homes."`
+	Policy      policyCommands  `cmd:"" group:"setup" help:"Show the policy for steps."`
 	Reload      reloadCommand   `cmd:"" group:"setup" example:"reload --dry-run" help:"Reload the configuration, and apply the settings that need no restart."`
-	Log         logCommands     `cmd:"" group:"watch" help:"The log of the gateway."`
+	Log         logCommands     `cmd:"" group:"watch" help:"Control the log of the gateway."`
 	Doctor      doctorCommand   `cmd:"" group:"watch" example:"doctor --online" help:"Check the gateway, its links and its peers, and print remedies. Without a running gateway, check its prerequisites."`
 	Quickstart  quickstart      `cmd:"" group:"setup" help:"Write the configuration of a new gateway."`
 	Status      statusCommand   `cmd:"" group:"watch" example:"status --json" help:"Print the overview: readiness, links, pending deliveries, rates, the last checks, and the last day by hour."`
-	Session     sessionCommands `cmd:"" group:"watch" help:"Sessions of agents and their hosts."`
-	Clock       clockCommands   `cmd:"" group:"watch" help:"The clock by which handoffs and keys expire."`
-	Audit       auditCommands   `cmd:"" group:"watch" help:"The audit log of operators."`
-	Backup      backupCommand   `cmd:"" group:"maintain" help:"Write record and keys into one file, while the gateway serves."`
-	Restore     restoreCommand  `cmd:"" group:"maintain" help:"Put record and keys of a backup in place."`
-	Verify      verifyCommand   `cmd:"" group:"maintain" help:"Examine the whole record."`
-	Migrate     migrateCommand  `cmd:"" group:"maintain" help:"Bring an older record forward, as serve does at its start."`
+	Session     sessionCommands `cmd:"" group:"watch" help:"Manage sessions of agents and their hosts."`
+	Clock       clockCommands   `cmd:"" group:"watch" help:"Confirm the clock used for the expiry of handoffs and keys."`
+	Audit       auditCommands   `cmd:"" group:"watch" help:"Show the audit log of operators."`
+	Backup      backupCommand   `cmd:"" group:"maintain" help:"Back up the record and the keys to one file, even while the gateway is running."`
+	Restore     restoreCommand  `cmd:"" group:"maintain" help:"Restore the record and the keys from a backup."`
+	Verify      verifyCommand   `cmd:"" group:"maintain" help:"Verify the whole record."`
+	Migrate     migrateCommand  `cmd:"" group:"maintain" help:"Upgrade an older record, as serve does at startup."`
 	Bench       benchCommand    `cmd:"" group:"maintain" help:"Measure the performance of a gateway on this machine, as ratios."`
 	Conform     conformCommand  `cmd:"" group:"maintain" help:"Run a conformance suite against a server."`
-	Keys        keysCommands    `cmd:"" group:"setup" help:"List, make, show and rotate the gateway's own keys."`
-	Token       tokenCommands   `cmd:"" group:"setup" help:"Keep the tokens with which operators come from elsewhere."`
-	Version     versionCommand  `cmd:"" group:"program" example:"version --json" help:"Print version, revision, Go and protocols."`
-	Completion  completion      `cmd:"" group:"program" help:"Print the script with which a shell completes command lines."`
+	Keys        keysCommands    `cmd:"" group:"setup" help:"List, create, show and rotate the gateway's own keys."`
+	Token       tokenCommands   `cmd:"" group:"setup" help:"Manage the tokens of operators."`
+	Version     versionCommand  `cmd:"" group:"program" example:"version --json" help:"Print the versions of the program, Go and the protocols."`
+	Completion  completion      `cmd:"" group:"program" help:"Print the completion script for a shell."`
 	Man         manCommand      `cmd:"" group:"program" help:"Write the man pages."`
 }
 

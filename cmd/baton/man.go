@@ -9,13 +9,13 @@ import (
 //go:generate sh -c "go run . man --dir man --markdown >reference.tmp && mv reference.tmp README.md"
 
 type manCommand struct {
-	Dir      string `help:"The folder that the pages are written into." placeholder:"DIR" required:""`
-	Markdown bool   `help:"Print the reference as Markdown too." hidden:""`
+	Dir      string `help:"Output folder." placeholder:"DIR" required:""`
+	Markdown bool   `help:"Also print the reference as Markdown." hidden:""`
 }
 
 // Help has one example.
 func (manCommand) Help() string {
-	return `Pages of commands end in .1, and that of the configuration in .5.
+	return `Pages of commands end in .1, and the page of the configuration in .5.
 
 Example:
 

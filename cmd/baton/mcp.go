@@ -16,16 +16,16 @@ import (
 
 // mcpCommand serves MCP on standard input and output for one agent.
 type mcpCommand struct {
-	As      string `help:"For which agent: a DID that the gateway has bound, or that of the key." placeholder:"DID"`
-	Device  string `default:"mcp" help:"The reader of the inbox, with a position of its own." placeholder:"NAME"`
-	KeyFile string `help:"Sign each step here, as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
-	Pair    string `help:"Log in with this pairing code at --gateway, the public address of the gateway. The session is kept for later starts." placeholder:"CODE"`
-	Channel bool   `help:"Wake the client with each arrival, on hosts with channels."`
+	As      string `help:"The DID to act as: a DID bound at the gateway, or the DID of the key." placeholder:"DID"`
+	Device  string `default:"mcp" help:"Name of this device, which has its own read position." placeholder:"NAME"`
+	KeyFile string `help:"Sign each step locally, as the did:key of the seed in this file: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
+	Pair    string `help:"Log in with this pairing code at --gateway, the public address of the gateway. The session is stored for later starts." placeholder:"CODE"`
+	Channel bool   `help:"Wake the client when entries arrive, on hosts with channels."`
 }
 
 // Help has two examples.
 func (mcpCommand) Help() string {
-	return "On the machine of the gateway it uses the operator API. From any machine, --gateway with the public\naddress of the gateway and no operator token logs in with --key-file or --pair.\n\n" +
+	return "On the machine of the gateway, the command uses the operator API. On any machine, it logs in with --key-file or\n--pair if --gateway is the public address of the gateway and there is no operator token.\n\n" +
 		"Examples, in the configuration of an agent host:\n\n\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--as\", \"did:key:z6Mk…\"]}\n" +
 		"\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--gateway\", \"https://gw.example\", \"--key-file\", \"agent.seed\"]}"
 }

@@ -17,21 +17,20 @@ import (
 // it.
 type migrateCommand struct {
 	DryRun  bool   `help:"Print the effect, and change nothing."`
-	To      string `help:"Copy the record in the file into an empty database: postgres." enum:"postgres," default:"" placeholder:"postgres"`
+	To      string `help:"Copy the record from the file to an empty database: postgres." enum:"postgres," default:"" placeholder:"postgres"`
 	DSNFile string `help:"With --to: a file with the connection string of the database." name:"dsn-file" placeholder:"FILE" type:"path"`
 }
 
 // Help has two examples.
 func (migrateCommand) Help() string {
-	return `Copies an older record to NAME.vVERSION-TIME.bak beside it, and brings it forward in one transaction. There is no way
-back but that copy. Before the commit, compares the rows, the events and the chains of handoffs with those before. An
-interrupted upgrade starts over. Needs free disk of 2.2 times the size of the record, and changes nothing without.
-With --dry-run, counts rows and bytes, and says about how long it takes and how much disk it needs.
-Refuses a record of a newer version. A record on PostgreSQL is not copied: make a copy with pg_dump first.
+	return `Copies an older record to NAME.vVERSION-TIME.bak in the same folder, and upgrades it in one transaction. The copy is
+the only way back. Before the commit, the command compares the rows, the events and the chains of handoffs with the old record.
+An interrupted upgrade starts again from the beginning. It needs free disk space of 2.2 times the size of the record, and
+changes nothing without it. With --dry-run, it counts rows and bytes, and estimates the time and the disk space. It refuses a
+record of a newer version. It does not copy a record on PostgreSQL: run pg_dump first.
 
-With --to, copies the record in the file of store.path into a PostgreSQL database, while no gateway has it open. The
-copy is compared row by row and examined as by baton verify before it is committed. Then set store.driver and
-store.dsn_file.
+With --to, it copies the record from the file of store.path into a PostgreSQL database; no gateway may have it open. Before the
+commit, the copy is compared row by row and verified as by baton verify. Then set store.driver and store.dsn_file.
 
 Examples:
 

@@ -18,13 +18,13 @@ import (
 // peerCommands show and steer other registries and homes.
 type peerCommands struct {
 	List peerList `cmd:"" example:"peer list" help:"List other homes and registries."`
-	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one."`
-	Mode peerMode `cmd:"" example:"peer mode peer.example limit --reason \"too chatty\"" help:"Set how a peer is treated, overriding the configuration."`
+	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one peer."`
+	Mode peerMode `cmd:"" example:"peer mode peer.example limit --reason \"too chatty\"" help:"Set the mode of a peer, overriding the configuration."`
 
 	Import  peerImport  `cmd:"" help:"Set the modes of a list of peers."`
 	Compare peerCompare `cmd:"" help:"Compare histories with another home now, and send it the missing steps."`
 
-	Add    peerAdd    `cmd:"" help:"Look at another home, add it, and offer it a canary."`
+	Add    peerAdd    `cmd:"" help:"Check another home, add it, and offer it a canary."`
 	Remove peerRemove `cmd:"" example:"peer remove b.example" help:"Remove an added home."`
 }
 
@@ -51,9 +51,9 @@ func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 type peerMode struct {
 	changeFlags
 
-	Name string `arg:"" help:"The name of the home, or the domain of the registry. A shared name selects both."`
-	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (a registry a few messages a minute, a home ten steps a second), hold (messages of a registry wait for their recipient, steps of a home wait there) or block."`
-	New  bool   `help:"The name is that of a new registry."`
+	Name string `arg:"" help:"The name of the home, or the domain of the registry. If both have the name, it selects both."`
+	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (a few messages per minute from a registry, ten steps per second from a home), hold (messages of a registry wait for the consent of their recipient, steps of a home wait at that home) or block."`
+	New  bool   `help:"Allow the name of an unknown registry."`
 }
 
 // Run sets it.
@@ -75,14 +75,14 @@ type peerAdd struct {
 	yesFlag
 
 	URL          string `arg:"" help:"The address of the home, such as https://b.example."`
-	AllowPrivate bool   `help:"It is at a private address, or without TLS: for tests and closed networks, with fetch.allow_private."`
+	AllowPrivate bool   `help:"Allow a private address, or one without TLS: for tests and closed networks, with fetch.allow_private."`
 }
 
 // Help describes the checks, with an example.
 func (peerAdd) Help() string {
-	return `Reads the home's description, checks TLS, clock, versions and limits, and prints that. On yes the home
-is a peer, for good, and is offered a canary: a handoff that every home completes by itself. Both homes have to
-add each other.
+	return `Reads the description of the home, checks TLS, clock, versions and limits, and prints the result. After confirmation,
+the home is permanently a peer, and gets an offer of a canary: a handoff that every home completes automatically. Both homes
+must add each other.
 
 Example:
 
@@ -167,8 +167,8 @@ type peerCompare struct {
 
 // Help has one example.
 func (peerCompare) Help() string {
-	return `Compares how far each handoff goes at both homes, and sends the other home the steps that it lacks, as it does
-by itself at each connection after a start. Use it after a restore that the other side did not notice.
+	return `Compares the history of each handoff at both homes, and sends the other home its missing steps. The gateway does this
+automatically at each connection after a start. Use the command after a restore that the other side did not notice.
 
 Example:
 
@@ -200,9 +200,9 @@ type peerImport struct {
 
 // Help describes the form of a list, with an example.
 func (peerImport) Help() string {
-	return `Reads a list with one domain and one mode a line, such as "spam.example block", and sets the mode of each. Empty
-lines and what follows a # are comments. Every line is checked before the first mode is set. A domain that is
-not known yet is taken for a registry.
+	return `Reads a list with one domain and one mode per line, such as "spam.example block", and sets these modes. Empty
+lines and text after a # are ignored. The whole list is checked before the first mode is set. An unknown domain is
+treated as a registry.
 
 Example:
 

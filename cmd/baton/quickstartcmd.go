@@ -26,14 +26,14 @@ import (
 type quickstart struct {
 	Home    string `help:"The domain of the gateway." placeholder:"NAME"`
 	Network string `enum:",spanningtree,freeq,client,none" default:"" help:"The first network: spanningtree, freeq, client or none." placeholder:"NETWORK"`
-	For     string `enum:",systemd,compose,laptop,none" default:"" help:"How it is started: systemd, compose or none. laptop makes a gateway for the programs of this machine." placeholder:"WHAT"`
-	Dir     string `default:"." help:"The folder to write below." placeholder:"DIR"`
-	Force   bool   `help:"Replace files, and keep the old ones as .bak."`
+	For     string `enum:",systemd,compose,laptop,none" default:"" help:"Service manager: systemd, compose or none; or laptop, for a gateway used only by programs on this machine." placeholder:"WHAT"`
+	Dir     string `default:"." help:"Output folder." placeholder:"DIR"`
+	Force   bool   `help:"Replace existing files, and keep them as .bak."`
 }
 
 // Help has one example.
 func (quickstart) Help() string {
-	return `On a terminal it asks for each value without a flag. It writes only below the folder.
+	return `On a terminal, the command asks for each value without a flag. It writes only below the folder.
 
 Example:
 

@@ -13,8 +13,8 @@ import (
 
 // relayCommands manage the NATS servers between homes.
 type relayCommands struct {
-	Check    relayCheck    `cmd:"" example:"relay check" help:"Examine the server that homes meet at: clock, account, limits, sync, and who lags."`
-	Accounts relayAccounts `cmd:"" example:"relay accounts a.example b.example c.example --out hub" help:"Write the configuration of a server that homes meet at, and an nkey seed for each home."`
+	Check    relayCheck    `cmd:"" example:"relay check" help:"Check the hub: clock, account, limits, synchronization, and lagging homes."`
+	Accounts relayAccounts `cmd:"" example:"relay accounts a.example b.example c.example --out hub" help:"Write the configuration of a hub, and an nkey seed for each home."`
 }
 
 // relayCheck examines the meeting point.
@@ -38,10 +38,10 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 type relayAccounts struct {
-	Names    []string `arg:"" name:"name" help:"The homes, each by its home.name."`
+	Names    []string `arg:"" name:"name" help:"The homes, by home.name."`
 	Out      string   `default:"." help:"Folder for the files; existing seeds are kept." placeholder:"DIR"`
-	Replicas int      `default:"1" help:"How many servers keep a copy of each stream." placeholder:"N"`
-	Cluster  []string `help:"A server of a clustered hub and its address for homes; repeat it for each server. The servers connect to each other 2000 ports above." placeholder:"NAME=HOST[:PORT]" sep:"none"`
+	Replicas int      `default:"1" help:"Number of servers with a copy of each stream." placeholder:"N"`
+	Cluster  []string `help:"A server of a clustered hub and its address for homes; repeat it for each server. The servers connect to each other on the port 2000 above." placeholder:"NAME=HOST[:PORT]" sep:"none"`
 }
 
 // Run writes the configurations and a seed for each home, and prints their names.

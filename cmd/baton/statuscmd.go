@@ -25,7 +25,7 @@ type sessionCommands struct {
 type sessionList struct {
 	listFlags
 
-	DID string `help:"Of one participant." name:"did" placeholder:"DID"`
+	DID string `help:"Only sessions of this participant." name:"did" placeholder:"DID"`
 }
 
 // Run prints the list.
@@ -36,12 +36,12 @@ func (cmd sessionList) Run(ctx context.Context, c *cli, streams std) error {
 type sessionEnd struct {
 	changeFlags
 
-	ID string `arg:"" help:"As in session list."`
+	ID string `arg:"" help:"ID, as listed by session list."`
 }
 
 // Help describes the consequences, with an example.
 func (sessionEnd) Help() string {
-	return "Its client has to log in again. To end all sessions of a participant: baton token revoke --did DID.\n\nExample:\n\n\tbaton session end 7GQ2ZK --reason \"a lost laptop\""
+	return "The client must log in again. To end all sessions of a participant, run baton token revoke --did DID.\n\nExample:\n\n\tbaton session end 7GQ2ZK --reason \"a lost laptop\""
 }
 
 // Run ends it.

@@ -15,20 +15,20 @@ import (
 type stepFlags struct {
 	reasonFlag
 
-	From    string `help:"Whose step it is. The gateway vouches for a DID that it has bound." placeholder:"DID"`
-	Context string `help:"A file, or an https or at address. Short JSON goes with the step; any other file is stored at the gateway, and the step refers to it." placeholder:"FILE|URL"`
-	KeyFile string `help:"Sign as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
+	From    string `help:"Author of the step. The gateway vouches for DIDs bound to it." placeholder:"DID"`
+	Context string `help:"A file, or an https or at address. Short JSON is sent with the step; any other file is stored at the gateway, and the step refers to it." placeholder:"FILE|URL"`
+	KeyFile string `help:"Sign as the did:key of the seed in this file: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
 }
 
 type offerCommand struct {
 	stepFlags
 
-	To       string        `help:"To whom." placeholder:"DID" xor:"whom" required:""`
-	Open     bool          `help:"To anyone who can do it." xor:"whom" required:""`
-	Channel  string        `help:"Channel for the offer. Default: private to the recipient, else a channel of its link." placeholder:"#C"`
+	To       string        `help:"Recipient." placeholder:"DID" xor:"whom" required:""`
+	Open     bool          `help:"Offer to anyone." xor:"whom" required:""`
+	Channel  string        `help:"Channel for the offer. Default: private to the recipient if possible, otherwise a channel of its link." placeholder:"#C"`
 	Title    string        `help:"Title of the work." placeholder:"TEXT" required:""`
-	Caps     []string      `help:"Capabilities that it asks for." placeholder:"A,B"`
-	Deadline time.Duration `help:"When it is to be answered, from now." placeholder:"2h"`
+	Caps     []string      `help:"Required capabilities." placeholder:"A,B"`
+	Deadline time.Duration `help:"Deadline for an answer, from now." placeholder:"2h"`
 }
 
 // Run offers, and prints the id.
@@ -43,10 +43,10 @@ func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
 type stepCommand struct {
 	stepFlags
 
-	ID   string `arg:"" help:"The id of the handoff, or its last six characters or more."`
-	Note string `help:"A word to go with it." placeholder:"TEXT"`
+	ID   string `arg:"" help:"The ID of the handoff, or at least its last six characters."`
+	Note string `help:"Note for the other party." placeholder:"TEXT"`
 
-	Wait time.Duration `help:"How long to wait for the ruling of another home; 0 does not wait." default:"30s"`
+	Wait time.Duration `help:"Maximum time to wait for the ruling of another home; 0 does not wait." default:"30s"`
 
 	verb federation.Verb
 }

@@ -15,18 +15,18 @@ import (
 
 // tokenCommands manage the tokens of operators that do not use the socket.
 type tokenCommands struct {
-	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Make a token, and print it this once."`
-	Pair   tokenPair   `cmd:"" example:"token pair --did did:key:z6Mk…" help:"Make a code that logs in an agent host as a participant, and print it."`
-	List   tokenList   `cmd:"" example:"token list" help:"List tokens, without the tokens themselves."`
+	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Create a token. It is shown only once."`
+	Pair   tokenPair   `cmd:"" example:"token pair --did did:key:z6Mk…" help:"Create and print a pairing code, which logs in an agent host as a participant."`
+	List   tokenList   `cmd:"" example:"token list" help:"List tokens, without their secrets."`
 	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"Revoke a token at once, or end all sessions of a participant and delete its password with --did."`
 }
 
 type tokenCreate struct {
 	reasonFlag
 
-	Scope string        `enum:"read,operate,admin" default:"read" help:"read sees; operate also moves deliveries and links; admin also keys, tokens, peers, bindings." placeholder:"SCOPE"`
-	TTL   time.Duration `default:"720h" help:"How long it is good, at most a year." name:"ttl" placeholder:"DURATION"`
-	Name  string        `help:"Whose it is: the audit log has it. Default: the scope and some digits." placeholder:"TEXT"`
+	Scope string        `enum:"read,operate,admin" default:"read" help:"read; operate, which adds changes of deliveries and links; or admin, which adds keys, tokens, peers and bindings." placeholder:"SCOPE"`
+	TTL   time.Duration `default:"720h" help:"Lifetime of the token, up to a year." name:"ttl" placeholder:"DURATION"`
+	Name  string        `help:"Name of the token in the audit log. Default: the scope and some digits." placeholder:"TEXT"`
 }
 
 // Run prints the token, and nothing else, on standard output.
@@ -42,7 +42,7 @@ func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
 type tokenPair struct {
 	reasonFlag
 
-	DID string `help:"For which the host then acts." name:"did" placeholder:"DID" required:""`
+	DID string `help:"The DID that the host will act as." name:"did" placeholder:"DID" required:""`
 }
 
 // Run prints the code, and nothing else, on standard output.
@@ -66,7 +66,7 @@ type tokenRevoke struct {
 	changeFlags
 
 	DID  string `help:"End all sessions of the participant with this DID, with their tokens, streams and leases, and delete its password." name:"did" placeholder:"DID" xor:"what"`
-	Name string `arg:"" optional:"" help:"As in token list." xor:"what"`
+	Name string `arg:"" optional:"" help:"Token, as listed by token list." xor:"what"`
 }
 
 // Validate implements [kong.Validatable].

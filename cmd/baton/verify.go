@@ -18,9 +18,9 @@ type verifyCommand struct{}
 
 // Help has one example.
 func (verifyCommand) Help() string {
-	return `Reads every page, walks the chain of each handoff, verifies each signature with the key on record, rebuilds
-each view from its log, looks for rows that belong to nothing, and for the keys that the record was written with. Changes nothing; a gateway may be running. Of a
-record on PostgreSQL the pages are the server's to check.
+	return `Reads every page, verifies the chain of each handoff and each signature with the recorded key, and rebuilds
+each view from its log. It detects orphaned rows, and checks that the keys used to write the record are present. It changes
+nothing; a gateway may be running. On PostgreSQL, the server checks the pages.
 
 Example:
 

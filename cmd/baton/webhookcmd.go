@@ -11,15 +11,15 @@ import (
 // webhookCommands list and repeat the posts to webhooks of agents.
 type webhookCommands struct {
 	List      webhookList      `cmd:"" example:"webhook list" help:"List webhooks and their pending deliveries."`
-	Show      webhookShow      `cmd:"" example:"webhook show Y6Z0AB" help:"Show one, with its delivered and pending entries."`
+	Show      webhookShow      `cmd:"" example:"webhook show Y6Z0AB" help:"Show one webhook, with its delivered and pending entries."`
 	Redeliver webhookRedeliver `cmd:"" example:"webhook redeliver Y6Z0AB --reason \"their server is back\"" help:"Retry the failed deliveries of a webhook, or one entry."`
-	Enable    webhookEnable    `cmd:"" help:"Call a webhook again whose address said that it is gone."`
+	Enable    webhookEnable    `cmd:"" help:"Enable a webhook again after its address answered 410."`
 }
 
 type webhookList struct {
 	listFlags
 
-	DID string `help:"Of one DID." name:"did" placeholder:"DID"`
+	DID string `help:"Only webhooks of this DID." name:"did" placeholder:"DID"`
 }
 
 // Run prints the list.
@@ -28,7 +28,7 @@ func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 type webhookShow struct {
-	ID string `arg:"" help:"As in webhook list, or its last six characters or more."`
+	ID string `arg:"" help:"ID as listed by webhook list, or at least its last six characters."`
 }
 
 // Run prints it.
@@ -40,15 +40,15 @@ func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
 type webhookChange struct {
 	changeFlags
 
-	ID  string `arg:"" help:"Of a webhook, or the last six characters of it or more."`
-	DID string `help:"Only if the webhook is of this DID." name:"did" placeholder:"DID"`
+	ID  string `arg:"" help:"ID of the webhook, or at least its last six characters."`
+	DID string `help:"Only if the webhook belongs to this DID." name:"did" placeholder:"DID"`
 }
 
 // webhookRedeliver posts again.
 type webhookRedeliver struct {
 	webhookChange
 
-	Of string `help:"One entry, as webhook show names it. Default: all failed deliveries." placeholder:"ID"`
+	Of string `help:"One entry, as listed by webhook show. Default: all failed deliveries." placeholder:"ID"`
 }
 
 // Run prints the number of requeued deliveries.
@@ -63,7 +63,7 @@ type webhookEnable struct{ webhookChange }
 
 // Help describes the consequences, with an example.
 func (webhookEnable) Help() string {
-	return "Its address is checked again, and pending entries of the inbox are posted.\n\nExample:\n\n\tbaton webhook enable Y6Z0AB --reason \"it answered 410 by mistake\""
+	return "The address is checked again, and pending entries of the inbox are posted.\n\nExample:\n\n\tbaton webhook enable Y6Z0AB --reason \"it answered 410 by mistake\""
 }
 
 // Run prints whether it was disabled.

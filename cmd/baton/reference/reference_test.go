@@ -55,7 +55,7 @@ func TestDocumentHasEachCommandWithItsFlags(t *testing.T) {
 		"| [`keys rotate`](#baton-keys-rotate) | Replace a key. |\n" +
 		"| [`top`](#baton-top) | List senders. |\n" +
 		"\n### baton keys rotate\n\nReplace a key.\n\n```text\nbaton keys rotate <name>\n```\n\n" +
-		"| argument, flag | is |\n|---|---|\n| `<name>` | server \\| registry. |\n| `--overlap=DURATION` | How long the old key stays valid. |\n" +
+		"| argument, flag | meaning |\n|---|---|\n| `<name>` | server \\| registry. |\n| `--overlap=DURATION` | How long the old key stays valid. |\n" +
 		"\nIt signs &lt;nothing>.\n\nExample:\n\n```text\nbaton keys rotate server --overlap 48h\n```\n" +
 		"\n### baton top\n\nList senders.\n\n```text\nbaton top\n```\n"
 	if diff := cmp.Diff(want, got); diff != "" {
