@@ -24,7 +24,7 @@ var (
 var (
 	ListHandoffs = route.Route[HandoffQuery, Page[Handoff]]{
 		ID: "listHandoffs", Tag: "handoffs", Method: http.MethodGet, Path: "handoffs", Scope: read,
-		Summary: "List handoffs, the newest movement first",
+		Summary: "List handoffs, most recently changed first",
 	}
 	OfferHandoff = route.Route[route.Body[Ask], Filed]{
 		ID: "offerHandoff", Tag: "handoffs", Method: http.MethodPost, Path: "handoffs", Scope: operate,
@@ -36,19 +36,19 @@ var (
 	}
 	GetPassport = route.Route[ByID, route.File]{
 		ID: "getPassport", Tag: "handoffs", Method: http.MethodGet, Path: "handoffs/{id}/passport", Scope: read,
-		Summary: "Read the file that proves a handoff", Media: "application/vnd.baton.passport+json",
+		Summary: "Read the passport of a handoff", Media: "application/vnd.baton.passport+json",
 	}
 	TakeStep = route.Route[StepOf, Filed]{
 		ID: "takeStep", Tag: "handoffs", Method: http.MethodPost, Path: "handoffs/{id}/{verb}", Scope: operate,
-		Summary: "Take a step: accept, decline, claim, progress, complete, fail or cancel", Answers: madeOrWaits, Slow: true,
+		Summary: "Send a step: accept, decline, claim, progress, complete, fail or cancel", Answers: madeOrWaits, Slow: true,
 	}
 	EndOrphan = route.Route[ActOnID, Handoff]{
 		ID: "endOrphan", Tag: "handoffs", Method: http.MethodPost, Path: "handoffs/{id}/orphan/end", Scope: admin,
-		Summary: "End a handoff here whose home has lost it",
+		Summary: "End an orphaned handoff at this gateway",
 	}
 	ExplainEvent = route.Route[ByID, Explanation]{
 		ID: "explainEvent", Tag: "handoffs", Method: http.MethodGet, Path: "events/{id}/explain", Scope: read,
-		Summary: "Explain one step: its verdict, its way, what is next",
+		Summary: "Explain one step: its verdict, its route and the next action",
 	}
 	ExplainDID = route.Route[ByDID, ExplainedDID]{
 		ID: "explainDID", Tag: "handoffs", Method: http.MethodGet, Path: "dids/{did}/explain", Scope: read,
@@ -56,7 +56,7 @@ var (
 	}
 	GetPlace = route.Route[PlaceQuery, Place]{
 		ID: "getPlace", Tag: "handoffs", Method: http.MethodGet, Path: "place", Scope: read,
-		Summary: "Find where an offer would be written",
+		Summary: "Get the target of an offer",
 	}
 	StoreBlob = route.Route[Blob, Stored]{
 		ID: "storeBlob", Tag: "handoffs", Method: http.MethodPost, Path: "blobs", Scope: operate,
@@ -64,7 +64,7 @@ var (
 	}
 	Erase = route.Route[route.Body[EraseAsk], Erased]{
 		ID: "erase", Tag: "handoffs", Method: http.MethodPost, Path: "erasures", Scope: admin,
-		Summary: "Erase the content of what a DID took part in", Slow: true,
+		Summary: "Erase the content of the handoffs and messages of a DID", Slow: true,
 		Answers: []route.Success{{Status: http.StatusOK, Meaning: "Done, or a dry run."}},
 	}
 )
@@ -73,7 +73,7 @@ var (
 var (
 	ListInbox = route.Route[InboxQuery, Page[Arrived]]{
 		ID: "listInbox", Tag: "inboxes", Method: http.MethodGet, Path: "inboxes/{did}", Scope: read,
-		Summary: "List the inbox of a DID, which changes nothing in it",
+		Summary: "List the inbox of a DID, without side effects",
 	}
 	AckInbox = route.Route[InboxAck, Ack]{
 		ID: "ackInbox", Tag: "inboxes", Method: http.MethodPost, Path: "inboxes/{did}/ack", Scope: operate,
@@ -103,11 +103,11 @@ var (
 	}
 	ChangeLink = route.Route[LinkChange, Acted]{
 		ID: "changeLink", Tag: "links", Method: http.MethodPost, Path: "links/{name}/{verb}", Scope: operate,
-		Summary: "Dial a link now, disconnect it (down), or end that (up)",
+		Summary: "Reconnect a link now, disconnect it (down), or connect it again (up)",
 	}
 	CountTroubles = route.Route[route.None, Troubles]{
 		ID: "countTroubles", Tag: "links", Method: http.MethodGet, Path: "troubles", Scope: read,
-		Summary: "Count links that do not work, pending deliveries and dead letters",
+		Summary: "Count failed links, pending deliveries and dead letters",
 	}
 	ListFeeds = route.Route[FeedQuery, Page[Waiting]]{
 		ID: "listFeeds", Tag: "feeds", Method: http.MethodGet, Path: "feeds", Scope: read,
@@ -119,11 +119,11 @@ var (
 	}
 	ChangeFeed = route.Route[FeedChange, Acted]{
 		ID: "changeFeed", Tag: "feeds", Method: http.MethodPost, Path: "feeds/{id}/{verb}", Scope: operate,
-		Summary: `Hold or release a destination; retry, fail or drop the deliveries of an event, or with the ID "all" every one of a link, a peer or an age`,
+		Summary: `Hold or release a destination; retry, fail or drop the deliveries of an event, or with the ID "all" every delivery of a link, a peer or an age`,
 	}
 	ListDead = route.Route[DeadQuery, Page[DeadLetter]]{
 		ID: "listDead", Tag: "dead", Method: http.MethodGet, Path: "dead", Scope: read,
-		Summary: "List dead letters, the newest first",
+		Summary: "List dead letters, newest first",
 	}
 	GetDead = route.Route[ByID, DeadLetter]{
 		ID: "getDead", Tag: "dead", Method: http.MethodGet, Path: "dead/{id}", Scope: read,
@@ -131,15 +131,15 @@ var (
 	}
 	SettleDead = route.Route[DeadChange, Acted]{
 		ID: "settleDead", Tag: "dead", Method: http.MethodPost, Path: "dead/{id}/{verb}", Scope: operate,
-		Summary: `Replay or drop one dead letter, or with the ID "all" every one, or every one with a cause or to a peer`,
+		Summary: `Replay or drop one dead letter, or with the ID "all" every dead letter, optionally limited to a cause or a peer`,
 	}
 	ListHeld = route.Route[HeldQuery, Page[Held]]{
 		ID: "listHeld", Tag: "held", Method: http.MethodGet, Path: "held", Scope: read,
-		Summary: "List messages of unverified senders of other registries that wait for consent, the oldest first",
+		Summary: "List messages from unverified senders of other registries that wait for consent, oldest first",
 	}
 	SettleHeld = route.Route[IDChange, Acted]{
 		ID: "settleHeld", Tag: "held", Method: http.MethodPost, Path: "held/{id}/{verb}", Scope: operate,
-		Summary: "Allow or drop one message of an unverified sender; the consent of its recipient stays as it is",
+		Summary: "Allow or drop one message of an unverified sender; the consent of its recipient does not change",
 	}
 	ListWebhooks = route.Route[WebhookQuery, Page[Webhook]]{
 		ID: "listWebhooks", Tag: "webhooks", Method: http.MethodGet, Path: "webhooks", Scope: read,
@@ -163,7 +163,7 @@ var (
 	}
 	AddPeer = route.Route[route.Body[Peering], Peered]{
 		ID: "addPeer", Tag: "peers", Method: http.MethodPost, Path: "peers", Scope: admin,
-		Summary: "Inspect another home, add it, and send it a canary",
+		Summary: "Check another home, add it, and send it a canary",
 	}
 	GetPeer = route.Route[ByName, Peer]{
 		ID: "getPeer", Tag: "peers", Method: http.MethodGet, Path: "peers/{name}", Scope: read,
@@ -171,7 +171,7 @@ var (
 	}
 	RemovePeer = route.Route[PeerRemoval, Peer]{
 		ID: "removePeer", Tag: "peers", Method: http.MethodDelete, Path: "peers/{name}", Scope: admin,
-		Summary: "Remove a home that an operator added",
+		Summary: "Remove a home added by an operator",
 	}
 	SetPeerMode = route.Route[PeerMode, Peer]{
 		ID: "setPeerMode", Tag: "peers", Method: http.MethodPost, Path: "peers/{name}/mode", Scope: admin,
@@ -179,15 +179,15 @@ var (
 	}
 	ComparePeer = route.Route[ActOnName, Compared]{
 		ID: "comparePeer", Tag: "peers", Method: http.MethodPost, Path: "peers/{name}/compare", Scope: operate,
-		Summary: "Compare histories with another home now, and send what it lacks", Slow: true,
+		Summary: "Compare histories with another home now, and send its missing steps", Slow: true,
 	}
 	CheckRelay = route.Route[Paging, Page[Check]]{
 		ID: "checkRelay", Tag: "peers", Method: http.MethodGet, Path: "relay", Scope: read,
-		Summary: "Examine the server at which homes meet",
+		Summary: "Check the hub",
 	}
 	ListBindings = route.Route[Paging, Page[Binding]]{
 		ID: "listBindings", Tag: "bindings", Method: http.MethodGet, Path: "bindings", Scope: read,
-		Summary: "List the names that stand for DIDs",
+		Summary: "List the bindings of names to DIDs",
 	}
 	BindName = route.Route[NameBinding, Binding]{
 		ID: "bindName", Tag: "bindings", Method: http.MethodPut, Path: "bindings/{network}/{name...}", Scope: admin,
@@ -195,7 +195,7 @@ var (
 	}
 	UnbindName = route.Route[NameUnbinding, Empty]{
 		ID: "unbindName", Tag: "bindings", Method: http.MethodDelete, Path: "bindings/{network}/{name...}", Scope: admin,
-		Summary: "End a binding",
+		Summary: "Remove a binding",
 	}
 	ReleaseHandle = route.Route[ActOnHandle, Acted]{
 		ID: "releaseHandle", Tag: "handles", Method: http.MethodPost, Path: "handles/{handle}/release", Scope: admin,
@@ -207,12 +207,12 @@ var (
 	}
 	AddBlock = route.Route[route.Body[BlockAsk], Blocked]{
 		ID: "block", Tag: "blocks", Method: http.MethodPost, Path: "blocks", Scope: operate,
-		Summary: "Block a source, and with purge end what it sent",
+		Summary: "Block a source; with purge, also end its handoffs and deliveries",
 		Answers: []route.Success{{Status: http.StatusOK, Meaning: "A dry run."}, made[0]},
 	}
 	Unblock = route.Route[Unblocking, Acted]{
 		ID: "unblock", Tag: "blocks", Method: http.MethodDelete, Path: "blocks/{what...}", Scope: operate,
-		Summary: "End a block",
+		Summary: "Remove a block",
 	}
 	ListTop = route.Route[TopQuery, Page[Sender]]{
 		ID: "listTop", Tag: "blocks", Method: http.MethodGet, Path: "top", Scope: read,
@@ -232,7 +232,7 @@ var (
 	}
 	ExamineOnline = route.Route[struct{}, Page[Diagnosis]]{
 		ID: "examineOnline", Tag: "doctor", Method: http.MethodPost, Path: "doctor", Scope: operate,
-		Summary: "Check the same, and offer a canary to each peer",
+		Summary: "Check the gateway, its links and its peers, and offer a canary to each peer",
 	}
 	AcceptClock = route.Route[route.Body[Act], Acted]{
 		ID: "acceptClock", Tag: "doctor", Method: http.MethodPost, Path: "clock/accept", Scope: admin,
@@ -240,19 +240,19 @@ var (
 	}
 	GetPolicy = route.Route[struct{}, Policy]{
 		ID: "getPolicy", Tag: "policy", Method: http.MethodGet, Path: "policy", Scope: read,
-		Summary: "Read the rules and limits that hold now, with the lines that they come from",
+		Summary: "Read the current rules and limits, with their lines in the configuration",
 	}
 	ReloadConfig = route.Route[route.Body[Act], Reloaded]{
 		ID: "reloadConfig", Tag: "policy", Method: http.MethodPost, Path: "config/reload", Scope: admin,
-		Summary: "Read the configuration again, and apply what may change while the gateway runs",
+		Summary: "Reload the configuration, and apply the settings that need no restart",
 	}
 	SetLogLevel = route.Route[route.Body[LevelAsk], LogLevels]{
 		ID: "setLogLevel", Tag: "policy", Method: http.MethodPost, Path: "log/level", Scope: operate,
-		Summary: "Change what is logged, until the next start",
+		Summary: "Change the log level, until the next start",
 	}
 	ListKeys = route.Route[Paging, Page[Key]]{
 		ID: "listKeys", Tag: "keys", Method: http.MethodGet, Path: "keys", Scope: read,
-		Summary: "List the public parts of the keys of the gateway, rotated ones among them",
+		Summary: "List the public parts of the keys of the gateway, including rotated keys",
 	}
 	RotateKey = route.Route[KeyRotation, Key]{
 		ID: "rotateKey", Tag: "keys", Method: http.MethodPost, Path: "keys/{name}/rotate", Scope: admin,
@@ -265,7 +265,7 @@ var (
 	}
 	ListTokens = route.Route[Paging, Page[Token]]{
 		ID: "listTokens", Tag: "tokens", Method: http.MethodGet, Path: "tokens", Scope: read,
-		Summary: "List operator tokens, without the tokens themselves",
+		Summary: "List operator tokens, without their secrets",
 	}
 	CreateToken = route.Route[route.Body[TokenAsk], NewToken]{
 		ID: "createToken", Tag: "tokens", Method: http.MethodPost, Path: "tokens", Scope: admin,
@@ -289,6 +289,6 @@ var (
 	}
 	ListAudit = route.Route[AuditQuery, Page[Change]]{
 		ID: "listAudit", Tag: "audit", Method: http.MethodGet, Path: "audit", Scope: read,
-		Summary: "List what operators changed, the newest first",
+		Summary: "List changes by operators, newest first",
 	}
 )

@@ -14,10 +14,10 @@ type Handoff struct {
 	Home     string    `json:"home"`
 	ID       string    `json:"id" schema:"ID"`
 	Kind     string    `json:"kind"`
-	// Of an open offer: the capabilities that it asks for and the caller has not declared.
+	// Only for an open offer: required capabilities that the caller has not declared.
 	MissingCaps []string  `json:"missing_caps,omitzero"`
 	Moved       time.Time `json:"moved"`
-	// Where the steps go on.
+	// Cursor of the next page of steps.
 	NextCursor string    `json:"next_cursor,omitempty,omitzero"`
 	Offeree    string    `json:"offeree,omitempty,omitzero"`
 	Offerer    string    `json:"offerer"`
@@ -39,7 +39,7 @@ type HandoffPage struct {
 	NextCursor string `json:"next_cursor"`
 }
 
-// Step is a step as it was signed.
+// Step is a signed step.
 type Step struct {
 	Context     string    `json:"context,omitempty,omitzero"`
 	ContextHash string    `json:"context_hash,omitempty,omitzero"`
@@ -56,7 +56,7 @@ type Step struct {
 	Name       string `json:"name"`
 	Note       string `json:"note,omitempty,omitzero"`
 	Provenance string `json:"provenance"`
-	// base64url of the key that verified it.
+	// base64url of the key that verified the step.
 	PublicKey string `json:"public_key,omitempty,omitzero"`
 	Signature string `json:"signature"`
 	// The DID of the signing key, if it is not `from`.
@@ -74,14 +74,14 @@ type Evidence struct {
 	URL    string `json:"url"`
 }
 
-// Place is the place where an offer would be written.
+// Place is the target of an offer.
 type Place struct {
 	// `handoff` or `act`.
 	Dialect string `json:"dialect"`
 	Target  string `json:"target"`
 }
 
-// Action is a handoff as freeq servers show it.
+// Action is a handoff in the format of freeq servers.
 type Action struct {
 	ActID    string   `json:"act_id"`
 	Assignee *string  `json:"assignee"`
@@ -92,7 +92,7 @@ type Action struct {
 	Kind             string  `json:"kind"`
 	Offeree          *string `json:"offeree"`
 	Offerer          string  `json:"offerer"`
-	// Empty for one whose home is this gateway.
+	// Empty if this gateway is the home.
 	Origin      string  `json:"origin"`
 	Replaces    *string `json:"replaces"`
 	State       string  `json:"state"`
@@ -102,7 +102,7 @@ type Action struct {
 	Venue   string `json:"venue"`
 }
 
-// ActionEvent is a step as freeq servers show it.
+// ActionEvent is a step in the format of freeq servers.
 type ActionEvent struct {
 	ActorDID     string  `json:"actor_did"`
 	Canonical    string  `json:"canonical"`
@@ -114,7 +114,7 @@ type ActionEvent struct {
 	Venue     string `json:"venue"`
 }
 
-// ActionLog is a handoff with its log as freeq servers show it.
+// ActionLog is a handoff with its log, in the format of freeq servers.
 type ActionLog struct {
 	ActID  string        `json:"act_id"`
 	Events []ActionEvent `json:"events"`
@@ -122,7 +122,7 @@ type ActionLog struct {
 	Venue  string        `json:"venue"`
 }
 
-// Actions is a list of handoffs as freeq servers show it.
+// Actions is a list of handoffs in the format of freeq servers.
 type Actions struct {
 	Tasks []Action `json:"tasks"`
 }
@@ -130,11 +130,11 @@ type Actions struct {
 // InboxPage is a page of an inbox.
 type InboxPage struct {
 	Items []Entry `json:"items"`
-	// Read on from here.
+	// Cursor of the next page.
 	NextCursor string `json:"next_cursor"`
 }
 
-// Entry is a step or a message, as its type says.
+// Entry is a step or a message, according to its type.
 type Entry struct {
 	Cursor  string  `json:"cursor"`
 	Message Message `json:"message,omitzero"`
@@ -143,44 +143,44 @@ type Entry struct {
 	Step     Step   `json:"step,omitzero"`
 	// `step` or `message`
 	Type string `json:"type"`
-	// It is not acknowledged yet.
+	// True until the entry is acknowledged.
 	Waits bool `json:"waits"`
 }
 
-// Message is private text of another participant.
+// Message is private text from another participant.
 type Message struct {
 	Evidence Evidence  `json:"evidence,omitzero"`
 	Filed    time.Time `json:"filed"`
 	// DID of its author.
 	From string `json:"from"`
-	// The handoff that it is about.
+	// The handoff that the text refers to.
 	Handoff string `json:"handoff,omitempty,omitzero"`
-	// The same one on every network.
+	// The same on every network.
 	ID           string       `json:"id"`
 	Introduction Introduction `json:"introduction,omitzero"`
-	// What people call its author.
+	// Display name of the author.
 	Name string `json:"name"`
-	// On which it was written.
+	// Network on which the message was written.
 	Network string    `json:"network"`
 	Text    string    `json:"text"`
 	Time    time.Time `json:"time"`
 	To      string    `json:"to"`
 }
 
-// Introduction is with the first message of a sender, while the recipient has decided nothing about it.
+// Introduction comes with the first message of a sender, until the recipient allows or blocks it.
 type Introduction struct {
 	// Path of putContact for the sender.
 	Contact string `json:"contact"`
-	// That the sender is unknown, and how to allow and to block it.
+	// Explains that the sender is unknown, and how to allow or block it.
 	Text string `json:"text"`
 }
 
-// Leases are the entries that a device has.
+// Leases are the entries leased by a device.
 type Leases struct {
 	Items []Lease `json:"items"`
 }
 
-// Lease is an entry that a device has for a while.
+// Lease is an entry leased by a device.
 type Lease struct {
 	Cursor        string  `json:"cursor"`
 	DeliveryCount int     `json:"delivery_count"`
@@ -194,11 +194,11 @@ type Lease struct {
 	Until time.Time `json:"until"`
 }
 
-// SocketTell is what the gateway sends over a WebSocket. One of the members but `id`.
+// SocketTell is a message of the gateway over a WebSocket, with one member besides `id`.
 type SocketTell struct {
 	Done  bool  `json:"done,omitempty,omitzero"`
 	Entry Entry `json:"entry,omitzero"`
-	// Of what is answered.
+	// ID of the request, in a response.
 	ID      string  `json:"id,omitempty,omitzero"`
 	Leases  Leases  `json:"leases,omitzero"`
 	Notice  Notice  `json:"notice,omitzero"`
@@ -208,29 +208,29 @@ type SocketTell struct {
 // NoticePage is a page of notices.
 type NoticePage struct {
 	Items []Notice `json:"items"`
-	// Read on from here.
+	// Cursor of the next page.
 	NextCursor string `json:"next_cursor"`
 }
 
-// Notice is about a step of the caller's, or about a webhook.
+// Notice is about a step or a webhook of the caller.
 type Notice struct {
-	// Why, for programs: a refusal's code, or `expired`, `failed`, `operator` and the like.
+	// Machine-readable reason: the code of a refusal, or for example `expired`, `failed` or `operator`.
 	Code      string `json:"code,omitempty,omitzero"`
 	Cursor    string `json:"cursor"`
 	EventID   string `json:"event_id,omitempty,omitzero" schema:"ID"`
 	HandoffID string `json:"handoff_id,omitempty,omitzero" schema:"ID"`
-	// `delayed`, `delivered`, `undeliverable` or `refused`; of a webhook `disabled`.
+	// `delayed`, `delivered`, `undeliverable` or `refused`; for a webhook `disabled`.
 	Notice string `json:"notice"`
-	// For people.
+	// Readable text.
 	Text string    `json:"text"`
 	Time time.Time `json:"time"`
-	// The link, the registry or the DID whose inbox it was to reach; absent if it is about the step as a whole.
+	// Destination: a link, a registry, or the DID of an inbox; absent if the notice is about the step as a whole.
 	To string `json:"to,omitempty,omitzero"`
-	// Of the webhook.
+	// Address of the webhook.
 	URL       string `json:"url,omitempty,omitzero"`
 	Verb      string `json:"verb,omitempty,omitzero"`
 	WebhookID string `json:"webhook_id,omitempty,omitzero" schema:"ID"`
-	// Why, for people.
+	// Readable reason.
 	Why string `json:"why,omitempty,omitzero"`
 }
 
@@ -243,23 +243,23 @@ type ContactPage struct {
 
 // Contact is the decision about a sender.
 type Contact struct {
-	// Absent for a sender of an AIRC registry that proved none.
+	// Absent for a sender of an AIRC registry without a proved DID.
 	DID string `json:"did,omitempty,omitzero"`
-	// What people call the sender.
+	// Display name of the sender.
 	Name  string    `json:"name"`
 	Since time.Time `json:"since"`
-	// `allowed`, `blocked`, or `introduced`: it wrote, and the caller has decided nothing
+	// `allowed`, `blocked`, or `introduced` if the caller has not decided yet.
 	State string `json:"state"`
 }
 
 // Problem is RFC 9457.
 type Problem struct {
-	// Of `unknown-name` and `ambiguous-name`: the participants with the name or a similar one.
+	// For `unknown-name` and `ambiguous-name`: the participants with this or a similar name.
 	Candidates []Resolved `json:"candidates,omitzero"`
-	// Of a refusal, else `usage`, `unauthorized`, `forbidden`, `not-found`, `conflict`, `idempotency-conflict`, `unknown-name`, `ambiguous-name`, `rate-limited`, `unavailable` or `failed`.
+	// Code of a refusal, or `usage`, `unauthorized`, `forbidden`, `not-found`, `conflict`, `idempotency-conflict`, `unknown-name`, `ambiguous-name`, `rate-limited`, `unavailable` or `failed`.
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
-	// Seconds; 0 for an unknown time.
+	// Seconds; 0 if unknown.
 	RetryAfter int `json:"retry_after"`
 	// The same request may succeed later.
 	Retryable bool   `json:"retryable"`
@@ -270,7 +270,7 @@ type Problem struct {
 
 // Challenge is a challenge, which is valid once.
 type Challenge struct {
-	// Sign this text as it is. It begins with the name of the gateway.
+	// The exact text to sign. It begins with the name of the gateway.
 	Challenge string    `json:"challenge"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
@@ -287,21 +287,21 @@ type Tokens struct {
 type PairingCode struct {
 	// Two groups of four characters.
 	Code string `json:"code"`
-	// The party for which it logs in.
+	// The party that the code logs in as.
 	DID       string    `json:"did"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // Session is one login of the caller.
 type Session struct {
-	// Address of the client at its start.
+	// Address of the client at the login.
 	Address string `json:"address"`
-	// How it began: `did`, `code`, `device`, `pairing`, `page`, or a method of the AIRC registry.
+	// Kind of login: `did`, `code`, `device`, `pairing`, `page`, or a method of the AIRC registry.
 	Began string `json:"began"`
 	// The name of the agent host; empty for none.
 	Client    string    `json:"client"`
 	CreatedAt time.Time `json:"created_at"`
-	// This request is part of it.
+	// True for the session of this request.
 	Current   bool      `json:"current"`
 	ExpiresAt time.Time `json:"expires_at"`
 	ID        string    `json:"id"`
@@ -330,19 +330,19 @@ type WebhookList struct {
 // Webhook is a webhook.
 type Webhook struct {
 	CreatedAt time.Time `json:"created_at"`
-	// Deliveries that were given up.
+	// Deliveries that failed permanently.
 	Dead        int       `json:"dead"`
 	DisabledAt  time.Time `json:"disabled_at,omitzero"`
 	DisabledWhy string    `json:"disabled_why,omitempty,omitzero"`
 	ID          string    `json:"id" schema:"ID"`
-	// What is posted: `inbox`, or `messages` of the agent that registered at the AIRC registry here.
+	// Posted entries: `inbox`, or `messages` of an agent of the AIRC registry.
 	Of string `json:"of"`
 	// `whpk_` and the Ed25519 key in base64, for `v1a`.
 	PublicKey string `json:"public_key"`
-	// `whsec_` and 32 bytes in base64, for `v1`. Only where the webhook was just made.
+	// `whsec_` and 32 bytes in base64, for `v1`. Only in the response to the registration.
 	Secret string `json:"secret,omitempty,omitzero"`
 	URL    string `json:"url"`
-	// Deliveries that are still to be made.
+	// Pending deliveries.
 	Waiting int `json:"waiting"`
 }
 
@@ -355,32 +355,32 @@ type WebhookDeliveryPage struct {
 
 // WebhookDelivery is a delivery to a webhook.
 type WebhookDelivery struct {
-	// How often it failed.
+	// Number of failed attempts.
 	Attempt   int       `json:"attempt"`
 	Ended     time.Time `json:"ended,omitzero"`
 	HandoffID string    `json:"handoff_id,omitempty,omitzero"`
 	LastError string    `json:"last_error,omitempty,omitzero"`
-	// When it is posted. Absent for at once, or after an earlier one of its handoff.
+	// Time of the next attempt. Absent if it is immediate, or waits for an earlier delivery of its handoff.
 	Next time.Time `json:"next,omitzero"`
-	// What is posted: `event_id` of a step, with a slash and what it says of a notice, or the id of a message that is no step.
+	// The posted item: `event_id` of a step; for a notice, followed by a slash and the notice; or the ID of a message.
 	Of     string    `json:"of"`
 	Queued time.Time `json:"queued"`
-	// `waiting`, `delivered`, `refused` where the webhook is disabled, or `dead`.
+	// `waiting`, `delivered`, `refused` if the webhook is disabled, or `dead`.
 	State string `json:"state"`
 	Verb  string `json:"verb,omitempty,omitzero"`
 	// The `webhook-id` of each attempt.
 	WebhookID string `json:"webhook_id"`
 }
 
-// Redelivered is the number of deliveries that are made again.
+// Redelivered is the number of repeated deliveries.
 type Redelivered struct {
 	Deliveries int `json:"deliveries"`
 }
 
-// Push is the body of a request to a webhook. `data` is an Entry, a Notice, or for an AIRC agent the message as its inbox has it.
+// Push is the body of a request to a webhook. `data` is an Entry, a Notice, or for an AIRC agent its inbox message.
 type Push struct {
 	Data      json.RawMessage `json:"data" type:"object"`
 	Timestamp time.Time       `json:"timestamp"`
-	// The kind of handoff and the verb, such as `handoff.offer`; `notice.` and what it says, such as `notice.delayed`; or `airc.message`.
+	// The kind of handoff and the verb, such as `handoff.offer`; `notice.` and the notice, such as `notice.delayed`; or `airc.message`.
 	Type string `json:"type"`
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/stepbuilder"
 )
 
-// What participants write and are answered on every network.
+// The requests and answers of participants on every network.
 type (
 	// Offer is the body of an offer.
 	Offer = participant.Offer
@@ -18,7 +18,7 @@ type (
 	MessageRequest = participant.MessageRequest
 	// Filed is the answer to a step.
 	Filed = participant.Filed
-	// Resolved is what a name stands for.
+	// Resolved is the participant with a name.
 	Resolved = participant.Resolved
 	// Sent is the answer to a message.
 	Sent = participant.Sent
@@ -28,33 +28,33 @@ type (
 
 // Parameters that several requests have.
 type (
-	// Paging asks for a page.
+	// Paging selects a page.
 	Paging struct {
-		// As an earlier answer gave it. None is the start.
+		// Cursor of an earlier response. Default: the start.
 		Cursor string `query:"cursor" maxLength:"256"`
 		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
 	}
 	// From is the position of a reader of an inbox.
 	From struct {
-		// As an earlier answer gave it. None is the start.
+		// Cursor of an earlier response. Default: the start.
 		Cursor string `query:"cursor" maxLength:"256"`
 	}
 	// Reader is a reader of an inbox.
 	Reader struct {
-		// Start where this device is, unless there is a cursor.
+		// Start at the read position of this device, unless there is a cursor.
 		Device string `query:"device" schema:"Device"`
 	}
-	// Patient waits for an answer.
+	// Patient makes a request a long poll.
 	Patient struct {
-		// How long to wait if there is nothing, such as `50s`.
+		// Maximum time to wait for a new entry, such as `50s`.
 		Wait string `query:"wait" pattern:"^[0-9]{1,6}(ms|s|m)$"`
 	}
 	// Once makes a request that may be repeated.
 	Once struct {
-		// Anything that the caller uses only for this request. The same request again is answered as the first time.
+		// A unique key for this request, chosen by the caller. A repeated request gets the first response again.
 		IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"255"`
 	}
-	// Cached asks for an answer unless the client has it.
+	// Cached makes a request conditional.
 	Cached struct {
 		IfNoneMatch string `header:"If-None-Match" maxLength:"1024"`
 	}
@@ -70,17 +70,17 @@ type (
 	HandoffQuery struct {
 		// Offerer, offeree or assignee.
 		DID string `query:"did" schema:"DID"`
-		// A state, or `open` for all that are not over.
+		// A state, or `open` for all open handoffs.
 		State string `query:"state" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
 		// True selects open offers that the caller may claim now. False with the state `open` selects all open
-		// offers, and the member `missing_caps` of each has what the caller would have to declare.
+		// offers; the member `missing_caps` of each lists the capabilities that the caller must still declare.
 		Claimable *bool `query:"claimable"`
 		// Words of the title, in any order and case.
 		Q          string `query:"q" minLength:"1" maxLength:"300"`
 		Kind       string `query:"kind" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
 		Channel    string `query:"channel" minLength:"1" maxLength:"200"`
 		Capability string `query:"capability" schema:"Capability"`
-		// Moved then or later.
+		// Only handoffs changed since this time.
 		Since time.Time `query:"since"`
 		Paging
 		Cached
@@ -91,23 +91,23 @@ type (
 
 		Body route.Body[Offer]
 	}
-	// HandoffByID asks for a handoff and a page of its steps.
+	// HandoffByID selects a handoff and a page of its steps.
 	HandoffByID struct {
 		ByID
 		Paging
 		Cached
 	}
-	// StepOnce takes a step.
+	// StepOnce sends a step.
 	StepOnce struct {
 		ByID
 
-		// accept, decline, claim, progress, complete, fail or cancel, and what other kinds have.
+		// accept, decline, claim, progress, complete, fail or cancel, or a verb of another kind.
 		Verb string `path:"verb" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
 		Once
 
 		Body route.Body[StepRequest] `optional:"true"`
 	}
-	// PlaceQuery asks for the place of an offer.
+	// PlaceQuery requests the target of an offer.
 	PlaceQuery struct {
 		To      string `query:"to" schema:"DID"`
 		Channel string `query:"channel" minLength:"1" maxLength:"200"`
@@ -123,26 +123,26 @@ type (
 
 // The requests about inboxes, messages and agents.
 type (
-	// InboxQuery asks for a page of an inbox.
+	// InboxQuery selects a page of an inbox.
 	InboxQuery struct {
 		Paging
 		Reader
 		Patient
 	}
-	// Socket asks for a WebSocket.
+	// Socket opens a WebSocket.
 	Socket struct {
 		From
 		Reader
 	}
-	// Stream asks for a stream of events.
+	// Stream opens a stream of events.
 	Stream struct {
 		From
 		Reader
 
-		// The id of the last event that the client saw. It goes before `cursor`.
+		// The ID of the last event that the client received. It takes precedence over `cursor`.
 		LastEventID string `header:"Last-Event-ID" maxLength:"256"`
 	}
-	// LeaseWait asks for waiting entries.
+	// LeaseWait leases waiting entries.
 	LeaseWait struct {
 		Patient
 
@@ -156,7 +156,7 @@ type (
 	}
 	// ContactChange decides about a sender.
 	ContactChange struct {
-		// A DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator named.
+		// A DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN of a registry in the configuration.
 		Sender string `path:"sender" minLength:"1" maxLength:"512"`
 		Body   route.Body[ContactRequest]
 	}
@@ -174,12 +174,12 @@ type (
 		DID  string `path:"did" schema:"DID"`
 		Body route.Body[AgentRequest]
 	}
-	// WebhookDeliveries asks for a page of deliveries.
+	// WebhookDeliveries selects a page of deliveries.
 	WebhookDeliveries struct {
 		ByID
 		Paging
 	}
-	// WebhookRedelivery asks for deliveries of a webhook.
+	// WebhookRedelivery repeats deliveries of a webhook.
 	WebhookRedelivery struct {
 		ByID
 
@@ -187,7 +187,7 @@ type (
 	}
 )
 
-// ChallengeRequest asks for a challenge.
+// ChallengeRequest requests a challenge.
 type ChallengeRequest struct {
 	DID string `json:"did" schema:"ProvableDID"`
 }
@@ -202,14 +202,14 @@ type TokenRequest struct {
 	Kid string `json:"kid,omitempty,omitzero" maxLength:"256"`
 }
 
-// RefreshRequest asks for the next tokens.
+// RefreshRequest requests new tokens.
 type RefreshRequest struct {
 	RefreshToken string `json:"refresh_token" maxLength:"4096"`
 }
 
 // PairingRequest redeems a pairing code.
 type PairingRequest struct {
-	// Case, spaces and the hyphen make no difference.
+	// Case, spaces and the hyphen are ignored.
 	Code string `json:"code" minLength:"8" maxLength:"32"`
 }
 
@@ -218,25 +218,25 @@ type ContactRequest struct {
 	State string `json:"state" enum:"allowed,blocked"`
 }
 
-// AgentRequest declares a name, a description and capabilities. Absent members stay as they are.
+// AgentRequest declares a name, a description and capabilities. Absent members do not change.
 type AgentRequest participant.AgentUpdate
 
-// LeaseRequest asks for waiting entries.
+// LeaseRequest leases waiting entries.
 type LeaseRequest struct {
 	Device  string `json:"device" schema:"Device"`
 	Limit   int    `json:"limit,omitempty,omitzero" minimum:"1" maximum:"100" default:"1"`
 	Seconds int    `json:"seconds,omitempty,omitzero" minimum:"1" maximum:"43200" default:"60"`
 }
 
-// Ack ends the waiting of one leased entry, or of all up to a cursor.
+// Ack acknowledges one leased entry, or all entries up to a cursor.
 type Ack struct {
-	// That of an entry or a page, or without `delivery_count` the id of an event of the stream.
+	// Cursor of an entry or a page; without `delivery_count`, the ID of a stream event is also allowed.
 	Cursor        string `json:"cursor" minLength:"1" maxLength:"256"`
 	Device        string `json:"device" schema:"Device"`
 	DeliveryCount int    `json:"delivery_count,omitempty,omitzero" minimum:"1"`
 }
 
-// Nack puts a leased entry back.
+// Nack returns a leased entry.
 type Nack struct {
 	Cursor        string `json:"cursor" minLength:"1" maxLength:"256"`
 	Device        string `json:"device" schema:"Device"`
@@ -244,7 +244,7 @@ type Nack struct {
 	DelaySeconds  int    `json:"delay_seconds,omitempty,omitzero" minimum:"0" maximum:"86400"`
 }
 
-// Extend keeps a leased entry longer.
+// Extend extends a lease.
 type Extend struct {
 	Cursor        string `json:"cursor" minLength:"1" maxLength:"256"`
 	Device        string `json:"device" schema:"Device"`
@@ -252,25 +252,25 @@ type Extend struct {
 	Seconds       int    `json:"seconds" minimum:"1" maximum:"43200"`
 }
 
-// OfMessages is the member of a [WebhookRequest] that asks for the messages of an agent.
+// OfMessages is the value of [WebhookRequest.Of] for the messages of an agent.
 const OfMessages = "messages"
 
-// WebhookRequest asks for a webhook.
+// WebhookRequest registers a webhook.
 type WebhookRequest struct {
 	URL string `json:"url" minLength:"1" maxLength:"2048"`
-	// `messages` for an agent that registered at the AIRC registry here: its messages as they are.
+	// `messages`, for an agent of the AIRC registry, posts its messages unchanged.
 	Of string `json:"of,omitempty,omitzero" enum:"inbox,messages" default:"inbox"`
 }
 
-// Redelivery asks for deliveries.
+// Redelivery selects deliveries to repeat.
 type Redelivery struct {
-	// As in the list of deliveries. Without it all that was not delivered.
+	// The item, as in the list of deliveries. Default: all undelivered items.
 	Of string `json:"of,omitempty,omitzero" minLength:"1" maxLength:"256"`
 }
 
-// SocketAsk is what the client of a WebSocket sends. One of the members but `id`.
+// SocketAsk is a request of the client over a WebSocket, with one member besides `id`.
 type SocketAsk struct {
-	// Anything; the answer has it.
+	// Chosen by the client, and repeated in the response.
 	ID     string       `json:"id,omitempty,omitzero" maxLength:"64"`
 	Ack    Ack          `json:"ack,omitzero"`
 	Nack   Nack         `json:"nack,omitzero"`
