@@ -16,11 +16,11 @@ import (
 )
 
 // Channels are the channels of a link, with their names in this federation and on that network.
-// Make them with [ParseChannels]; they never change.
+// Created by [ParseChannels]; immutable.
 type Channels struct {
 	here    []string // venues of this federation
 	there   []string // corresponding venues on the network
-	spelled []string // the same, as spelled in the configuration
+	spelled []string // as spelled in the configuration
 }
 
 const called = " as "
@@ -95,12 +95,11 @@ func (c Channels) In(there string) (here string, ok bool) {
 
 // PrivateVenue returns the venue of a step sent to one user of this gateway: its own user, or the
 // pseudo-client of another DID. The signature covers the venue, so the venue is the pair signed by
-// the sender. That is the pair of the handoff if the sender is a party of it, else the sender with
-// the other party of the step.
+// the sender. If the sender is a party of the handoff, it is the pair of the handoff; otherwise,
+// the sender and the other party of the step.
 //
-// It returns a [*federation.RefusalError] for a step sent to a user other than
-// that party, and for a step of an unknown handoff, whose venue is unknown too. Other
-// errors come from [bridge.Gateway].
+// It returns a [*federation.RefusalError] for a step sent to another user, and for a step of an
+// unknown handoff. Other errors come from [bridge.Gateway].
 //
 // spec: handofftag "Canonical document"
 func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to federation.DID) (string, error) {

@@ -14,10 +14,10 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxReactionBytes bounds the emoji of a reaction: the longest, of families, have some 40.
+// maxReactionBytes bounds the emoji of a reaction: the longest ones, for families, have about 40.
 const maxReactionBytes = 64
 
-// maxMessageIDBytes bounds the message ID of a line: servers use some 30 bytes.
+// maxMessageIDBytes bounds the message ID of a line: servers use about 30 bytes.
 const maxMessageIDBytes = 256
 
 // Chat is a user's message in a relayed channel.
@@ -28,7 +28,7 @@ type Chat struct {
 	Text    string
 	Line    string // the received message, as evidence
 	Refs    Refs
-	// Formatting reports whether the link passes on colours and other formatting.
+	// Formatting reports whether the link forwards colours and other formatting.
 	Formatting bool
 	// History reports whether the line may be kept in a history.
 	History bool
@@ -37,14 +37,14 @@ type Chat struct {
 	Arrival federation.Arrival // names the network, the link, the nick and the message
 }
 
-// ErrNoMessageID is returned for a line without a message ID. Two gateways that link the same
-// networks would send it in circles.
+// ErrNoMessageID is returned for a line without a message ID. It would loop between two gateways
+// that link the same networks.
 var ErrNoMessageID = errors.New("irc: the line has no message ID: its server must load the module for msgid")
 
-// Relay files a user's message for other links, in parts that each network shows as one line. The
-// error is that of [bridge.Messages], or [ErrNoMessageID]. It does not file a CTCP message other
-// than an action, another gateway's line for people beside a step, or an empty message without a
-// reaction.
+// Relay files a user's message for other links, split into parts that fit one line on each
+// network. It returns the errors of [bridge.Messages], or [ErrNoMessageID]. It does not file CTCP
+// messages other than actions, readable lines of steps from other gateways, or empty messages
+// without a reaction.
 func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	text, manner := manner(c.Command, c.Text)
 	if c.Command == "TAGMSG" {
@@ -64,7 +64,7 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 		return err
 	}
 	line := federation.Text{Author: c.From, Venue: c.Venue, About: about, Arrival: c.Arrival}
-	var refused error // by one full link, while others have the line
+	var refused error // by one full link; others have the line
 	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
 		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
 		line.Body, line.Fields = written(part, manner, c.Formatting, c.History)
@@ -89,7 +89,8 @@ func (r Refs) Reacts() bool {
 	return emoji != ""
 }
 
-// reaction returns the emoji of a reaction, and its manner; "" if there is none.
+// reaction returns the emoji of a reaction, and whether it is added or removed; "" if there is
+// none.
 func (r Refs) reaction() (emoji, manner string) {
 	emoji, manner = Plain(r.React), federation.React
 	if r.React == "" {
@@ -101,14 +102,14 @@ func (r Refs) reaction() (emoji, manner string) {
 	return emoji, manner
 }
 
-// IsReaction reports whether channel text is a reaction, which a link shows with [TextRefs].
+// IsReaction reports whether channel text is a reaction. A link shows it with [TextRefs].
 func IsReaction(t federation.Text) bool {
 	how := t.Fields[federation.Manner]
 	return how == federation.React || how == federation.Unreact
 }
 
-// Shows reports whether a link shows text that [Answering] returned: a reaction only if the link has
-// the message reacted to.
+// Shows reports whether a link shows text returned by [Answering]. A reaction is shown only if the
+// link has its target message.
 func Shows(t federation.Text) bool { return !IsReaction(t) || t.Answers != "" }
 
 func originalOf(at federation.Arrival, line string) signing.Original {
@@ -141,7 +142,7 @@ func written(text, manner string, formatting, history bool) (body string, fields
 // a code.
 const maxFormattedBytes = 4 * federation.MaxMessageChars
 
-// readable returns a text in a link's form, with its formatting if the link passes that on. It
+// readable returns a text in a link's form, with its formatting if the link forwards it. It
 // ignores formatting that does not match the body.
 func readable(t federation.Text, formatting bool) string {
 	formatted := t.Fields[federation.Formatted]
@@ -204,7 +205,7 @@ func NamedChatLines(t federation.Text, formatting bool) (command string, lines [
 	return command, lines
 }
 
-// Relayed returns the venues listed in relay_chat, each by its name in this federation. Its error
+// Relayed returns the venues listed in relay_chat, by their names in this federation. Its error
 // names an entry that is not a channel of the link.
 func (c Channels) Relayed(entries []string) ([]string, error) {
 	return Relayed(entries, c.here)
@@ -227,7 +228,7 @@ func Relayed(entries, channels []string) ([]string, error) {
 	return venues, nil
 }
 
-// Words is private text that a user wrote to the nick of a participant of another network.
+// Words is private text from a user to the nick of a participant of another network.
 type Words struct {
 	From federation.DID // "" for an unauthenticated user
 	To   federation.DID
@@ -242,11 +243,11 @@ type Words struct {
 	Arrival federation.Arrival // names the network, the link and the nick
 }
 
-// ctcp begins and ends messages between programs, and actions of people.
+// ctcp begins and ends messages between programs, and actions.
 const ctcp = "\x01"
 
 // spoken returns the text of a PRIVMSG for another network, with its formatting, and "" for text
-// that only a program would read. An action begins with "/me".
+// between programs. An action begins with "/me".
 func spoken(text string) string {
 	text, how := manner("PRIVMSG", text)
 	if strings.TrimSpace(Unformatted(text)) == "" {
@@ -261,10 +262,10 @@ func spoken(text string) string {
 // HolderLeft is the reason for refusing a message to a user without a DID that left.
 const HolderLeft = "the user left before it had read the message, and another one may have its nick"
 
-// Say stores private text of a user. A user without a DID gets the gateway's DID for its nick on the link.
-// The result waits is a sentence for the user if the message waits for a recipient of this gateway, called
-// name; it is "" if the recipient is connected or has another home. The error is from [bridge.Messages]: a
-// refusal if no link reaches the recipient.
+// Say stores private text of a user. A user without a DID gets the gateway's DID for its nick on
+// the link. If the message waits for a recipient of this gateway, waits is a sentence for the
+// user, which calls the recipient name. It is "" if the recipient is connected or has another
+// home. It returns the errors of [bridge.Messages]: a refusal if no link reaches the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := spoken(w.Text)
 	if text == "" || p.Messages == nil {
@@ -294,8 +295,9 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 	return name + " is not connected or not logged in: your message waits for " + name, nil
 }
 
-// TextLines returns the lines of a message for its reader. A line that introduces the sender precedes
-// the sender's first message. The names belong to the sender and to the gateway's own user.
+// TextLines returns the lines of a message for its reader. The sender's first message starts with
+// a line that introduces the sender. The names are those of the sender and of the gateway's own
+// user.
 func TextLines(t federation.Text, sender, self string, formatting bool) []string {
 	lines := SplitFormatted(readable(t, formatting), MaxTextBytes)
 	if t.Fields[federation.Introduces] == "" {
@@ -313,7 +315,7 @@ func TextID(t federation.Text, line int) string {
 	return t.ID.String() + "." + strconv.Itoa(line)
 }
 
-// TextTags returns the tags of a line of a message, with its ID.
+// TextTags returns the tags of a line of a message, including its ID.
 func TextTags(t federation.Text, line int) map[string]string {
 	tags := TextRefs(t)
 	tags["msgid"] = TextID(t, line)

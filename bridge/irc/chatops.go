@@ -20,8 +20,8 @@ import (
 )
 
 // ChatOps runs the commands that users write to the gateway's own user, for users whose client has
-// no tags. The gateway signs their steps if a binding vouches for them, and judges these as any
-// other. It may be used concurrently.
+// no tags. The gateway signs their steps if a binding vouches for the user, and judges them like
+// any other step. It may be used concurrently.
 //
 // spec: handofftag "Humans"
 type ChatOps struct {
@@ -42,15 +42,15 @@ type Command struct {
 	User    string // user name; "" if the network does not report it
 	// Account is the name under which the operator binds the user to a DID; "" for none.
 	Account string
-	// DID is the authenticated one, on a network with authentication. If it is empty, the DID of the
-	// account's binding applies.
+	// DID is the authenticated DID, on a network with authentication. If it is empty, the DID
+	// bound to the account applies.
 	DID federation.DID
 	// Proved reports whether the user authenticated as the DID to this gateway.
 	Proved bool
 	// Lookup returns the DID of a user by its nick, or "".
 	Lookup func(nick string) federation.DID
-	// Room opens a channel for a handoff, invites its parties and returns its name. It is nil if the
-	// gateway makes no channels on the network.
+	// Room opens a channel for a handoff, invites its parties and returns its name. It is nil if
+	// the gateway cannot create channels on the network.
 	Room func(view federation.View) (string, error)
 
 	// Secret reports whether the line arrived over TLS or from the same machine.
@@ -378,7 +378,7 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	if err != nil {
 		return nil, fmt.Errorf("place offer: %w", err)
 	}
-	if tags == federation.ActTags && federation.Private(place.Venue) { // a server of these tags takes the signer for one of the pair
+	if tags == federation.ActTags && federation.Private(place.Venue) { // a server of these tags requires the signer to be one of the pair
 		place.Venue = federation.PrivateVenue(o.Ports.Signer.Kept("person:"+string(c.DID)).DID, to)
 	}
 	ev := federation.Event{Kind: federation.Handoff, Verb: federation.Offer, To: to, Title: title, Context: content, Dialect: tags, Venue: place.Venue}
@@ -393,8 +393,8 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	return lines, err
 }
 
-// offeree returns the DID of the participant that a user offers work to. A user of another link has
-// one if it is authenticated, or its account is bound.
+// offeree returns the DID of the recipient of a user's offer. A user of another link has a DID if
+// it is authenticated, or its account is bound.
 func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federation.DID, error) {
 	to, err := o.participant(ctx, c, name)
 	if err == nil && to.Place.Link != "" && to.DID == o.Ports.Messages.Guest(to.Place.Link, to.Place.Venue) {
@@ -404,8 +404,8 @@ func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federatio
 }
 
 // pair returns a code that logs in an agent host as the user. The gateway must be allowed to sign
-// for the user, or the user must have authenticated to the gateway itself: another server's word is
-// not enough to act for a DID elsewhere.
+// for the user, or the user must have authenticated to the gateway itself: authentication by
+// another server is not enough.
 func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) ([]string, error) {
 	switch {
 	case c.DID == "":
@@ -420,8 +420,8 @@ func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) (
 	return []string{"Your pairing code is " + code + ". Type it where your agent host asks who you are; it is valid once, until " + ends.UTC().Format("15:04 MST") + "."}, nil
 }
 
-// password sets the user's password for the gateway's own server. Only a login there proves enough: the
-// operators of another network read its users' lines.
+// password sets the user's password for the gateway's own server. A login there is required,
+// because operators of another network can read its users' lines.
 func (o ChatOps) password(ctx context.Context, c Command, text string, now time.Time) ([]string, error) {
 	switch {
 	case !c.Proved:
@@ -519,7 +519,7 @@ func (o ChatOps) sendText(ctx context.Context, c Command, args string, now time.
 }
 
 // participant resolves a name to a participant. Nicks of the user's own network take precedence.
-// The next user with the nick of NICK@LINK is the last choice.
+// For NICK@LINK, the next user with the nick is the last choice.
 func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")

@@ -42,8 +42,8 @@ func codeBytes(s string) int {
 	return 0
 }
 
-// colourBytes returns the length of a colour, and of a second one behind a comma, at the start of a
-// text.
+// colourBytes returns the length of a colour at the start of a text, including a second colour
+// after a comma.
 func colourBytes(s string, least, most int, digit func(byte) bool) int {
 	digits := func(s string) int {
 		n := 0
@@ -111,8 +111,8 @@ func clean(s string) string {
 	return b.String()
 }
 
-// ToUTF8 returns a text of a network whose clients choose the encoding. Invalid UTF-8 is read
-// as Windows-1252, unless only its last character is cut off.
+// ToUTF8 returns a text of a network whose clients choose the encoding. Invalid UTF-8 is decoded
+// as Windows-1252, unless only its last character is truncated.
 func ToUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -178,7 +178,7 @@ func twoDigits(colour string) string {
 
 // SplitFormatted returns a text with formatting codes in parts, like [federation.SplitText], of at
 // most maxBytes, which is at least 64. A part begins with the formatting in effect at the end of
-// the part before it.
+// the previous part.
 func SplitFormatted(text string, maxBytes int) []string {
 	if Unformatted(text) == text {
 		return federation.SplitText(text, maxBytes)

@@ -1,17 +1,17 @@
-// Package irc holds the parts common to all dialects of IRC: the line for people beside each step,
-// nicks for users without one on a network, and the limits of IRC on text and tags. It also renders
-// steps for a link that cannot carry them as signed, and determines the venue of private messages.
+// Package irc contains the parts common to all dialects of IRC: the readable line for each step,
+// nicks for users of other networks, and the limits of IRC on text and tags. It also renders steps
+// for links that cannot carry the signed form, and determines the venue of private messages.
 //
 // Server links share a [Session] (one connection, its owner, and its steps), a [Roster] of
 // pseudo-clients, and the deliveries' way into a session ([Pass]). All dialects share the commands
 // to the gateway's own user ([ChatOps]) and the replies to users ([Replies]).
 //
-// It speaks no protocol. Each protocol has its own folder below this one.
+// It implements no protocol. Each protocol has its own folder below this one.
 //
 // It follows the IRCv3 message-tags specification for the limits on tags, RFC
 // 2812 §2.3.1 for nicks, and the handoff tag profile, "Humans", for the line.
 //
-// All functions may be called concurrently; each type states what it allows.
+// All functions may be called concurrently; for methods, see each type.
 package irc
 
 import (
@@ -30,9 +30,9 @@ import (
 )
 
 const (
-	// MaxTextBytes bounds the text of one line written by this program for people. A line has 510
-	// bytes. The longest names of a user, a host and a channel take 182 of them; servers cut the rest
-	// in the middle of a character.
+	// MaxTextBytes bounds the text of one readable line. A line has 510 bytes. The longest names
+	// of a user, a host and a channel take 182 of them; servers truncate the rest, even within a
+	// character.
 	MaxTextBytes = 320
 
 	// MaxTagBytes bounds the client-only tags of one message, escaped, between "@" and the space.
@@ -41,18 +41,18 @@ const (
 	// spec: ircv3 message-tags "Size limit"
 	MaxTagBytes = ircmsg.MaxlenClientTagData
 
-	// MaxTags bounds the number of tags of one message. Servers pass on 64, and add up to three of
-	// their own: msgid, time, account.
+	// MaxTags bounds the number of tags of one message. Servers forward 64, including up to three
+	// of their own: msgid, time, account.
 	MaxTags = 61
 )
 
-// LineSuffix turns the message ID of a step into that of its line for people: distinct from it, and
+// LineSuffix turns the message ID of a step into that of its readable line: a different ID, but
 // the same on all servers of a network.
 const LineSuffix = ".line"
 
 const ellipsis = "…"
 
-// Text returns a string fit for a line for people: as [Plain], cut between characters to at most
+// Text returns a string for a readable line: [Plain], truncated between characters to at most
 // [MaxTextBytes].
 func Text(s string) string {
 	return Cut(Plain(s), MaxTextBytes)
@@ -76,7 +76,7 @@ func Cut(s string, maxBytes int) string {
 	return s[:end] + ellipsis
 }
 
-// CheckTags returns an error for tags that a server would not carry whole.
+// CheckTags returns an error for tags that a server would truncate or drop.
 func CheckTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
 		return fmt.Errorf("%d tags, of which %d are carried", len(tags), MaxTags)
@@ -93,8 +93,8 @@ func CheckTags(tags map[string]string) error {
 	return nil
 }
 
-// ErrLineTooLong is returned by [ReadLine] for a line over the limit. The line was read to its end,
-// and the next one can be read.
+// ErrLineTooLong is returned by [ReadLine] for a line over the limit. The whole line was read, so
+// the next line can be read.
 var ErrLineTooLong = errors.New("irc: line too long")
 
 // ReadLine returns one line without its end, which counts towards maxBytes. It blocks until the
@@ -123,14 +123,15 @@ func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
 }
 
 // Meter counts the messages of one user to the gateway, in a bucket that starts full with one
-// minute's worth. The zero Meter has counted nothing. It is not safe for concurrent use.
+// minute's worth. The zero Meter is ready to use. It is not safe for concurrent use.
 type Meter struct {
 	bucket *rate.Limiter
 	told   bool
 }
 
 // Take counts one step. It reports whether the step is allowed and, if not, whether to notify the
-// user: only of the first, and again after the bucket was full. A limit of zero means no limit.
+// user: only for the first refused step, and again after the bucket was full. A limit of zero
+// means no limit.
 func (m *Meter) Take(perMinute int, now time.Time) (ok, tell bool) {
 	if perMinute <= 0 {
 		return true, false

@@ -12,13 +12,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// shortHash is how many characters of a DID's hash first distinguish two owners of one name.
+// shortHash is the initial number of hash characters that distinguish two owners of one name.
 const shortHash = 4
 
-// Nicks yields the nicks for a DID on a network with a maximum nick length in bytes, the best
+// Nicks yields candidate nicks for a DID on a network with a maximum nick length in bytes, best
 // first. The first is its name with the suffix. The others are truncated and end in "_" and an
-// increasing part of the DID's hash. The caller takes the first free one, and needs a fallback if
-// none is.
+// increasing part of the DID's hash. The caller uses the first free nick, and needs a fallback if
+// none is free.
 //
 // An invalid name is converted to a nick: invalid characters become "_", and a leading digit gets
 // the prefix "_". A DID without a name gets the last word of a did:web, else "agent" and the
@@ -42,7 +42,7 @@ func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[strin
 	}
 }
 
-// nameless returns the name of a DID without one: "scout" for did:web:gw.example:scout and
+// nameless derives a name from a DID: "scout" for did:web:gw.example:scout and
 // did:web:scout.example.
 func nameless(did federation.DID) string {
 	if did.Method() != "web" {
@@ -95,26 +95,26 @@ func nickRune(r rune) bool {
 }
 
 // MaxPseudoClients bounds the pseudo-clients of one link. Each is a user on the other network, and
-// some hundred bytes here. Beyond it, the longest silent one leaves.
+// uses some hundred bytes here. Above the limit, the one that has been silent longest leaves.
 const MaxPseudoClients = 1024
 
-// PseudoClient is a user of this gateway on another server: its own user, or the user of a DID from
-// elsewhere that speaks there. It outlives the connection. Dialects with more state embed it.
+// PseudoClient is a user of this gateway on another server: its own user, or the user for the DID
+// of an author on another network. It outlives the connection. Dialects with more state embed it.
 type PseudoClient struct {
 	DID federation.DID
-	// Shown is the DID that users there use to address it, if different.
+	// Shown is the DID by which users there address it, if different.
 	Shown federation.DID
 	Name  string // base of its nick
 	Nick  string
-	// In has the channels it belongs in, as venues of the network, and whether it has joined.
+	// In maps its channels, as venues of the network, to whether it has joined.
 	In    map[string]bool
-	Spoke time.Time // when it spoke last
+	Spoke time.Time // time of its last message
 }
 
 // Base returns the part of a pseudo-client common to all dialects.
 func (p *PseudoClient) Base() *PseudoClient { return p }
 
-// Missing returns the channels that a pseudo-client belongs in but has not joined, in order.
+// Missing returns the channels that a pseudo-client still has to join, in order.
 func (p *PseudoClient) Missing() []string {
 	var venues []string
 	for _, venue := range slices.Sorted(maps.Keys(p.In)) {
@@ -125,7 +125,7 @@ func (p *PseudoClient) Missing() []string {
 	return venues
 }
 
-// LeaveChannels notes that a pseudo-client has left all channels.
+// LeaveChannels records that a pseudo-client has left all channels.
 func (p *PseudoClient) LeaveChannels() {
 	for venue := range p.In {
 		p.In[venue] = false
@@ -140,11 +140,11 @@ type Roster[P interface{ Base() *PseudoClient }] struct {
 	moves  Moves
 }
 
-// movesTime is how long lines of a user may be in flight after it changed its nick.
+// movesTime is how long lines of a user may be in flight after a nick change.
 const movesTime = 5 * time.Second
 
-// Moves are the users that recently changed their nicks, by their previous DIDs. The DID of a user
-// without its own DID changes with the nick. The zero Moves is empty. It belongs to one goroutine.
+// Moves are the users that recently changed their nicks, by their previous DIDs. The gateway's DID
+// for a user depends on its nick. The zero Moves is empty. It belongs to one goroutine.
 type Moves struct{ to map[federation.DID]move }
 
 type move struct {
@@ -153,7 +153,7 @@ type move struct {
 	at   time.Time
 }
 
-// Add notes a change of nick.
+// Add records a nick change.
 func (m *Moves) Add(c bridge.PresenceChange) {
 	maps.DeleteFunc(m.to, func(_ federation.DID, old move) bool { return time.Since(old.at) >= movesTime })
 	if m.to == nil {
@@ -173,8 +173,8 @@ func (m *Moves) Now(did federation.DID, name string) (federation.DID, string) {
 	return did, name
 }
 
-// NewRoster returns a roster with only the gateway's own user, which belongs in all channels of a
-// link, given as venues of the network.
+// NewRoster returns a roster with only the gateway's own user, which joins all channels of a link,
+// given as venues of the network.
 func NewRoster[P interface{ Base() *PseudoClient }](self P, venues []string) *Roster[P] {
 	self.Base().In = map[string]bool{}
 	for _, venue := range venues {
@@ -202,8 +202,9 @@ func (r *Roster[P]) Has(did federation.DID) bool {
 }
 
 // Speaker returns the pseudo-client that speaks for a DID, and records the time. If venue is a
-// channel of the link, it belongs there from then on. If the DID has none, Speaker adds the result
-// of add; if there are too many, it first removes the quietest and calls retire for it.
+// channel of the link, the pseudo-client joins it. If the DID has none, Speaker adds the result of
+// add. If there are too many, it first removes the one that has been silent longest and calls
+// retire for it.
 func (r *Roster[P]) Speaker(did federation.DID, venue string, add func() P, retire func(P)) P {
 	p, known := r.others[did]
 	switch {
@@ -243,8 +244,9 @@ func (r *Roster[P]) Moved(did federation.DID, name string) (federation.DID, stri
 	return r.moves.Now(did, name)
 }
 
-// Move gives a pseudo-client the DID and the name of its user after a change of nick, and returns
-// it. It retires another pseudo-client with that DID. The result is false if the user has none.
+// Move updates the DID and the name of a pseudo-client after a nick change of its user, and
+// returns it. It retires another pseudo-client with that DID. The result is false if the user has
+// none.
 func (r *Roster[P]) Move(c bridge.PresenceChange, retire func(P)) (p P, known bool) {
 	r.moves.Add(c)
 	if p, known = r.others[c.DID]; !known {
@@ -259,7 +261,7 @@ func (r *Roster[P]) Move(c bridge.PresenceChange, retire func(P)) (p P, known bo
 	return p, true
 }
 
-// LeaveChannels notes that all pseudo-clients have left all channels.
+// LeaveChannels records that all pseudo-clients have left all channels.
 func (r *Roster[P]) LeaveChannels() {
 	for _, p := range r.All() {
 		p.Base().LeaveChannels()
@@ -275,7 +277,7 @@ const PresenceEvery = time.Minute
 const LeftReason = "left its own network"
 
 // WatchPresence calls leave for each pseudo-client whose user left its own network, until over is
-// closed. The owner runs leave and dids, which returns the DIDs with a pseudo-client. Ask makes the
+// closed. Dids returns the DIDs with a pseudo-client. The owner runs dids and leave. Ask makes the
 // owner call a function, and reports whether it did.
 func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, over <-chan struct{}, ask func(do func()) bool, dids func() []federation.DID, leave func(federation.DID)) {
 	if p == nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// Render returns a step for a link: in the dialect of its handoff and for its place there. A step signed for both
-// that fits one message is returned unchanged. A title too long for the wire is cut. Any other step is written
-// again under the same event ID, signed with the gateway's key for its signer, with the original as evidence, which
-// is on disk before this returns. If the context does not fit then, it is stored and replaced by a reference. The
-// losses list the parts left only in the evidence. The same step makes the same bytes each time. A step of this
-// gateway's home is signed by the home in each dialect and for each place, and needs no evidence.
+// Render returns a step for a link, in the dialect of its handoff and with its place on the link.
+// If the step is signed for both and fits one message, it is returned unchanged. Any other step is
+// rewritten with the same event ID and signed with the gateway's key for its signer. The original
+// is its evidence, which is on disk before Render returns. A title that is too long is truncated.
+// If the context does not fit, it is stored and replaced by a reference. The losses list the parts
+// that only the evidence contains. The result is deterministic. Steps of the home itself are
+// signed by the home in each dialect and for each place, and need no evidence.
 //
 // spec: handofftag "Rule of dialects"
 func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
@@ -30,14 +31,14 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 	return Vouch(ctx, p, d)
 }
 
-// Vouch returns a step written again, like [Render], regardless of its original dialect and place.
+// Vouch rewrites a step like [Render], regardless of its original dialect and place.
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	signed := d.Entry.Event
 	ev := signed
 	ev.Dialect, ev.Venue = d.View.Dialect, d.View.Venue
 	title, fitted, cut := translate.FitWireTitle(ev.Title, ev.Context)
 	if ev.Title, ev.Context = title, fitted; ev.Context != signed.Context {
-		ev.ContextHash = "" // it was the hash of the context without the title
+		ev.ContextHash = "" // the hash of the context without the title
 	}
 	write := func(ev federation.Event) (map[string]string, []federation.Loss) {
 		return dialect.Rewrite(ev, signed.Dialect)
@@ -69,8 +70,8 @@ func Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, err
 }
 
-// Tags returns the tags of a step rendered for the view of its handoff, with a message id if not
-// empty. It refuses a step whose tags a server would not carry whole.
+// Tags returns the tags of a step rendered for the view of its handoff, with a message ID if not
+// empty. It refuses a step if a server would truncate or drop its tags.
 func Tags(ev federation.Event, v federation.View, msgid string) (map[string]string, error) {
 	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: ev}, View: v})
 	if err != nil {
@@ -93,8 +94,8 @@ func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losse
 	}
 }
 
-// Bound returns the binding of an account on a link, the zero one if it has none. It returns the
-// errors of the record.
+// Bound returns the binding of an account on a link, or the zero Binding. It returns the errors of
+// the record.
 func Bound(ctx context.Context, p bridge.Ports, link, account string) (federation.BoundName, error) {
 	if account == "" {
 		return federation.BoundName{}, nil
@@ -110,9 +111,9 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 }
 
 // VouchFor returns an unsigned step signed by the gateway for its sender, the DID in From. A step
-// without an ID gets one. The line as received is its evidence. A context that does not fit is stored;
-// members that still do not fit are only in the evidence. After an error, it returns the step
-// unchanged, so that the caller can retry.
+// without an ID gets one. The received line is its evidence. A context that does not fit is
+// stored; members that still do not fit are only in the evidence. After an error, it returns the
+// step unchanged, so that the caller can retry.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
 	draft := ev
 	switch {
@@ -150,7 +151,7 @@ const (
 	draftReplyTag = "+draft/reply"
 )
 
-// The tags of a message without text that adds an emoji to the answered message, or removes one.
+// The tags of a message without text that adds an emoji to another message, or removes it.
 //
 // spec: ircv3 react (draft)
 const (
@@ -174,11 +175,11 @@ func Typing(tags map[string]string) string {
 
 // Refs holds the references of a message to handoffs and other messages.
 type Refs struct {
-	Handoff string // handoff of the tag [RefTag]; may be empty, or anything
+	Handoff string // handoff in the tag [RefTag]; unchecked, may be empty
 	Reply   string // ID of the answered message; likewise
 	Step    string // the ID of the step if Reply is the ID of its line
 
-	React   string // emoji that a message without text adds to the message in Reply; may be anything
+	React   string // emoji that a message without text adds to the message in Reply; unchecked
 	Unreact string // likewise for a removed one
 }
 
@@ -205,9 +206,9 @@ func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Te
 	return t, nil
 }
 
-// handoff returns the handoff that a message names: by its ID, or by the answered message, which
-// brought a step or named a handoff itself. The zero ID is none. It blocks on the record and
-// returns its errors.
+// handoff returns the handoff that a message refers to: by its ID, or by the answered message,
+// which contained a step or a reference itself. The zero ID means none. It blocks on the record
+// and returns its errors.
 func (r Refs) handoff(ctx context.Context, p bridge.Ports) (federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(r.Handoff); err == nil {
 		return id, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// RefTag names the handoff of a line, for clients that read tags.
+// RefTag has the handoff of a line, for clients that read tags.
 //
 // spec: handofftag "Humans"
 const RefTag = "+freeq.at/ref"
@@ -40,7 +40,7 @@ type Replies struct {
 }
 
 // To returns the reply to an error about a step, and counts it. The second result is false for an
-// error without a reply: an unavailability, or the end of the program.
+// error without a reply: an outage, or the end of the program.
 func (r Replies) To(ctx context.Context, err error) (Reply, bool) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		reply := Refusal(refused)
@@ -82,7 +82,8 @@ func noticeRef(n federation.Notice) string {
 	return n.Event.Handoff.String()
 }
 
-// NoticeReply returns a notice as a reply to its reader, and false for a delivery, which needs none.
+// NoticeReply returns a notice as a reply to its reader, and false for a notice of delivery, which
+// needs no reply.
 func NoticeReply(n federation.Notice) (r Reply, has bool) {
 	if n.Kind == federation.NoticeDelivered {
 		return Reply{}, false
@@ -90,7 +91,7 @@ func NoticeReply(n federation.Notice) (r Reply, has bool) {
 	return Reply{Code: strings.ToUpper(string(n.Kind)), Subject: n.About().String(), Sentence: n.Sentence(), Ref: noticeRef(n)}, true
 }
 
-// Why [Pass] gets no answer.
+// Reasons why [Pass] gets no answer.
 var (
 	errNotConnected = errors.New("not connected")
 	errCut          = errors.New("connection lost before the other server had read the step")
@@ -104,8 +105,8 @@ func Unavailable(link string, why error) error {
 // Disconnected returns the error for a link with no session.
 func Disconnected(link string) error { return Unavailable(link, errNotConnected) }
 
-// NoPlace returns the reason why a step is not written on a link: a refusal, or the error of the
-// record.
+// NoPlace returns the reason why a step cannot be written on a link: a refusal, or the error of
+// the record.
 func NoPlace(ev federation.Event, link string, err error) error {
 	if err != nil {
 		return err
@@ -114,8 +115,8 @@ func NoPlace(ev federation.Event, link string, err error) error {
 }
 
 // Pass passes a row of a link's feed to the session, and blocks until the session has answered. It
-// returns the answer: nil once the peer has proved that it read the row. The channel of answers has
-// room for one; over is closed when the session ends.
+// returns the answer, which is nil once the peer has proved that it read the row. The channel of
+// answers has capacity for one answer; over is closed when the session ends.
 //
 // If no response arrives, the error is [Unavailable], and the row may have been written.
 func Pass[Row any](ctx context.Context, link string, rows chan<- Row, row Row, answer <-chan error, over <-chan struct{}) error {
@@ -134,7 +135,7 @@ func Pass[Row any](ctx context.Context, link string, rows chan<- Row, row Row, a
 	case <-over:
 	}
 	select {
-	case err := <-answer: // it arrived at the same time
+	case err := <-answer: // the answer arrived at the same time
 		return err
 	default:
 		return Unavailable(link, errCut)

@@ -15,10 +15,10 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// readBufferBytes holds the longest usual line between servers.
+// readBufferBytes is enough for the longest usual line between servers.
 const readBufferBytes = 64 << 10
 
-// Wire is how a dialect reads and writes one connection.
+// Wire reads and writes one connection in a dialect.
 type Wire[Line any] struct {
 	Conn         io.ReadWriteCloser
 	MaxLineBytes int // maximum size of an inbound line
@@ -33,13 +33,13 @@ type Wire[Line any] struct {
 // the owner's goroutines: a reader, a writer, and one for each step being judged. A dialect embeds
 // it, and receives from Lines, Broken, Wrote and Calls in its loop.
 //
-// [Session.Post] may be called by any goroutine, [Session.Do], [Session.Submit] and
-// [Session.Execute] by Judge; all else belongs to the owner.
+// Any goroutine may call [Session.Post], and Judge may call [Session.Do], [Session.Submit] and
+// [Session.Execute]; only the owner may use the rest.
 type Session[Line any, Step, Lane comparable] struct {
 	Lines  chan Line
-	Broken chan error  // gets the error that ended the reader
-	Wrote  chan error  // gets the result of each write; the owner passes it to Written
-	Calls  chan func() // the owner calls each
+	Broken chan error  // receives the error that ended the reader
+	Wrote  chan error  // receives the result of each write; the owner passes it to Written
+	Calls  chan func() // functions for the owner to call
 	// Over is closed with the connection.
 	Over chan struct{}
 	// Steps holds the peer's steps being judged or waiting.
@@ -47,11 +47,11 @@ type Session[Line any, Step, Lane comparable] struct {
 	// Judge judges a step in its own goroutine, and returns a function with which the owner handles
 	// the result. The dialect sets it before Run.
 	Judge func(step Step) (note func())
-	// Running holds the goroutines of the session, which waits for them at its end. A panic in one
+	// Running has the goroutines of the session, which waits for them at its end. A panic in one
 	// ends the session with an error.
 	Running fault.Group
-	// Asking ends with the connection, and key lookups with it. Submitting ends a little later, so
-	// that the steps already read are judged.
+	// Asking, the context of key lookups, ends with the connection. Submitting ends a little
+	// later, so that steps already read are judged.
 	Asking, Submitting context.Context
 
 	wire     Wire[Line]
@@ -63,7 +63,7 @@ type Session[Line any, Step, Lane comparable] struct {
 }
 
 // NewSession returns a session on a connection, which reads at most ahead lines in advance. It
-// starts nothing.
+// starts no goroutine.
 func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
 	s := &Session[Line, Step, Lane]{
 		Lines: make(chan Line, ahead), Broken: make(chan error, 1), Wrote: make(chan error, 1), Calls: make(chan func()), Over: make(chan struct{}),
@@ -87,10 +87,10 @@ func (s *Session[Line, Step, Lane]) Start() {
 	s.Running.Go(s.write)
 }
 
-// Run calls serve, the loop of the owner, and closes the connection when that returns. It then
-// calls lost, judges the steps already read, without notes, and returns the error of serve once all
-// goroutines of the session have ended. The wait for a key ends with the connection: a step without
-// its key waits in the record.
+// Run calls serve, the loop of the owner, and closes the connection after it returns. It then
+// calls lost and judges the steps already read, without notes. It returns the error of serve once
+// all goroutines of the session have ended. The wait for a key ends with the connection: a step
+// without its key waits in the record.
 func (s *Session[Line, Step, Lane]) Run(ctx context.Context, serve func(ctx context.Context) error, lost func()) error {
 	asking, stopAsking := context.WithCancel(ctx)
 	defer stopAsking()
@@ -117,16 +117,16 @@ func (s *Session[Line, Step, Lane]) End() {
 	s.Running.Wait()
 }
 
-// hangUp closes the connection: the peer takes the next one.
+// hangUp closes the connection: the peer accepts the next one.
 func (s *Session[Line, Step, Lane]) hangUp() {
 	close(s.Over)
 	_ = s.wire.Conn.Close()
 }
 
-// Leave ends notes and posts, before the last messages to the peer.
+// Leave stops notes and posts, before the last messages to the peer.
 func (s *Session[Line, Step, Lane]) Leave() { s.leaving = true }
 
-// JudgeAll starts to judge each step whose turn it is.
+// JudgeAll starts to judge each step at the front of an idle lane.
 func (s *Session[Line, Step, Lane]) JudgeAll() {
 	for step, ok := s.Steps.Next(); ok; step, ok = s.Steps.Next() {
 		s.Running.Go(func() {
@@ -143,8 +143,7 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 	}
 }
 
-// Submit submits a step until the gateway has answered, like [SubmitWithRetry]. A step already read
-// is judged even if the owner ends.
+// Submit calls [SubmitWithRetry]. A step already read is judged even if the owner ends.
 func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
 	return SubmitWithRetry(s.Submitting, s.log, ev, once)
 }
@@ -157,12 +156,12 @@ func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []strin
 // Do makes the owner call a function, and returns after the call.
 func (s *Session[Line, Step, Lane]) Do(do func()) {
 	done := make(chan struct{})
-	s.Calls <- func() { defer close(done); do() } // the owner receives until the last step is processed
+	s.Calls <- func() { defer close(done); do() } // the owner receives calls until the last step is processed
 	<-done
 }
 
-// Post makes the owner call a function, and then reports whether it did. The owner does not once
-// the session leaves or ctx has ended.
+// Post makes the owner call a function, and reports whether it did: not after [Session.Leave] or
+// the end of ctx.
 func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {
@@ -185,7 +184,7 @@ func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
 // Writing reports whether the writer is busy.
 func (s *Session[Line, Step, Lane]) Writing() bool { return s.writing }
 
-// Send gives the writer a piece. It may be called only while the writer is not busy.
+// Send passes a piece to the writer. It may be called only while the writer is not busy.
 func (s *Session[Line, Step, Lane]) Send(piece []byte) {
 	s.pieces <- piece
 	s.writing = true
@@ -230,9 +229,9 @@ func (s *Session[Line, Step, Lane]) write() {
 	}
 }
 
-// Lanes are the steps of a link being judged or waiting, in order of arrival. Steps of one lane are
-// judged one after the other, and lanes concurrently, so a slow key lookup holds up only its lane.
-// The gateway bounds how many are judged at a time. They belong to one goroutine.
+// Lanes are the waiting and current steps of a link, in order of arrival. Steps of one lane are
+// judged sequentially, and lanes concurrently, so a slow key lookup delays only its lane. The
+// gateway limits the concurrent steps. Lanes belong to one goroutine.
 type Lanes[S, Lane comparable] struct {
 	of    func(S) Lane
 	most  int
@@ -244,13 +243,13 @@ type laned[S comparable] struct {
 	judging bool
 }
 
-// NewLanes returns lanes with room for most steps. The lane of a step must not change while it is
-// there.
+// NewLanes returns lanes with a capacity of most steps. The lane of a step must not change until
+// Finish.
 func NewLanes[S, Lane comparable](most int, of func(S) Lane) *Lanes[S, Lane] {
 	return &Lanes[S, Lane]{of: of, most: most}
 }
 
-// Full reports whether the limit is reached. Add still accepts a step then, because it was already
+// Full reports whether the capacity is reached. Add still accepts a step, because it was already
 // read.
 func (l *Lanes[S, Lane]) Full() bool { return len(l.steps) >= l.most }
 
@@ -271,7 +270,7 @@ func (l *Lanes[S, Lane]) All() iter.Seq[S] {
 // Add puts a step at the end of its lane.
 func (l *Lanes[S, Lane]) Add(step S) { l.steps = append(l.steps, laned[S]{step: step}) }
 
-// Next returns the next step to judge and marks it as being judged. There is none if every lane is
+// Next returns the next step to judge and marks its lane as busy. There is none if every lane is
 // busy.
 func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 	busy := map[Lane]bool{}

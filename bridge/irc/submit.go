@@ -11,15 +11,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// firstAsk and lastAsk bound the wait before a step is submitted again that the
-// gateway could not take: it doubles from one to the other.
+// firstAsk and lastAsk bound the backoff for a step that the gateway could not accept.
 const (
 	firstAsk = 100 * time.Millisecond
 	lastAsk  = 5 * time.Second
 )
 
-// judgeGrace bounds how long steps already read are still submitted after a link was asked to end.
-// A record that takes commits at all needs far less.
+// judgeGrace bounds how long steps already read are still submitted after the end of a link. A
+// working record needs far less.
 const judgeGrace = 5 * time.Second
 
 // WithGrace returns a context for submitting the steps read before ctx ended: it ends a little
@@ -33,16 +32,16 @@ func WithGrace(ctx context.Context) (submitting context.Context, cancel context.
 	}
 }
 
-// rateLimited returns the answer to a stranger over the limit of new DIDs. Were its step kept here,
-// the steps of known users behind it would wait as long.
+// rateLimited returns the answer to a stranger over the limit of new DIDs. Keeping its step here
+// would delay the steps of known users behind it.
 func rateLimited(ev federation.Event, stranger *federation.NewDIDLimitError) *federation.RefusalError {
 	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; come later")
 	refused.RetryAfter = stranger.RetryAfter
 	return refused
 }
 
-// SubmitWithRetry submits a step until the gateway has answered. IRC has no temporary error, so the
-// step is kept here together with all later steps. A refusal is final, even if a key is missing,
+// SubmitWithRetry submits a step until the gateway accepts or refuses it. IRC has no temporary
+// error, so the step and all later steps wait here. A refusal is final, even if a key is missing,
 // and so is an error that a retry cannot resolve. It blocks until then or until ctx ends.
 func SubmitWithRetry(
 	ctx context.Context, log *slog.Logger, ev federation.Event, ask func(ctx context.Context) (federation.Judgement, error),

@@ -10,7 +10,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Summary returns the line that people read beside a step, such as
+// Summary returns the readable line for a step, such as
 //
 //	[handoff …Y6Z0AB] eliza offers scholar: Cite the 3 best sources on X (due 14:00 UTC)
 //
@@ -19,8 +19,8 @@ import (
 // spec: handofftag "Humans"
 func Summary(step translate.Step) string { return summary(step, due(step.Event)) }
 
-// PrivateSummary returns the line that a recipient of a private step reads: that of [Summary] and,
-// for an offer, the commands that answer it. The nick is the nick of the gateway's own user.
+// PrivateSummary returns the readable line for the recipient of a private step: [Summary] and, for
+// an offer, the commands to answer it. The nick is that of the gateway's own user.
 //
 // spec: handofftag "Humans"
 func PrivateSummary(step translate.Step, nick string) string {
@@ -39,7 +39,7 @@ func Named(ctx context.Context, gw bridge.Gateway, d federation.Delivery) transl
 	return translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return names[did] }}
 }
 
-// summary returns a line that ends in a tail, which is never cut.
+// summary returns a line that ends in tail. The tail is never truncated.
 func summary(step translate.Step, tail string) string {
 	ev := step.Event
 	about := ev.Title
@@ -96,7 +96,7 @@ func clause(step translate.Step) string {
 	case federation.Cancel:
 		return who + " cancels"
 	case federation.Expire:
-		return "expired" // declared by the home; no DID did it
+		return "expired" // declared by the home, not by a DID
 	case federation.Confirm: // has no line, because it does not change the state
 	}
 	if step.Event.From == step.View.Home.DID() {
