@@ -49,7 +49,7 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		return federation.ChannelRef{}, federation.HandoffTags, nil
 	}
 	i := slices.IndexFunc(placers, func(p bridge.ChannelLink) bool { return p.Name() == binding.Link })
-	// Another home places the offer itself, and agents that read their inbox need no channel.
+	// Another home chooses the place itself, and agents that read their inbox need no channel.
 	if i < 0 && (g.links.isHome(binding.Link) || g.links.readsInbox(binding.Link)) {
 		return federation.ChannelRef{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
 	}
@@ -132,10 +132,10 @@ func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
 }
 
 // Member reports whether an offer may be written in its channel. A DID that offers over an API for
-// agents must belong to the channel: it is present there, or has, on a link that lists the channel, an
-// account bound by the operator or a step on file. IRC links and other homes check their own users.
-// Operators, and agents of the registry, may offer to anyone (spec: airc-shapes, the list of
-// parties). An offer to one DID without a channel is written at the place of the recipient.
+// agents must belong to the channel. It belongs if it is present there, or if it has a bound
+// account or a filed step on a link with the channel. IRC links and other homes check their own
+// users. Operators and agents of the registry may offer to anyone (spec: airc-shapes, the list of
+// parties). An offer to one DID without a channel goes to the place of the recipient.
 func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
 	if !ev.Arrival.ReadsInbox || ev.Arrival.Link == OperatorLink || federation.Private(venue) {
@@ -185,10 +185,10 @@ func (g *Gateway) knownOn(ctx context.Context, link bridge.ChannelLink, venue st
 	return seen.Link == link.Name(), nil
 }
 
-// route is the way of a message to its recipient.
+// route is the route of a message to its recipient.
 type route struct {
 	to        bridge.Recipient
-	messenger bridge.Messenger // that shows the message; nil for a recipient that reads an inbox
+	messenger bridge.Messenger // the link that shows the message; nil for a recipient that reads an inbox
 	// home is the outbox of the home with the mailbox of the recipient; "" for this home.
 	home string
 }
@@ -208,7 +208,7 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 		r.home = g.outboxOf(at.Home)
 		return r, nil
 	case at.Agent:
-		return r, nil // the registry has it as an effect
+		return r, nil // the registry gets it as an effect
 	case at.Link == "", at.Binding.Link == "" && elsewhere:
 		r.home, err = g.homeOf(ctx, at.MailboxLocation)
 		return r, err
@@ -217,7 +217,7 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 	return g.shownOn(ctx, r)
 }
 
-// shownOn returns the route to a recipient on a link, which may be gone.
+// shownOn returns the route to a recipient on a link, which may have been removed.
 func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	link := g.links.Named(r.to.Place.Link)
 	if messenger, ok := link.(bridge.Messenger); ok {
@@ -228,7 +228,7 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	if link != nil {
 		return r, nil
 	}
-	at, err := g.deps.Locator.Locate(ctx, r.to.DID) // the link's home may be no peer now
+	at, err := g.deps.Locator.Locate(ctx, r.to.DID) // the home may no longer be a peer
 	if err != nil {
 		return r, err
 	}
@@ -238,8 +238,8 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	return r, err
 }
 
-// homeOf returns the outbox of the home with a mailbox, and "" for this home. A DID unknown
-// here is searched at other homes while the message waits.
+// homeOf returns the outbox of the home with a mailbox, and "" for this home. If the DID is
+// unknown here, the message waits while other homes are searched.
 func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (outbox string, err error) {
 	switch at.Home {
 	case g.home.Load().ID:

@@ -31,7 +31,7 @@ func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	return &federation.RefusalError{Code: federation.PolicyDenied, Detail: blockedDetail}
 }
 
-// isBlocked is Blocked without the count.
+// isBlocked is Blocked without counting.
 func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.Time) (bool, error) {
 	blocks := g.blocks.Load()
 	if _, blocked := blocks.Match(s, now); blocked || !blocks.Named() {
@@ -85,7 +85,7 @@ func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error 
 	return g.refuseSource(ctx, ev.Arrival, dids, federation.Refuse(ev, federation.PolicyDenied, blockedDetail))
 }
 
-// refuseAuthor is refuseBlocked for text.
+// refuseAuthor is like refuseBlocked, for text.
 func (g *Gateway) refuseAuthor(ctx context.Context, t federation.Text) error {
 	return g.refuseSource(ctx, t.Arrival, []federation.DID{t.Author}, t.Refuse(federation.PolicyDenied, blockedDetail))
 }
@@ -147,12 +147,12 @@ type BlockError struct{ Why string }
 // Error implements error.
 func (e *BlockError) Error() string { return e.Why }
 
-// Unwrap returns the error as operators read it.
+// Unwrap returns the error in the form for operators.
 func (e *BlockError) Unwrap() error { return bridge.UsageProblem(e.Why) }
 
 // Block adds a block and, with purge, ends the handoffs offered here by its source and drops its
-// waiting steps. With dry, it only counts them. It returns the block as recorded. The error is a
-// [*BlockError] for an impossible block, and otherwise that of the record.
+// waiting steps. With dry, it only counts them. It returns the recorded block. The error is a
+// [*BlockError] for an impossible block, or an error of the record.
 func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error) {
 	b = g.ownHandle(b)
 	if err := g.checkBlock(b, purge); err != nil {
@@ -185,7 +185,7 @@ func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) err
 	return nil
 }
 
-// keepBlock changes the blocks on record, and makes every replica read them.
+// keepBlock changes the recorded blocks, and makes every replica reload them.
 func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 	g.blocking.Lock()
 	defer g.blocking.Unlock()
@@ -196,7 +196,7 @@ func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 	return g.readBlocks(ctx)
 }
 
-// ownHandle drops the domain of this registry from a handle.
+// ownHandle removes the domain of this registry from a handle.
 func (g *Gateway) ownHandle(b federation.Block) federation.Block {
 	domains := []string{string(g.home.Load().ID)}
 	for registrar := range able[bridge.Registrar](g.links) {
@@ -210,8 +210,8 @@ func (g *Gateway) ownHandle(b federation.Block) federation.Block {
 	return b
 }
 
-// checkBlock refuses a block of the gateway itself or of a link that does not exist, and a
-// purge by an address or a mask, which the record does not keep.
+// checkBlock refuses a block of the gateway itself or of a nonexistent link, and a purge by
+// address or mask, because the record does not contain these.
 func (g *Gateway) checkBlock(b federation.Block, purge bool) error {
 	blocks := federation.NewBlocks([]federation.Block{b})
 	if _, own := blocks.Match(federation.Source{DIDs: []federation.DID{g.home.Load().ID.DID()}}, b.Since); own {
@@ -226,14 +226,14 @@ func (g *Gateway) checkBlock(b federation.Block, purge bool) error {
 	return nil
 }
 
-// purgeNote is the note in the step that ends a handoff because its offerer was blocked.
+// purgeNote is the note in the final step of a handoff with a blocked offerer.
 const purgeNote = "the operator of this gateway has blocked the offerer"
 
 // purgePage is the number of rows read at a time.
 const purgePage = 500
 
-// purge ends the handoffs offered here by a blocked source, and drops its waiting steps, or with dry
-// counts both. A second purge finds nothing.
+// purge ends the handoffs offered here by a blocked source, and drops its waiting steps, or with
+// dry counts both. Purge is idempotent.
 func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purged, error) {
 	of, err := g.blockedNames(ctx, b)
 	if err != nil {
@@ -252,7 +252,7 @@ func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purg
 	return done, nil
 }
 
-// blockedNames returns the DIDs and handles of a blocked source on record.
+// blockedNames returns the recorded DIDs and handles of a blocked source.
 func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federation.Source, error) {
 	var s federation.Source
 	switch b.Kind {
@@ -291,7 +291,7 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 	return s, nil
 }
 
-// sendersOf returns the senders on record that match a block.
+// sendersOf returns the recorded senders that match a block.
 func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federation.DID, error) {
 	blocks := federation.NewBlocks([]federation.Block{b})
 	var fit []federation.DID

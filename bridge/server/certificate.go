@@ -21,8 +21,8 @@ import (
 // acmeFolder is the folder below data_dir with accounts and certificates of ACME.
 const acmeFolder = "acme"
 
-// openCertificate opens the certificate of [tls]. With ACME it reads the last issued one, and orders the
-// first while the gateway serves.
+// openCertificate opens the certificate of [tls]. With ACME, it reads the last issued certificate.
+// The first one is ordered while the gateway is running.
 func (s *Server) openCertificate() error {
 	file := s.file
 	if file.TLS.Mode != configs.ACMEMode {
@@ -51,7 +51,7 @@ func (s *Server) openCertificate() error {
 	return nil
 }
 
-// authorityConfig returns the configuration of ACME, without the authorities of the directory.
+// authorityConfig returns the ACME configuration, without the root certificates of the directory.
 func authorityConfig(file *configs.File) certificate.AuthorityConfig {
 	return certificate.AuthorityConfig{
 		Directory: file.ACME.Directory, Email: file.ACME.Email, Domains: file.ACMEDomains(), Challenges: challenges(file),
@@ -59,7 +59,7 @@ func authorityConfig(file *configs.File) certificate.AuthorityConfig {
 	}
 }
 
-// authorityName returns the folder name of an ACME directory: each has accounts of its own.
+// authorityName returns the folder name of an ACME directory. Each directory has its own accounts.
 func authorityName(directory string) string {
 	u, err := url.Parse(directory)
 	if err != nil {
@@ -68,8 +68,8 @@ func authorityName(directory string) string {
 	return strings.ReplaceAll(u.Host, ":", "_")
 }
 
-// challenges returns the kinds of challenges that reach this gateway. A proxy in front of a plain listener
-// forwards HTTP-01.
+// challenges returns the kinds of challenges that can reach this gateway. For a listener without
+// TLS, a proxy forwards HTTP-01.
 func challenges(file *configs.File) []string {
 	var kinds []string
 	if file.HTTP.TLS {
@@ -81,7 +81,8 @@ func challenges(file *configs.File) []string {
 	return kinds
 }
 
-// readCertificate is the [certificate.Source] of files. It refuses a certificate outside its validity.
+// readCertificate is the [certificate.Source] for files. It refuses an expired or not yet valid
+// certificate.
 func (s *Server) readCertificate(_ context.Context, now time.Time, _ *tls.Certificate) (*tls.Certificate, error) {
 	files := s.certificateFiles.Load()
 	if files.CertFile == "" {
@@ -98,7 +99,7 @@ func (s *Server) readCertificate(_ context.Context, now time.Time, _ *tls.Certif
 	return pair, nil
 }
 
-// reloadCertificate reads the files of a reloaded configuration, or makes the authority try again.
+// reloadCertificate reads the files of a reloaded configuration, or retries the ACME order.
 func (s *Server) reloadCertificate(ctx context.Context, file *configs.File) {
 	if s.authority != nil {
 		s.authority.Retry()
@@ -110,8 +111,8 @@ func (s *Server) reloadCertificate(ctx context.Context, file *configs.File) {
 	}
 }
 
-// newCertificate returns the configured certificate, to open the links without a running gateway; nil
-// if there is none.
+// newCertificate returns the configured certificate, for opening links without a running gateway;
+// nil if there is none.
 func newCertificate(file *configs.File) *bridge.Certificate {
 	if !file.SpeaksTLS() {
 		return nil
@@ -139,8 +140,7 @@ func (s *Server) openChallengeListener(ctx context.Context) error {
 	return err
 }
 
-// servedLeaf returns the certificate presented in handshakes now; nil without
-// one.
+// servedLeaf returns the current certificate of handshakes, or nil.
 func (s *Server) servedLeaf() *x509.Certificate {
 	if now := s.certificate.Current(); now != nil {
 		return now.Leaf

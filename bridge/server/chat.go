@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// chatKey is the name of the key that signs all channel text, so that the record has each ID
+// chatKey is the name of the key that signs all channel text. With one key, the record has each ID
 // once.
 const chatKey = "chat"
 
@@ -27,11 +27,11 @@ const (
 	chatFull      = "full" // a link had no space for it
 )
 
-// fullQueues is the set of full queues of channel text, by link and order. There are as many
-// as pairs of relayed channels. It may be used concurrently.
+// fullQueues is the set of full queues of channel text, by link and order. It is bounded by the
+// pairs of relayed channels. It may be used concurrently.
 type fullQueues struct{ m sync.Map }
 
-// record notes whether a queue is full, and reports whether it is full now and was not before.
+// record stores whether a queue is full, and reports whether it has just become full.
 func (f *fullQueues) record(link string, order federation.HandoffID, full bool) bool {
 	key := link + " " + order.String()
 	if !full {
@@ -43,7 +43,7 @@ func (f *fullQueues) record(link string, order federation.HandoffID, full bool) 
 }
 
 // maxTyped bounds the remembered typing notifications: more than the users of two networks send
-// while one of them travels.
+// during the delay of one.
 const maxTyped = 1024
 
 // typed has the message IDs of the last typing notifications. It may be used concurrently.
@@ -86,8 +86,8 @@ func (g *Gateway) Relay(ctx context.Context, line federation.Text, original sign
 	return full
 }
 
-// relays returns the destination links of a channel line. The second result is the refusal by
-// the first of the links that has just run out of space.
+// relays returns the destination links of a channel line. The second result is the refusal by the
+// first link whose queue has just become full.
 func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string, full, err error) {
 	most := g.home.Load().Limits.Inbox.Events
 	for link := range able[bridge.Relayer](g.links) {
@@ -114,8 +114,8 @@ func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string
 	return to, full, nil
 }
 
-// fileChat files a line for some links, and returns the outcome. A known ID is a line that
-// returned over another gateway, or that a link read again.
+// fileChat files a line for some links, and returns the outcome. A known ID means that the line
+// returned over another gateway, or that a link read it again.
 func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original signing.Original, to []string) (outcome string, err error) {
 	if line, err = g.sealText(ctx, line, g.deps.Kept(chatKey), original); err != nil {
 		return "", err
@@ -136,8 +136,8 @@ func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original s
 	return chatRelayed, nil
 }
 
-// noteChat counts a line of a channel, and logs only refused ones, so that the log does not
-// record conversations.
+// noteChat counts a line of a channel. It logs only refused lines, so that the log contains no
+// conversations.
 func (g *Gateway) noteChat(ctx context.Context, line federation.Text, outcome string, err error) {
 	g.deps.Metrics.Chat.WithLabelValues(line.Arrival.Network, line.Arrival.Link, outcome).Inc()
 	if err == nil {

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	clockStep  = time.Minute // tolerance between the clock and the uptime: NTP slews, and steps less than this
-	clockGap   = time.Hour   // largest gap between the last confirmed time and a start
+	clockStep  = time.Minute // tolerated difference between clock and uptime: NTP adjusts by less than this
+	clockGap   = time.Hour   // maximum time between the last confirmed time and a start
 	clockLook  = time.Second
 	clockMark  = time.Minute // interval of the writes of the confirmed time
 	clockAgree = 2 * time.Minute
 )
 
 // Clock is the confirmed time, by which handoffs and keys expire and rows are deleted. It follows
-// the wall clock until that jumps against the uptime of the machine, or is more than an hour ahead
-// of the last confirmed time at the start. From then on it advances with the uptime, until another
-// home, NTP or an operator confirms the wall clock, or the wall clock returns. Expiry is therefore
-// late, and never early. Its methods may be called concurrently.
+// the wall clock until the wall clock jumps relative to the uptime of the machine, or is more than
+// an hour ahead of the last confirmed time at startup. After that, it advances with the uptime,
+// until another home, NTP or an operator confirms the wall clock, or the wall clock is correct
+// again. Expiry is therefore late, and never early. Its methods may be called concurrently.
 type Clock struct {
 	cfg ClockConfig
 	log *slog.Logger
@@ -48,11 +48,11 @@ type ClockConfig struct {
 	Wall   func() time.Time     // wall clock
 	Uptime func() time.Duration // monotonic, including suspended time; any zero
 	Synced func() bool          // reports whether NTP synchronizes the wall clock
-	// Others returns, for each other home compared since a time, how far the wall clock is ahead of
-	// that home's clock.
+	// Others returns, for each home compared since a time, the lead of the wall clock over the
+	// clock of that home.
 	Others func(since time.Time) []time.Duration
 	Mark   string    // file with the last confirmed time
-	Newest time.Time // newest time on record, used at a start without that file; zero for none
+	Newest time.Time // newest recorded time, used at a start without that file; zero for none
 }
 
 // NewClock returns a clock that starts now.
@@ -210,8 +210,8 @@ func (c *Clock) ClockCollector() prometheus.Collector {
 	})
 }
 
-// OtherClocks returns, for each other home compared since a time, how far the wall clock is ahead
-// of that home's clock.
+// OtherClocks returns, for each home compared since a time, the lead of the wall clock over the
+// clock of that home.
 func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	var ahead []time.Duration
 	for home := range able[skewed](l) {
@@ -222,8 +222,8 @@ func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	return ahead
 }
 
-// clocks returns how far the local clock is ahead of that of each other home, according to the Date of
-// its profile or the last comparison through the hub. A home with neither is missing. It blocks on the
+// clocks returns the lead of the local clock over the clock of each home, from the Date of its
+// profile or the last comparison through the hub. Homes with neither are missing. It blocks on the
 // homes.
 func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, clockTime)
@@ -251,7 +251,7 @@ func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 
 const clockTime = 5 * time.Second
 
-// askDate returns how far the local clock is ahead of the Date of a host, which has a resolution of
+// askDate returns the lead of the local clock over the Date of a host, which has a resolution of
 // seconds.
 func (h *homes) askDate(ctx context.Context, base string) (time.Duration, error) {
 	address, err := federation.JoinURL(base, federation.ProfilePath, nil)

@@ -48,8 +48,8 @@ func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (br
 	return nil, nil //nolint:nilnil // the gateway keeps them
 }
 
-// contact returns a participant's decision about a sender. Each participant counts under its
-// first DID, so that a block of an agent holds for all DIDs of the agent.
+// contact returns a participant's decision about a sender. Decisions are stored under the first
+// DID of each participant, so that a block of an agent applies to all its DIDs.
 func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
 	if c.Person, err = g.firstDID(ctx, person); err != nil {
 		return c, err
@@ -78,9 +78,9 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 	return did, nil
 }
 
-// answerContact records that a sender allows messages of the DID it writes to, unless it blocked
-// that DID. A sender with too many contacts can still write, but the recipient is not added as a
-// contact. For a sender of another home, that home notes it.
+// answerContact records that a sender allows messages from the recipient of its message, unless it
+// blocked that DID. A sender with too many contacts can still write, but the recipient is not
+// added as a contact. For a sender of another home, that home records it.
 func (g *Gateway) answerContact(ctx context.Context, t federation.Text, now time.Time) error {
 	if t.Arrival.Home != "" {
 		return nil

@@ -21,8 +21,8 @@ func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	return delivery.CheckOverdue(ctx, now, g.overdue()...)
 }
 
-// overdue returns the pending items with a configured lifetime: deliveries to links, messages, and
-// held relays.
+// overdue returns the kinds of pending items with a configured lifetime: deliveries to links,
+// messages, and held relays.
 func (g *Gateway) overdue() []delivery.Overdue {
 	links := func() delivery.Policy {
 		policy := delivery.ToLink()
@@ -79,7 +79,7 @@ func (g *Gateway) rerouteOnce(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// ReviveBlocked reschedules deliveries that ended because their home was blocked, if it is no
+// ReviveBlocked reschedules deliveries that ended because of a blocked home, if the home is no
 // longer blocked. It blocks on the record, and returns its error.
 func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 	var before int64

@@ -19,8 +19,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/backup"
 )
 
-// ExamineStopped checks everything that a gateway needs, while none runs. It changes nothing, and
-// blocks on the disk and the network for less than thirty seconds.
+// ExamineStopped checks the prerequisites of a stopped gateway. It changes nothing, and blocks on
+// the disk and the network for less than thirty seconds.
 func ExamineStopped(ctx context.Context, file *configs.File, networks Networks) []admin.Diagnosis {
 	stopped := admin.Stopped{
 		Config:     file.Name(),

@@ -85,8 +85,8 @@ func openProblem(open []federation.HandoffID) error {
 	}
 }
 
-// Erase erases for an operator; see [Gateway.Erase]. A marker in data_dir names the DID from before the
-// first change until the end: see [unfinishedErasures].
+// Erase erases for an operator; see [Gateway.Erase]. From before the first change until the end, a
+// marker in data_dir contains the DID: see [unfinishedErasures].
 func (s *Server) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
 	if dry {
 		return s.Gateway.Erase(ctx, did, dry)

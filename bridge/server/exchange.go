@@ -37,7 +37,7 @@ func newHomes(p *Server) *homes {
 		Home: p.homeID(), PublicURL: p.publicURL, Key: p.serverKey, Link: h.Link,
 		Steps: homeSteps{p.bound(), p.Gateway, p.relay},
 		Write: func(ev federation.Event) map[string]string {
-			fields, _ := dialect.Write(ev) // a step of the home itself fits every dialect
+			fields, _ := dialect.Write(ev) // a step of the home itself is valid in every dialect
 			return fields
 		},
 	}
@@ -127,8 +127,7 @@ func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func
 	return s.wakes.Subscribe(bridge.DIDTopic(did))
 }
 
-// posterOf returns the HTTPS client for a home certified by some authorities, in PEM, beside
-// the system's.
+// posterOf returns the HTTPS client for a home, with additional root certificates in PEM.
 func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	roots, err := identity.WithAuthorities(authorities)
 	cfg := peerFetch(h.file)
@@ -151,7 +150,7 @@ func (s linkSource) Same(other Source) bool {
 	return ok && s.table.Equal(o.table) && s.url == o.url && s.path == o.path
 }
 
-// opened returns a link of the configuration with its table.
+// opened returns a configured link with its table.
 func opened(link bridge.Link, t configs.Table) Entry {
 	return Entry{Link: link, Source: linkSource{table: t}}
 }
@@ -191,7 +190,7 @@ func (s *Server) homeDocument(ctx context.Context, name string, path federation.
 	return s.homes.documents.Read(ctx, name, path)
 }
 
-// readMeeting reads how NATS is used. It adds mistakes to the mistakes of the file.
+// readMeeting reads the NATS settings. It adds mistakes to the mistakes of the file.
 func readMeeting(file *configs.File) relay.NATSConfig {
 	var hub configs.Hub
 	file.Table(relay.HubTable).Decode(&hub)
@@ -207,8 +206,7 @@ func readMeeting(file *configs.File) relay.NATSConfig {
 	}.Parse(file, func(table, key, why string) { file.Table(table).Mistake(key, why) })
 }
 
-// openMeeting opens the configured server for links of other homes, and begins to
-// connect to the homes' meeting point.
+// openMeeting opens the configured server for other homes, and begins to connect to the hub.
 func (s *Server) openMeeting(ctx context.Context, log *slog.Logger) error {
 	m := readMeeting(s.file)
 	var err error

@@ -21,7 +21,7 @@ const OperatorLink = "operator"
 // Config is the part of the configuration that may change while a gateway
 // runs.
 type Config struct {
-	Home      *home.Home // judges all steps from now on; [Gateway.Configure] sets its Deferral
+	Home      *home.Home // judges all later steps; [Gateway.Configure] sets its Deferral
 	Retention Retention
 }
 
@@ -29,7 +29,7 @@ type Config struct {
 type Deps struct {
 	Record registry.Bound
 	Links  *LinkSet
-	// Locator is that of the mailboxes here and at the homes of Links.
+	// Locator finds mailboxes, here and at the homes of Links.
 	Locator *routing.Locator
 	Clock   *Clock // time by which rows expire; nil for the wall clock
 
@@ -64,7 +64,7 @@ type Gateway struct {
 	typed        typed
 	replica      string // distinguishes this process from the other replicas of the home
 
-	// settling is held while steps waiting for other homes are settled: no sender is
+	// settling is held while steps waiting for other homes are settled, so that no sender is
 	// notified twice.
 	settling sync.Mutex
 	refusals refusals // refusals of operators' steps
@@ -94,7 +94,7 @@ func (g *Gateway) Configure(cfg Config) {
 	g.retention.Store(&cfg.Retention)
 }
 
-// Home returns the home that judges now.
+// Home returns the current home.
 func (g *Gateway) Home() *home.Home { return g.home.Load() }
 
 // Links returns the links of the gateway.
@@ -106,5 +106,5 @@ func (g *Gateway) TopSenders(by string, since time.Duration, limit int, now time
 	return g.senders.Top(by, since, limit, now)
 }
 
-// Learned has the deferred steps of a DID judged again: a key of it was found.
+// Learned judges the deferred steps of a DID again, after one of its keys was found.
 func (g *Gateway) Learned(did federation.DID) { g.deferral.Learned(did) }

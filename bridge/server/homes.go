@@ -17,19 +17,18 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// HomeLink is a link to another home. It has the name of the home.
+// HomeLink is a link to another home, named after the home.
 type HomeLink interface {
 	bridge.PeerHome
 	bridge.TextLink
-	// Known returns how the home is reached. It does not block.
+	// Known returns the address data of the home. It does not block.
 	Known() federation.KnownHome
 	// Blocked reports whether an operator blocked the home. It does not block.
 	Blocked() bool
-	// Move requests the home to take over the mailbox of a DID. It blocks on the network. A
-	// [*federation.RefusalError] gives the reason of a refusal.
+	// Move asks the home to take over the mailbox of a DID. It blocks on the network. If the home
+	// refuses, the error is a [*federation.RefusalError].
 	Move(ctx context.Context, did federation.DID) error
-	// ReportMisbehavior notes a claim of the home that this gateway does not believe. It blocks on the
-	// record.
+	// ReportMisbehavior records an invalid claim of the home. It blocks on the record.
 	ReportMisbehavior(ctx context.Context, kind federation.MisbehaviorKind, why string)
 }
 
@@ -159,7 +158,7 @@ func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err err
 	return said.Known, err
 }
 
-// RejectPending ends the wait of a step for its home, as [Gateway.RejectPending] does.
+// RejectPending calls [Gateway.RejectPending].
 func (h *homes) RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
 	return h.Gateway.RejectPending(ctx, p, code, detail)
 }
@@ -205,8 +204,8 @@ func (u Unrouted) DeliverText(ctx context.Context, t federation.Text) error {
 	return u.Locator.DeliverText(ctx, t, time.Now())
 }
 
-// join returns the links of a configuration with those to the added homes. A home in both is left
-// out and an error.
+// join returns the links of a configuration with the links to added homes. It omits a home in
+// both, and returns an error.
 func (h *homes) join(ctx context.Context, links []Entry) ([]Entry, error) {
 	known, err := h.Record.KnownHomes(ctx)
 	if err != nil {
@@ -294,13 +293,13 @@ func (h *homes) ForgetKeys(did federation.DID) { h.forgetKeys(did) }
 // TellReplicas implements [peering.Links].
 func (h *homes) TellReplicas() { h.Gateway.TellReplicas() }
 
-// endpointed is a link to a server that its network identifies by an endpoint id.
+// endpointed is a link to a server identified by an endpoint ID.
 type endpointed interface {
 	bridge.Homed
 	Endpoint() string
 }
 
-// Endpoint returns the endpoint ID of a home's server if a link leads to it, else "".
+// Endpoint returns the endpoint ID of a home's server if there is a link to it, otherwise "".
 func (g *Gateway) Endpoint(home federation.HomeID) string {
 	for _, r := range g.links.current.Load().all {
 		if link, ok := r.Link.(endpointed); ok && link.Home() == home {
@@ -310,15 +309,15 @@ func (g *Gateway) Endpoint(home federation.HomeID) string {
 	return ""
 }
 
-// admitter is a link to a home that ignores some steps which the rules of this gateway allow.
+// admitter is a link to a home with stricter rules: it ignores some steps allowed by this gateway.
 type admitter interface {
 	bridge.Homed
 	// Admits returns a [*federation.RefusalError] for a step that the home would ignore.
 	Admits(ctx context.Context, h federation.Pending) error
 }
 
-// admitted ends the wait of a step of this gateway's people that its home would ignore, and returns
-// the refusal. Anything not known yet is left to the link, which notifies the signer later.
+// admitted ends the wait of a local step that its home would ignore, and returns the refusal. If
+// this is not known yet, the link notifies the signer later.
 func (g *Gateway) admitted(ctx context.Context, judged federation.Judgement) error {
 	ev := judged.Entry.Event
 	if ev.Arrival.Home != "" {

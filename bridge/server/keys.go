@@ -56,7 +56,7 @@ func (s *Server) ListKeys(ctx context.Context, now time.Time) ([]admin.Key, erro
 	return shown, err
 }
 
-// RefusedKey returns the word for a refused key, and "" for another error.
+// RefusedKey returns the reason word for a refused key, and "" for another error.
 func RefusedKey(err error) string {
 	switch {
 	case errors.Is(err, identity.ErrKeyExists):
@@ -74,8 +74,7 @@ func fetchConfig(file *configs.File) identity.FetchConfig {
 	}
 }
 
-// deniedNetworks returns the networks that are never dialled. The loader rejects anything except
-// CIDRs.
+// deniedNetworks returns the networks that are never dialled. The loader accepts only CIDRs.
 func deniedNetworks(file *configs.File) []netip.Prefix {
 	var denied []netip.Prefix
 	for _, text := range file.Fetch.DeniedNetworks {
@@ -86,8 +85,8 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 	return denied
 }
 
-// noteFetched logs why the document of a DID, or a key in it, cannot be used, except for an outage of
-// its host. It ends the sessions of keys missing in the document.
+// noteFetched logs the reason if the document of a DID, or a key in it, is unusable, except for an
+// outage of its host. It ends the sessions of keys that are no longer in the document.
 func (s *Server) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) error {
 	_, away := errors.AsType[*federation.UnavailableError](err)
 	switch {
@@ -114,7 +113,7 @@ func (s *Server) noteFetched(ctx context.Context, did federation.DID, document f
 // KeyLookups looks up the keys of steps with the current key source. The zero value looks up nothing.
 type KeyLookups struct {
 	atHand  atomic.Pointer[identity.CachedKeys] // replaced when a key is rotated
-	lookups *identity.Lookups                   // of keys to be requested from a host
+	lookups *identity.Lookups                   // lookups of keys at a host
 }
 
 // Await looks up a missing key, and blocks for at most a second or until ctx
@@ -132,15 +131,15 @@ func (k *KeyLookups) Seek(ctx context.Context, q federation.KeyQuery) {
 	}
 }
 
-// Cancel ends the look-ups for the steps of a link. It does not block.
+// Cancel ends the lookups for the steps of a link. It does not block.
 func (k *KeyLookups) Cancel(link string) {
 	if k.lookups != nil {
 		k.lookups.Cancel(link)
 	}
 }
 
-// RotateKey replaces a key of the gateway in each component that signs or verifies with it. The old
-// key verifies for the overlap. Its error may be a [*bridge.ProblemError].
+// RotateKey replaces a key of the gateway in each component that uses it. The old key stays valid
+// for verification during the overlap. Its error may be a [*bridge.ProblemError].
 func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Duration, now time.Time) (admin.Key, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -155,7 +154,7 @@ func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Durati
 	if err != nil {
 		return admin.Key{}, fmt.Errorf("rotate key %s: %w", name, err)
 	}
-	if err := s.Record.MarkOwnKeys(context.WithoutCancel(ctx), s.keyring.Marks(now)); err != nil { // the next start does it
+	if err := s.Record.MarkOwnKeys(context.WithoutCancel(ctx), s.keyring.Marks(now)); err != nil { // the next start deletes it
 		s.log.LogAttrs(ctx, slog.LevelError, "rotated key not noted in the record", slog.String("key", string(name)), slog.Any("err", err))
 	}
 	s.useKeys()

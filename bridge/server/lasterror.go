@@ -12,7 +12,7 @@ import (
 // lastErrorFile is the file below data_dir with the last error in the log.
 const lastErrorFile = "last-error"
 
-// LastError stores the last error in the log in a file, for baton doctor while no gateway runs. Its
+// LastError stores the last logged error in a file, for baton doctor of a stopped gateway. Its
 // methods may be called concurrently.
 type LastError struct {
 	path string
@@ -21,7 +21,7 @@ type LastError struct {
 	written time.Time
 }
 
-// NewLastError returns the last error of a configuration. It does no I/O.
+// NewLastError returns the LastError for a configuration. It does no I/O.
 func NewLastError(file *configs.File) *LastError { return &LastError{path: file.Path(lastErrorFile)} }
 
 // Write implements [io.Writer] for a log handler. It stores at most one line per second.

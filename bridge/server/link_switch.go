@@ -11,20 +11,20 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// The leases of a home beside the leases of its links. A lease is named after a job that one replica of the
-// home does at a time. The links to other homes share one with the hub: the replica that sends a request to
-// a home must also read the response.
+// The leases of a home, besides the leases of its links. Each is named after a job that only one
+// replica of the home does at a time. The links to other homes share a lease with the hub: the
+// replica that sends a request to a home must also read the response.
 const (
 	HomesLease   = "homes"
 	WebhookLease = "webhooks"
-	ClockLease   = "tidy" // the jobs that are due by the clock
+	ClockLease   = "tidy" // jobs due by the clock
 )
 
 // LinkLease returns the lease of the link with a name.
 func LinkLease(name string) string { return "link " + name }
 
-// leaseWait is how long a starting replica waits for the lease of a link before it
-// reports that another replica has it.
+// leaseWait is how long a starting replica waits for the lease of a link before it assumes that
+// another replica has it.
 const leaseWait = 3 * time.Second
 
 func leaseOf(link bridge.Link) string {
@@ -64,7 +64,7 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	group.Wait()
 }
 
-// power is the operators' switch of a link. The zero value is on.
+// power is the on/off switch of a link for operators. The zero value is on.
 type power struct {
 	mu    sync.Mutex
 	off   bool
@@ -74,7 +74,7 @@ type power struct {
 }
 
 // begin blocks while the link is off, at most until ctx ends. It returns the context of one run,
-// and the function to call after that.
+// and a function to call after the run.
 func (p *power) begin(ctx context.Context) (runs context.Context, end func()) {
 	p.mu.Lock()
 	for p.off && ctx.Err() == nil {
@@ -99,7 +99,7 @@ func (p *power) begin(ctx context.Context) (runs context.Context, end func()) {
 	}
 }
 
-// disconnect turns the link off and blocks until its run has ended.
+// disconnect turns the link off and waits for the end of its run.
 func (p *power) disconnect() {
 	p.mu.Lock()
 	if !p.off {
@@ -122,8 +122,8 @@ func (p *power) connect() {
 	}
 }
 
-// Dial makes a waiting link dial now. It does not block. It returns
-// [federation.ErrNotFound] for an unknown name, as Disconnect and Connect do.
+// Dial makes a waiting link dial now. It does not block. Dial, Disconnect and Connect return
+// [federation.ErrNotFound] for an unknown name.
 func (l *LinkSet) Dial(name string) error {
 	r := l.current.Load().named[name]
 	if r == nil {

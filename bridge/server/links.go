@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/federation/relay"
 )
 
-// Networks returns the networks of a program, in the order of the reference file, wired to a server.
+// Networks returns the networks of a program for a server, in the order of the reference file.
 type Networks func(w Wiring) []bridge.Network
 
 // OpenLinks opens all links of a configuration. It adds mistakes in their tables to the
@@ -67,7 +67,7 @@ func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
 	return p
 }
 
-// SkipLinks marks the tables of links as read without opening a link. It returns the mistakes in the
+// SkipLinks marks the tables of links as read without opening them. It returns the mistakes in the
 // rest of the configuration.
 func SkipLinks(file *configs.File, networks Networks) error {
 	for _, n := range networks(Wiring{}) {
@@ -92,8 +92,8 @@ type linkOpening struct {
 	whole bool // no link has failed to open
 }
 
-// add adds the link of a table, unless the table turns it off, the link could not be opened, or
-// another link has its name.
+// add adds the link of a table, unless it is disabled, could not be opened, or has the name of
+// another link.
 func (l *linkOpening) add(t configs.Table, entry Entry, err error) {
 	switch {
 	case errors.Is(err, bridge.ErrOff):
@@ -182,8 +182,8 @@ func (h *homes) shapes() []admin.Peer {
 	return all
 }
 
-// unrouted returns the link of steps for DIDs without a known home; one without homes is only
-// checked, and never runs.
+// unrouted returns the link for DIDs without a known home. Without homes, it is only checked, and
+// never runs.
 func (w Wiring) unrouted() Entry {
 	if w.homes == nil {
 		return Entry{Link: Unrouted{}}
@@ -214,8 +214,7 @@ func checkKey(t configs.Table, table configs.Peer) string {
 	return federation.KeyID(key)
 }
 
-// checkAuthorities returns the authorities that certify the HTTPS of a home beside
-// the system's, nil for none.
+// checkAuthorities returns the additional root certificates for the HTTPS of a home, nil for none.
 func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
@@ -245,8 +244,8 @@ func peerOf(o Entry) *relay.Peer {
 	return source.peer
 }
 
-// homeAddress returns the address of a known home. Its DID document and the documents of its
-// agents are there.
+// homeAddress returns the address of a known home, which serves its DID document and those of its
+// agents.
 func (s *Server) homeAddress(host string) (address string, ok bool) {
 	if s.homes == nil {
 		return "", false

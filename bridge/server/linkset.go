@@ -16,18 +16,17 @@ import (
 	"github.com/baton-gateway/baton/federation/store/deliveries"
 )
 
-// HomeNetwork is the label of the network of other homes, and of the home's own
-// actions.
+// HomeNetwork is the network label of other homes, and of actions of the home itself.
 const HomeNetwork = "home"
 
 // Entry is a link of a [LinkSet].
 type Entry struct {
 	Link bridge.Link
-	// Source is the origin of the link. A link keeps running if a new set has one with its
-	// name and the same source.
+	// Source is the origin of the link. If a new set has a link with the same name and source, the
+	// link keeps running.
 	Source Source
-	// Added reports that an operator added the link at run time: the configuration does
-	// not name it.
+	// Added reports whether an operator added the link at run time; it is then not in the
+	// configuration.
 	Added bool
 }
 
@@ -37,8 +36,8 @@ type Source interface {
 	Same(other Source) bool
 }
 
-// judgedAtOnce bounds the concurrently judged steps of one link: enough for their commits to share
-// an fsync, and few enough not to delay the steps of other links.
+// judgedAtOnce bounds the concurrently judged steps of one link. It is large enough for commits to
+// share an fsync, and small enough not to delay the steps of other links.
 const judgedAtOnce = 64
 
 // running is a link with its supervisor.
@@ -57,14 +56,14 @@ type running struct {
 type LinkSet struct {
 	deps    LinkDeps
 	current atomic.Pointer[snapshot]
-	applied chan struct{} // gets a token after each change of the running links
+	applied chan struct{} // receives a token after each change of the running links
 }
 
 // LinkDeps are the dependencies of a [LinkSet].
 type LinkDeps struct {
 	Outbox deliveries.Rows
-	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns the
-	// reason why ctx ended: see [registry.Record.RunExclusive].
+	// RunExclusive calls do each time this replica gets a lease, until ctx ends, and returns the
+	// cause of ctx: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	PubSub       bridge.PubSub
 	Metrics      *bridge.Metrics
@@ -82,8 +81,8 @@ func NewLinkSet(deps LinkDeps) *LinkSet {
 	return l
 }
 
-// Apply runs exactly these links until ctx ends or [LinkSet.Stop]: it stops removed links and
-// those with another source, waits for their end, and starts the new ones.
+// Apply runs exactly these links until ctx ends or [LinkSet.Stop]. It stops links that were
+// removed or have another source, waits for their end, and starts the new ones.
 func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	before := map[string]*running{}
 	for _, r := range l.current.Load().all {
@@ -150,8 +149,8 @@ func (l *LinkSet) run(ctx context.Context, r *running) {
 	}
 }
 
-// runOnce runs a link until ctx ends or an operator disconnects it, and before that waits until
-// no operator has it disconnected.
+// runOnce waits until the link is switched on, and then runs it until ctx ends or an operator
+// disconnects it.
 func (l *LinkSet) runOnce(ctx context.Context, r *running) {
 	ctx, end := r.power.begin(ctx)
 	defer end()
@@ -185,7 +184,7 @@ func (l *LinkSet) Entries() []Entry {
 	return entries
 }
 
-// Entry returns the link of a name, the zero Entry if there is none.
+// Entry returns the link with a name, or the zero Entry.
 func (l *LinkSet) Entry(name string) Entry {
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Entry
@@ -204,7 +203,7 @@ func (l *LinkSet) Mounted() []Entry {
 // Has reports whether a link with a name exists.
 func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
 
-// Named returns the link of a name, nil if there is none.
+// Named returns the link with a name, or nil.
 func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are of many types
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Link
@@ -235,8 +234,7 @@ func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID)
 	})
 }
 
-// Pusher returns the link that writes the posts to a webhook, nil while there
-// is none.
+// Pusher returns the link that posts to webhooks, or nil.
 func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn // links are of many types
 	for pusher := range able[bridge.Pusher](l) {
 		if pusher.Pushes(h) {
@@ -267,7 +265,7 @@ func (l *LinkSet) KeyServer(link string) (address string, ok bool) {
 	return server.KeyServer(), true
 }
 
-// ServeHTTP serves a route with the running link that has it, and answers 404 if none has it.
+// ServeHTTP serves a route with the running link that registered it, or answers 404.
 func (l *LinkSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for served := range able[bridge.Served](l) {
 		if served.Pattern() == r.Pattern {
@@ -278,7 +276,7 @@ func (l *LinkSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// able yields the links with an ability, in the order of the configuration.
+// able yields the links that implement an interface, in the order of the configuration.
 func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	return func(yield func(Ability) bool) {
 		for _, r := range l.current.Load().all {
@@ -298,8 +296,8 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 	}
 }
 
-// acquire waits until a step of a link may be judged. The caller calls leave after that. The error
-// is that of ctx.
+// acquire waits until a step of a link may be judged. The caller must call leave afterwards. The
+// error is that of ctx.
 func (l *LinkSet) acquire(ctx context.Context, link string) (leave func(), err error) {
 	r := l.current.Load().named[link]
 	if r == nil {
@@ -351,13 +349,13 @@ func (l *LinkSet) Statuses() []LinkStatus {
 }
 
 // Down returns the names of the gateway's own links that are down and not run by another replica,
-// in the order of the configuration. It leaves out the links to other homes, which other operators
-// run: see [LinkSet.HomesDown].
+// in the order of the configuration. It omits the links to other homes, which other operators run:
+// see [LinkSet.HomesDown].
 func (l *LinkSet) Down() []string {
 	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
 }
 
-// HomesDown is Down for the links to other homes.
+// HomesDown is like Down, for the links to other homes.
 func (l *LinkSet) HomesDown() []string {
 	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return home })
 }
@@ -392,13 +390,13 @@ func (l *LinkSet) readsInbox(name string) bool {
 
 func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name) }
 
-// snapshot is the set of running links at one moment, sorted by their use for each step,
-// so that a thousand known homes do not slow a step down. It is immutable.
+// snapshot is an immutable set of running links, grouped by use, so that a thousand known homes do
+// not slow down a step.
 type snapshot struct {
 	all     []*running // in the order of the configuration
 	named   map[string]*running
-	placers []bridge.ChannelLink // on which offers can be written
-	asked   []*running           // whose Carries chooses their deliveries
+	placers []bridge.ChannelLink // for offers from other networks
+	asked   []*running           // with deliveries selected by Carries
 }
 
 func newSnapshot(all []*running) *snapshot {

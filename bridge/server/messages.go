@@ -17,7 +17,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxMentions bounds the messages shown beside a handoff.
+// maxMentions bounds the messages shown with a handoff.
 const maxMentions = 200
 
 var _ bridge.Messages = (*Gateway)(nil)
@@ -73,10 +73,10 @@ func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing
 	}
 	if shown, err := g.mayMention(ctx, *t); err != nil {
 		return said, err
-	} else if !shown && t.Arrival.ReadsInbox { // the author named it without having access
+	} else if !shown && t.Arrival.ReadsInbox { // the author referred to it without access
 		return said, t.Refuse(federation.UnknownHandoff, "")
 	} else if !shown {
-		t.About = federation.HandoffID{} // the reply still goes to the author of the line
+		t.About = federation.HandoffID{} // the reply still reaches the author of the line
 	}
 	way, err := g.reach(ctx, bridge.Recipient{DID: t.To, Place: t.Arrival.Place})
 	if err == nil && way.home != "" && t.Arrival.Home != "" {
@@ -113,8 +113,8 @@ func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing
 	return said, g.answerContact(ctx, *t, now)
 }
 
-// find looks for the recipient of a message. A message to a nick is for the current user of the
-// nick, or else for the next one; its sender then gets a notice.
+// find returns the recipient of a message. A message to a nick is for the current user of the
+// nick. If there is none, it is for the next one, and its sender gets a notice.
 func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.Said) {
 	delete(t.Fields, federation.Holder)
 	if way.home != "" || way.messenger == nil {
@@ -136,8 +136,8 @@ func setField(t *federation.Text, name, value string) {
 	t.Fields[name] = value
 }
 
-// answer replaces the ID of the answered message in its author's network by our ID. It drops the ID
-// of a message of other people.
+// answer replaces the ID of the answered message in its author's network by our ID. It drops the
+// ID of a message between other parties.
 func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {
@@ -154,8 +154,8 @@ func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	return err
 }
 
-// saidBefore returns the answer to a message filed before, and repeats a step that may have failed
-// then: that the sender allows an answer.
+// saidBefore returns the answer to a message that is already filed. It records the consent of the
+// sender again, because this may have failed the first time.
 func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.Said, err error) {
 	found, err := g.deps.Record.WithMessageID(ctx, t.ID.String())
 	switch {
@@ -164,7 +164,7 @@ func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridg
 	case err != nil:
 		return said, err
 	case found.Text == nil || found.Text.Author != t.Author || found.Text.To != t.To || found.Text.Body != t.Body || found.Text.About != t.About:
-		return said, nil // the record refuses an ID used again by its sender
+		return said, nil // the record refuses an ID reused by its sender
 	}
 	said.Known, said.Text = true, *found.Text
 	return said, g.answerContact(ctx, t, time.Now())
@@ -188,8 +188,8 @@ func (g *Gateway) mayWrite(ctx context.Context, t federation.Text, now time.Time
 	return refused
 }
 
-// mayMention reports whether a message may name its handoff: the handoff is not private, or the
-// author is a party. Unknown handoffs count as not private.
+// mayMention reports whether a message may refer to a handoff: a public handoff, or a private one
+// of the author. Unknown handoffs count as public.
 func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, error) {
 	if t.About.IsZero() {
 		return true, nil
@@ -204,7 +204,7 @@ func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, erro
 	return slices.ContainsFunc(view.Others(""), func(did federation.DID) bool { return g.Same(ctx, t.Author, did) }), nil
 }
 
-// newcomer returns the sender if this message is the first from it, and "" otherwise.
+// newcomer returns the sender if this is its first message, and "" otherwise.
 func (g *Gateway) newcomer(ctx context.Context, t federation.Text, now time.Time) (federation.DID, error) {
 	isNew, err := g.home.Load().Admit(ctx, t.Author, t.Arrival.Address, now)
 	g.countStranger(err)
@@ -240,8 +240,8 @@ func (g *Gateway) checkInbox(ctx context.Context, t federation.Text) error {
 }
 
 // routeMessage adds the destination of a message to a filing: the home of its recipient, or the
-// recipient's inbox here, the link that shows it, and the tables of networks. A link that shows
-// its users their inbox takes the message from there, unless the user has no own DID.
+// recipient's inbox here, the link that shows it, and the tables of networks. A link that replays
+// inboxes to its users takes the message from the inbox, unless the user has no own DID.
 func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, way route) error {
 	if way.home != "" {
 		f.Links, f.Topics = []string{way.home}, []string{bridge.OutboxTopic(way.home)}
@@ -269,8 +269,8 @@ func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, wa
 	return nil
 }
 
-// checkOutbox refuses a message if as many messages of its sender wait for the recipient at
-// another home as one sender may have in an inbox.
+// checkOutbox limits the waiting messages of a sender to a recipient at another home, by the limit
+// of one sender in an inbox.
 func (g *Gateway) checkOutbox(ctx context.Context, t federation.Text, home string) error {
 	has, err := g.deps.Record.HasSpace(ctx, home, t.Order, g.home.Load().Limits.Inbox.EventsPerSender)
 	if err == nil && !has {

@@ -24,7 +24,7 @@ func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
 	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Record.Record), newRecordGauges(ctx, g.links, g.deps.Record.Record), g.growth.growth}
 }
 
-// linkGauges measures links and their outboxes at the moment of a scrape. It implements
+// linkGauges measures links and their outboxes at each scrape. It implements
 // [prometheus.Collector].
 type linkGauges struct {
 	ctx    context.Context // a Collector has no parameter for it
@@ -127,7 +127,7 @@ func secondsSince(of, now time.Time) float64 {
 	return now.Sub(of).Seconds()
 }
 
-// recordGauges count the pending rows of the record at the moment of a scrape. It implements
+// recordGauges counts the pending rows of the record at each scrape. It implements
 // [prometheus.Collector].
 type recordGauges struct {
 	ctx                                  context.Context // a Collector has no parameter for it
@@ -188,8 +188,8 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// heldSince returns the start of each hold: by a mode set in the configuration or by an operator, or
-// by a command, which takes precedence.
+// heldSince returns the start of each hold. A hold is set by a command, or by a mode from an
+// operator or the configuration; the command takes precedence.
 func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, error) {
 	held, err := g.record.Holds(ctx)
 	if err != nil {
@@ -216,8 +216,8 @@ func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, err
 	return since, nil
 }
 
-// machineGauges measure at each scrape the resources of the machine: room on the disk, a certificate
-// and a clock. It implements [prometheus.Collector].
+// machineGauges measures the resources of the machine at each scrape: disk space, certificate and
+// clock. It implements [prometheus.Collector].
 type machineGauges struct {
 	folder string
 	links  *LinkSet
@@ -273,21 +273,21 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 type skewed interface {
 	HomeLink
 	bridge.Hearer
-	// Skew returns how far the clock of the other home is behind the local clock. It does not block.
+	// Skew returns the lead of the local clock over the clock of the other home. It does not
+	// block.
 	Skew() time.Duration
 	// Compared returns the local time of the last clock comparison. It does not block.
 	Compared() time.Time
 }
 
-// measureEvery is the interval of measurements of the record's growth. At the highest measured rate of
-// steps, a record grows by 4 MB in it.
+// measureEvery is the interval of measurements of the record's growth. At the highest measured
+// rate of steps, a record grows by 4 MB in this time.
 const measureEvery = 10 * time.Second
 
-// growthWatch compares the growth of the record and the number of newcomers with their
-// limits.
+// growthWatch compares the growth of the record and the number of new DIDs with their limits.
 type growthWatch struct {
 	growth prometheus.Gauge
-	warned map[string]int // percent of a logged limit, by its key
+	warned map[string]int // percentage at the last log line, by limit
 }
 
 func newGrowthWatch() *growthWatch {
@@ -326,7 +326,7 @@ func (g *Gateway) MeasureGrowth(ctx context.Context, now time.Time) {
 	g.warnOfLimit(ctx, "new_dids_per_hour", int64(g.deps.Strangers.Met(now)), int64(limits.DIDs))
 }
 
-// warnOfLimit writes one line when a limit is nearly reached, and one when it is.
+// warnOfLimit logs when a limit is nearly reached, and when it is reached.
 func (g *Gateway) warnOfLimit(ctx context.Context, limit string, value, most int64) {
 	reached := 0
 	switch {
@@ -388,14 +388,14 @@ func (r homeRecord) Acquainted(ctx context.Context, did federation.DID) (met tim
 	return r.Record.Acquainted(ctx, did)
 }
 
-// Append implements [home.Record]. A filing counts the first attempts at the links that show a step
+// Append implements [home.Record]. A filing includes the first attempts of links that show a step
 // at most once. These links count the attempts as pending before the append, because they may read
-// their outbox right after it.
+// their outbox right afterwards.
 func (r homeRecord) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	start := time.Now()
 	r.links.expect(f.Event.ID, f.Once)
 	entry, err := r.Record.Append(ctx, f)
-	if r.traces != nil && (err != nil || entry.Filed.Equal(f.Filed)) { // else it was on file before
+	if r.traces != nil && (err != nil || entry.Filed.Equal(f.Filed)) { // otherwise, it was already filed
 		r.traces.Filed(ctx, f, err, start)
 	}
 	return entry, err

@@ -62,14 +62,14 @@ func (s *Server) openOperator(ctx context.Context) error {
 	return nil
 }
 
-// Backup returns a tar file of the record and the keys as they are now. It blocks until all is
-// copied. The caller closes it.
+// Backup returns a tar file of the current record and keys. It blocks until everything is copied.
+// The caller closes it.
 func (s *Server) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return backup.Stream(ctx, BackupSource(s.file))
 }
 
-// Passport returns the passport of a handoff as it stood when the view was read. It reads the record
-// and signs. Its error may be a [*bridge.ProblemError].
+// Passport returns the passport of a handoff in the state of the view. It reads the record and
+// signs. Its error may be a [*bridge.ProblemError].
 func (s *Server) Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error) {
 	text, err := passport.Issue(ctx, s.Record, s.serverKey(), view, now)
 	problem := func(status int, detail string) error {
@@ -121,7 +121,7 @@ func (s *Server) readiness(ctx context.Context) admin.Readiness {
 	return admin.CheckReadiness(ctx, s.parts(), s.Gateway.Links().Down())
 }
 
-// Ready reports whether the gateway can do its job now.
+// Ready reports whether the gateway is ready.
 func (s *Server) Ready(ctx context.Context) bool { return s.readiness(ctx).Ready }
 
 func (s *Server) parts() []admin.Part {
@@ -160,7 +160,8 @@ func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 	return c.Examine(ctx, online)
 }
 
-// Ends returns the step with which the home ends an inactive handoff, and its time; "" if it does not.
+// Ends returns the verb and the time of the step with which the home will end an inactive handoff;
+// "" if it will not.
 func (g *Gateway) Ends(view federation.View) (federation.Verb, time.Time) { return g.Home().Ends(view) }
 
 // Refused counts the refusal of a request of an operator.
@@ -168,10 +169,10 @@ func (g *Gateway) Refused(code federation.RefusalCode) {
 	g.deps.Metrics.Refusals.WithLabelValues(OperatorLink, code.Upper()).Inc()
 }
 
-// AddHome inspects another home, stores it, and sends it a canary; with dry it only inspects. A
-// private address is inspected if the operator allows it. AddHome blocks until the canary is back,
-// for at most thirty seconds. Its error may be a [*bridge.ProblemError], as that of RemoveHome and
-// MoveInbox.
+// AddHome checks another home, stores it, and sends it a canary; with dry it only checks. Private
+// addresses are allowed only if the operator permits them. AddHome blocks until the canary is
+// completed, for at most thirty seconds. The errors of AddHome, RemoveHome and MoveInbox may be a
+// [*bridge.ProblemError].
 func (s *Server) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {
 	added, err := s.homes.peering.Add(ctx, peering.Request{URL: url, AllowPrivate: allowPrivate, DryRun: dry})
 	return federation.AddedHome{Home: added.Home, Findings: added.Findings, Canary: added.Canary}, problemOf(err)
@@ -251,7 +252,7 @@ func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	return policy
 }
 
-// Policy returns the rules and limits that hold now.
+// Policy returns the current rules and limits.
 func (s *Server) Policy() admin.Policy {
 	s.changing.Lock() // reading a table marks it as read
 	defer s.changing.Unlock()
@@ -281,7 +282,7 @@ func policyOf(file *configs.File) admin.Policy {
 	return policy
 }
 
-// lineOf returns the file and line that set a key, and nothing for a default.
+// lineOf returns the file and line of a key, or "" for a default.
 func lineOf(file *configs.File, key string) (name string, line int) {
 	if line = file.Line(key); line == 0 {
 		return "", 0

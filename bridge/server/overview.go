@@ -18,8 +18,8 @@ import (
 const samplesLease = "samples"
 
 const (
-	checksAge  = time.Minute // after it, a reader of the overview starts new checks
-	checksWait = time.Second // how long a reader waits for the first checks
+	checksAge  = time.Minute // age after which a reader of the overview starts new checks
+	checksWait = time.Second // wait of a reader for the first checks
 )
 
 // lastChecks are the last results of the doctor. It may be used concurrently.
@@ -31,8 +31,8 @@ type lastChecks struct {
 	items []admin.Diagnosis
 }
 
-// read returns the last results and their time. It starts new checks if these are old. Without
-// results it waits up to [checksWait] for the first ones.
+// read returns the last results and their time. If they are old, it starts new checks. Without
+// results, it waits up to [checksWait] for the first ones.
 func (l *lastChecks) read(examine func() ([]admin.Diagnosis, error)) (items []admin.Diagnosis, at time.Time) {
 	items, at = l.last()
 	if time.Since(at) < checksAge {
@@ -79,7 +79,8 @@ func (s *Server) Status(ctx context.Context) admin.Status {
 	}
 }
 
-// startTime bounds the wait of the first sample for the links, which it would count as down.
+// startTime bounds the wait of the first sample for the links, which would otherwise count as
+// down.
 const startTime = 10 * time.Second
 
 // keepSamples stores a sample for the charts when the gateway is ready, and one at the start of each

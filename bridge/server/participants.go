@@ -33,8 +33,8 @@ import (
 type Participant struct {
 	Handle string
 	DIDs   []federation.DID // DIDs that it may act as
-	// Bound is the DID bound to the handle by an operator, "" for none. The participant may
-	// act as it only if DIDs has it too.
+	// Bound is the DID bound to the handle by an operator, "" for none. The participant may act as
+	// it only if DIDs also contains it.
 	Bound federation.DID
 }
 
@@ -90,7 +90,7 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 }
 
 // boundNames returns the bindings of a configuration. It adds mistakes in their tables to the
-// mistakes of the file. The links are the names of its links; nil if some are unknown.
+// mistakes of the file. Links has the names of the links; nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}
@@ -122,8 +122,8 @@ func boundNames(file *configs.File, links map[string]bool) []federation.BoundNam
 	return bound
 }
 
-// participantDeps returns the common parts of the networks of agents, beside
-// the ports of each link.
+// participantDeps returns the dependencies common to the networks of agents, besides the ports of
+// each link.
 func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Record: record, Inbox: record,
@@ -172,7 +172,7 @@ func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (fed
 	return agent.DID, err
 }
 
-// admitNew puts a new DID on record, unless too many are new.
+// admitNew records a new DID, unless the limit of new DIDs is reached.
 func (s *Server) admitNew(ctx context.Context, did federation.DID, now time.Time) error {
 	if err := s.Gateway.Admit(ctx, did, now); err != nil {
 		return err
@@ -236,8 +236,8 @@ func (s *Server) serverKeysAt(now time.Time) []ed25519.PublicKey {
 	return keys
 }
 
-// SignsFor reports whether the gateway signs as a DID for an agent. It returns true while the record
-// cannot be read, which gives no other party an advantage.
+// SignsFor reports whether the gateway signs as a DID for an agent. If the record cannot be read,
+// it returns true, which gives no other party an advantage.
 func SignsFor(ctx context.Context, record *registry.Record, did federation.DID) bool {
 	agent, err := record.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -270,7 +270,7 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 // Changed implements [bridge.Presence].
 func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
 	if c.Typing != "" && !g.typed.add(c.Message) {
-		return // it returns over another gateway that links the same networks
+		return // it comes back over another gateway that links the same networks
 	}
 	g.showChange(ctx, c)
 	if g.deps.Publish == nil {
@@ -301,7 +301,7 @@ type replicaChange struct {
 }
 
 // FollowPresence shows the changes of users of links at other replicas, until ctx ends. A message
-// may be lost: the next line of the user corrects its nick and away state.
+// may be lost; the next line of the user then corrects its nick and away state.
 func (g *Gateway) FollowPresence(ctx context.Context, receive func(ctx context.Context, topic string, take func(message []byte))) {
 	receive(ctx, presenceTopic, func(message []byte) {
 		var c replicaChange

@@ -9,7 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Rates gives networks access to the home's rate limits of DIDs.
+// Rates gives networks access to the rate limits of DIDs.
 type Rates struct{ gateway *Gateway }
 
 // Rates returns the rates of DIDs.
@@ -17,13 +17,12 @@ func (g *Gateway) Rates() Rates { return Rates{g} }
 
 func (r Rates) perMinute() int { return r.gateway.home.Load().Limits.EventsPerMinute }
 
-// Take counts one request of a DID, and returns how long the DID must wait before its next
-// one; 0 if it may make one now.
+// Take counts one request of a DID, and returns the wait before its next request; 0 for none.
 func (r Rates) Take(did federation.DID, now time.Time) time.Duration {
 	return r.gateway.deps.DIDs.Take(did, r.perMinute(), now)
 }
 
-// Charge counts one request of a DID made already.
+// Charge counts a request that a DID has already made.
 func (r Rates) Charge(did federation.DID, now time.Time) { r.Take(did, now) }
 
 // Left returns the remaining allowance of a DID.
@@ -32,10 +31,10 @@ func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 	return bridge.Allowance{Limit: r.perMinute(), Left: left, Full: full}
 }
 
-// maxSeeded bounds the newcomers from before a restart that still count.
+// maxSeeded bounds the new DIDs from before a restart that still count.
 const maxSeeded = 1 << 16
 
-// Admit asks the home about a DID that comes without a step. It returns an error that wraps a
+// Admit asks the home to admit a DID without a step. It returns an error that wraps a
 // [*federation.NewDIDLimitError] if a new DID must retry later.
 func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) error {
 	_, err := g.home.Load().Admit(ctx, did, addressFrom(ctx), now)
@@ -56,8 +55,8 @@ func addressFrom(ctx context.Context) string {
 	return ""
 }
 
-// countStranger counts an error that asked a stranger to retry later, and reports whether it is
-// one.
+// countStranger counts an error that makes a stranger retry later, and reports whether the error
+// is of this kind.
 func (g *Gateway) countStranger(err error) bool {
 	stranger, ok := errors.AsType[*federation.NewDIDLimitError](err)
 	if ok {
@@ -66,8 +65,8 @@ func (g *Gateway) countStranger(err error) bool {
 	return ok
 }
 
-// SeedStrangers continues the count with the newcomers from before the start. The record does not
-// have their addresses, so each address begins with none.
+// SeedStrangers restores the count of recent new DIDs after a start. The record does not have
+// their addresses, so the counts of addresses start at zero.
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
 	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {

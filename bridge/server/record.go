@@ -30,8 +30,9 @@ func Locate(file *configs.File) (registry.Location, error) {
 	return at, err
 }
 
-// openRecord opens the configured record, after upgrading an older one. It refuses to create a record
-// in an empty database if there is also a record in a file, because an interrupted copy leaves both.
+// openRecord opens the configured record, and upgrades an older one. If there is also a record in
+// a file, it refuses to create a record in an empty database, because an interrupted copy leaves
+// both.
 func openRecord(ctx context.Context, file *configs.File, reg prometheus.Registerer, log *slog.Logger) (*registry.Record, error) {
 	at, err := Locate(file)
 	if err != nil {
@@ -51,7 +52,8 @@ func openRecord(ctx context.Context, file *configs.File, reg prometheus.Register
 	return at.Open(ctx, reg, engine.Upgrading(engine.Lines(write), upgraded))
 }
 
-// recordFiles returns the paths reserved to the owner: data_dir and the files of the record.
+// recordFiles returns the paths that only the owner may access: data_dir and the files of the
+// record.
 func recordFiles(file *configs.File) []string {
 	paths := []string{file.Path(".")}
 	if file.Store.Driver != configs.Postgres {
@@ -61,7 +63,7 @@ func recordFiles(file *configs.File) []string {
 	return paths
 }
 
-// Examination is the rules by which the commands examine a record. It implements [fsck.Rules].
+// Examination has the rules for commands that examine a record. It implements [fsck.Rules].
 type Examination struct{}
 
 // Replay implements [fsck.Rules].
@@ -93,11 +95,11 @@ func RestoreTarget(file *configs.File) backup.Target {
 	return backup.Target{Source: BackupSource(file), Dir: file.Path("."), Driver: file.Store.Driver}
 }
 
-// Retention is the lifetime of rows in the record. Zero keeps them for ever.
+// Retention has the lifetimes of rows in the record. Zero means forever.
 type Retention struct {
 	Chat         time.Duration // lines of chat in the history of the listener
-	Messages     time.Duration // private text not read by its recipient
-	Undelivered  time.Duration // deliveries, and steps not read by any participant
+	Messages     time.Duration // unread private text
+	Undelivered  time.Duration // deliveries, and unread steps
 	Finished     time.Duration // ended handoffs
 	AIRCMessages time.Duration
 	IDs          time.Duration // IDs of deleted steps
@@ -106,12 +108,11 @@ type Retention struct {
 
 const pruneEvery = time.Minute
 
-// pruneBatch bounds the rows that one write deletes. Such a write delays a filing by a few
-// milliseconds.
+// pruneBatch bounds the rows deleted by one write, which delays a filing by a few milliseconds.
 const pruneBatch = 32
 
-// answersKept is the lifetime of the answer to a request with an idempotency key: longer than clients
-// retry.
+// answersKept is the lifetime of a response to a request with an idempotency key: longer than
+// clients retry.
 const answersKept = 24 * time.Hour
 
 // retain ends overlong waits and prunes the record: after the start, and then
@@ -189,8 +190,8 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 	return gone, err
 }
 
-// pruneText deletes messages, and before that the lines of channels, which are kept only as long as
-// they may return. It deletes the history of chat, which has copies of both.
+// pruneText deletes the lines of channels, which are kept only as long as duplicates may arrive,
+// then messages, and then the chat history, which has copies of both.
 func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
 	if keep.Chat > 0 {
 		if _, err := inBatches(func(limit int) (int, error) { return record.PruneLines(ctx, now.Add(-keep.Chat), limit) }); err != nil {
@@ -223,7 +224,7 @@ func pruneDeadLetters(ctx context.Context, record *registry.Record, before time.
 	return deadLetters, nil
 }
 
-// byCursor prunes from one cursor to the next until the end.
+// byCursor prunes page by page.
 func byCursor(batch func(after federation.Cursor) (int, federation.Cursor, error)) (gone int, err error) {
 	var after federation.Cursor
 	for {
@@ -238,8 +239,8 @@ func byCursor(batch func(after federation.Cursor) (int, federation.Cursor, error
 
 const maxUnprovedNamed = 20
 
-// LogUnproved warns the operator about agents with unproved keys: the did:keys of such keys
-// reach no agent. After an upgrade these agents lost a DID.
+// LogUnproved warns the operator about agents with unproved keys. Their did:keys reach no agent;
+// agents may have lost a DID by an upgrade.
 func LogUnproved(ctx context.Context, record *registry.Record, log *slog.Logger) error {
 	handles, total, err := record.Unproved(ctx, time.Now(), maxUnprovedNamed)
 	if err != nil {

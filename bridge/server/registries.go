@@ -25,7 +25,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// lookUpTexts returns the texts in DNS under a name. A name without texts is not an error.
+// lookUpTexts returns the DNS TXT records of a name. A name without records is not an error.
 func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	texts, err := net.DefaultResolver.LookupTXT(ctx, name)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound {
@@ -37,8 +37,7 @@ func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	return texts, nil
 }
 
-// registryDeps returns the dependencies of the AIRC registry beside the ports
-// of each link.
+// registryDeps returns the dependencies of the AIRC registry, besides the ports of each link.
 func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	return airc.Deps{
 		Record: record, Keyring: s.keyring, Mode: s.modes.Mode, Authenticate: s.Gateway.Links().Authenticate,
@@ -93,8 +92,8 @@ func (s *Server) SetPeerMode(ctx context.Context, m federation.PeerMode, dry boo
 	return errors.Join(s.readModes(ctx), s.Gateway.ReviveBlocked(ctx))
 }
 
-// readModes reads the modes set by operators, and gives them to the homes. The deliveries to a
-// home with another mode are due now.
+// readModes reads the modes set by operators, and passes them to the homes. Deliveries to a home
+// whose mode changed become due at once.
 func (s *Server) readModes(ctx context.Context) error {
 	if err := s.modes.Read(ctx); err != nil || s.homes == nil {
 		return err
@@ -128,8 +127,8 @@ func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bo
 	return said, err
 }
 
-// PeerModes is the modes that operators set for other registries and homes. They take
-// precedence over the configuration. Its methods may be called concurrently.
+// PeerModes has the modes set by operators for other registries and homes. They take precedence
+// over the configuration. Its methods may be called concurrently.
 type PeerModes struct {
 	*registry.Record
 
@@ -143,8 +142,7 @@ func NewPeerModes(record *registry.Record) *PeerModes {
 	return m
 }
 
-// Read makes the modes on record the current ones. It blocks on the record, and returns its
-// error.
+// Read loads the recorded modes. It blocks on the record, and returns its error.
 func (m *PeerModes) Read(ctx context.Context) error {
 	kept, err := m.PeerModes(ctx)
 	if err != nil {
@@ -161,18 +159,17 @@ func (m *PeerModes) Read(ctx context.Context) error {
 // Mode returns the mode of a peer, "" if no operator set one.
 func (m *PeerModes) Mode(name string) string { return (*m.current.Load())[name] }
 
-// LinkPeer is a peer of a [bridge.Peered] link as operators see it.
+// LinkPeer is a peer of a [bridge.Peered] link in the form for operators.
 type LinkPeer struct {
 	bridge.Peer
 
 	Network string
-	// Set reports that an operator set the mode. The configuration may not name
-	// the peer then.
+	// Set reports whether an operator set the mode. Such a peer need not be in the configuration.
 	Set bool
 }
 
 // LinkPeers returns the peers of links in the order of the configuration, and then the other peers
-// with a mode set by an operator, by name. It leaves out the latter if skip is true for them.
+// with a mode set by an operator, by name. It omits the latter if skip returns true.
 func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []LinkPeer {
 	var all []LinkPeer
 	network := agents.Link // of an unconfigured peer
@@ -197,7 +194,7 @@ func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []Lin
 	return all
 }
 
-// CheckPeer returns the reason why no link can have a peer of a name, nil if one can.
+// CheckPeer returns the reason why no link can have a peer with a name, or nil.
 func (l *LinkSet) CheckPeer(name string) error {
 	err := fmt.Errorf("a link that has peers, to know %s", name)
 	for link := range able[bridge.Peered](l) {
@@ -208,12 +205,11 @@ func (l *LinkSet) CheckPeer(name string) error {
 	return err
 }
 
-// mutualTable is the name of the table of the certificates that registries show each
-// other.
+// mutualTable is the name of the table for mutual TLS between registries.
 const mutualTable = "airc.mtls"
 
-// authorities returns the authorities that certify registries, in PEM; nil without mutual
-// TLS. It adds mistakes to the mistakes of the file.
+// authorities returns the certificate authorities for registries, in PEM; nil without mutual TLS.
+// It adds mistakes to the mistakes of the file.
 func authorities(file *configs.File) []byte {
 	t := file.Table(mutualTable)
 	var table peers.MTLSConfig
@@ -289,9 +285,9 @@ func listenerTLS(file *configs.File, certificate *bridge.Certificate) *tls.Confi
 	return config
 }
 
-// newRegistryClient returns the guarded client for requests to other registries: that
-// of all strangers or, if registries show each other certificates, one that has ours
-// and accepts theirs from the same authorities too.
+// newRegistryClient returns the guarded client for requests to other registries. With mutual TLS,
+// it presents our certificate and also accepts server certificates from the same authorities.
+// Otherwise, it is the client for all strangers.
 func newRegistryClient(file *configs.File, certificate *bridge.Certificate, strangers *identity.Client) (*identity.Client, error) {
 	text := authorities(file)
 	if text == nil {

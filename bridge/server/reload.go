@@ -15,12 +15,12 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// ErrEnding is returned by [Reloads.Ask] of a gateway that ends.
+// ErrEnding is returned by [Reloads.Ask] during shutdown.
 var ErrEnding = errors.New("the gateway is stopping")
 
-// Reloads reads the configuration of a running gateway again, one reload after another. The
-// links opened by a reload end with the gateway, not with the request. Make one with
-// [NewReloads]. Its methods may be called concurrently.
+// Reloads reloads the configuration of a running gateway, one reload at a time. The links opened
+// by a reload end with the gateway, not with the request. Make one with [NewReloads]. Its methods
+// may be called concurrently.
 type Reloads[T any] struct {
 	reload func(ctx context.Context, dry bool) (T, error)
 	asked  chan reloadAsk[T]
@@ -29,7 +29,7 @@ type Reloads[T any] struct {
 
 type reloadAsk[T any] struct {
 	dry    bool
-	answer chan<- reloadAnswer[T] // takes one answer without a reader
+	answer chan<- reloadAnswer[T] // has capacity for one answer without a reader
 }
 
 type reloadAnswer[T any] struct {
@@ -85,9 +85,9 @@ func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	}
 }
 
-// Reload reads the configuration again and applies its reloadable keys. With dry, it only compares.
-// It blocks until [Server.Serve] has done it, and all removed links are closed. A mistake in the file
-// changes nothing, and is a [*bridge.ProblemError] with its line.
+// Reload reloads the configuration and applies its reloadable keys. With dry, it only compares. It
+// blocks until [Server.Serve] has applied it, and all removed links are closed. If the file has a
+// mistake, nothing changes, and the error is a [*bridge.ProblemError] with its line.
 func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	if s.reloads == nil {
 		return admin.Reloaded{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway has no configuration file"}
@@ -102,8 +102,8 @@ func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	return done, err
 }
 
-// reload applies the changes possible at run time, and names the keys that need a restart; with
-// dry it only compares. Each step that can fail comes before the first change, so that a file
+// reload applies the changes possible at run time, and lists the keys that need a restart; with
+// dry it only compares. All operations that can fail come before the first change, so that a file
 // with a mistake changes nothing.
 func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	file, err := s.options.Reread()
@@ -144,7 +144,7 @@ func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	return done, nil
 }
 
-// settings returns the changes of a new reading of the configuration as operators see them.
+// settings returns the changes of a reloaded configuration in the form for operators.
 func (s *Server) settings(file *configs.File) []admin.Setting {
 	shown := []admin.Setting{}
 	for _, c := range file.Changes(s.file, s.limited) {
@@ -179,18 +179,17 @@ func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error
 	return all, nil
 }
 
-// Each replica reads most state of operators from the record with each request: tokens, bindings,
-// holds. After a change at another replica it reloads its state in memory: the blocks, and the state
-// of the caller of Run, such as added homes and the gateway's own keys.
+// Replicas read most operator state from the record with each request: tokens, bindings, holds.
+// Some state is in memory: the blocks, and the state of the caller of Run, such as added homes and
+// the gateway's own keys. A replica reloads it after a change at another replica.
 
 // changedTopic is the topic of changes by operators at any replica of a home.
 const changedTopic = "changed"
 
-// rereadEvery is the interval of reading changes of other replicas without a
-// wake-up, which may be lost.
+// rereadEvery is the interval of reading changes of other replicas, because wake-ups may be lost.
 const rereadEvery = 5 * time.Second
 
-// TellReplicas has the other replicas of the home read changed state again. It does not block.
+// TellReplicas makes the other replicas of the home reload changed state. It does not block.
 func (g *Gateway) TellReplicas() { g.deps.PubSub.Wake(changedTopic) }
 
 // FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls reread
@@ -215,8 +214,8 @@ func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Co
 // shared reports whether a home may have several gateways.
 func shared(file *configs.File) bool { return file.Store.Driver == configs.Postgres }
 
-// takeUp reloads state in memory that operators changed at other gateways of the home:
-// the gateway's own keys, the added homes, and the modes of peers.
+// takeUp reloads in-memory state after changes at other replicas: the gateway's own keys, the
+// added homes, and the modes of peers.
 func (s *Server) takeUp(ctx context.Context) error {
 	return errors.Join(s.takeUpKeys(ctx), s.homes.peering.TakeUp(ctx), s.takeUpModes(ctx))
 }

@@ -13,18 +13,17 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// sweepEvery is the interval of checks for overdue handoffs: they end at most
-// a few seconds late.
+// sweepEvery is the interval of checks for overdue handoffs, which end at most a few seconds late.
 const sweepEvery = time.Second
 
-// drainTime bounds the end of links, requests and deliveries. With the time for
-// connections and the last commit it stays within the ten seconds of the contract.
+// drainTime bounds the shutdown of links, requests and deliveries. Together with the time for
+// connections and the last commit, it is within the documented ten seconds.
 //
 // spec: cli.md "Serving"
 const drainTime = 9 * time.Second
 
-// Task runs beside a gateway until ctx ends, such as the server of a listener. Its error ends
-// the gateway.
+// Task is a concurrent task of a gateway, such as the server of a listener. It runs until ctx
+// ends. Its error ends the gateway.
 type Task func(ctx context.Context) error
 
 // Exclusive returns a task that runs while this replica has a lease.
@@ -35,10 +34,10 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 	}
 }
 
-// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task returns an
-// error. Then it stops the links and waits for jobs and tasks, for at most nine seconds. It does not
-// wait for slower ones, which find the record closed. It returns the error of the task, or the cause
-// of ctx's end if a job or task had not ended.
+// Run runs the jobs of the gateway and the tasks until ctx ends or a task returns an error. Then
+// it stops the links and waits at most nine seconds for jobs and tasks. Slower ones will find the
+// record closed. It returns the error of the task, or the cause of ctx if a job or task did not
+// end.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, job := range map[string]func(context.Context){"clock": g.deps.Clock.run, "growth": g.measureGrowth, "reroute": g.reroute} {
@@ -87,7 +86,7 @@ func (g *Gateway) containAs(ctx context.Context, where string, task Task) error 
 	}
 }
 
-// drain returns how the gateway ended, at most [drainTime] after ctx has.
+// drain returns the result of the shutdown, at most [drainTime] after ctx has ended.
 func (g *Gateway) drain(ctx context.Context, ended <-chan error) error {
 	select {
 	case err := <-ended:
@@ -123,8 +122,8 @@ func (g *Gateway) sweep(ctx context.Context) {
 // readyPoll is the interval of readiness checks at the start.
 const readyPoll = 100 * time.Millisecond
 
-// Announce returns a task that notifies the service manager that the gateway serves, and logs once
-// the gateway is ready. Parts still down do not delay the service manager: /readyz names them.
+// Announce returns a task that notifies the service manager of the start, and logs a line once the
+// gateway is ready. Parts that are still down do not delay the notification: /readyz lists them.
 func (g *Gateway) Announce(ready func(ctx context.Context) bool) Task {
 	return func(ctx context.Context) error {
 		g.tellManager(ctx, "READY=1")

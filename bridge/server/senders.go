@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds of the counts of senders: an hour in minutes, and senders of each kind in a minute, at some 150
-// bytes each.
+// Bounds of the counts of senders: an hour in minutes, and senders of each kind per minute, at
+// about 150 bytes each.
 const (
 	senderMinutes    = 60
 	sendersPerMinute = 256
@@ -25,15 +25,15 @@ const (
 	ByLink    = "link"
 )
 
-// unproved is the name that counts steps without a valid signature: other clients can write the name of
-// a DID, which must not count as its sender.
+// unproved counts steps without a valid signature. Any client can write the name of a DID, so such
+// a step must not count for that DID.
 const unproved = "(unproved)"
 
 // Sender holds the counts of one sender.
 type Sender = bridge.Sender
 
 // Senders counts the steps of each sender in the last hour. In a minute with too many senders, it
-// drops those with the fewest steps. The zero Senders is empty. It may be used concurrently.
+// drops the senders with the fewest steps. The zero Senders is empty. It may be used concurrently.
 type Senders struct {
 	mu      sync.Mutex
 	minutes [senderMinutes]senderMinute
@@ -120,7 +120,7 @@ func leastOf(all map[string]Sender) string {
 	return least.Name
 }
 
-// Top returns up to limit senders with the most steps in a time before now.
+// Top returns up to limit senders with the most steps in a recent period.
 func (t *Senders) Top(by string, since time.Duration, limit int, now time.Time) []Sender {
 	t.mu.Lock()
 	defer t.mu.Unlock()

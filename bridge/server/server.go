@@ -4,10 +4,10 @@
 //
 // A [Server] has three parts. The record has the durable state. A [Gateway] is called by links (it
 // implements [bridge.Gateway]): it looks up keys, counts the steps of each sender, lets the home
-// judge each step, and wakes the outboxes of the links that get a filed step. Its [LinkSet] runs the
-// links, each while this replica of the home has the link's lease. [Gateway.Run] does the jobs due
-// by the clock: it ends overdue handoffs, judges deferred steps again, ends overdue deliveries,
-// informs signers about their steps, and prunes the record.
+// judge each step, and wakes the outboxes of the links that get a filed step. Its [LinkSet] runs
+// the links, each while this replica of the home has the link's lease. [Gateway.Run] does the jobs
+// due by the clock: it ends overdue handoffs, judges deferred steps again, ends overdue
+// deliveries, informs signers about their steps, and prunes the record.
 //
 // A Gateway uses links through the interfaces of package bridge, and the record directly. It opens
 // nothing: the Server passes the open parts to it. All methods may be called concurrently, except
@@ -80,7 +80,7 @@ type Server struct {
 	keyLookups     KeyLookups
 	proofs         *identity.Logins
 	streams        participant.Streams // streams watched by participants on all networks
-	relay          *relay.Relay        // nil if it could not be opened: then it wakes no waiter
+	relay          *relay.Relay        // nil if it could not be opened: then no waiter is woken
 	started        time.Time
 	checks         lastChecks // checks of the overview
 	rates          *home.Rates
@@ -99,7 +99,7 @@ type Server struct {
 	privateAgents  *http.Transport // to external agents with allow_private
 	served         map[string]bool // patterns of the routes of links that a reload may replace
 
-	// Attempts of the clients of one address, at all listeners together.
+	// Attempts of the clients of one address, over all listeners.
 	logins credential.Addresses
 	// guesses counts the wrong login codes of each address.
 	guesses credential.Guesses
@@ -113,7 +113,7 @@ type Server struct {
 	maxHops       atomic.Int64 // maximum number of homes that a step passes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
-	finished      atomic.Int64 // nanoseconds for which ended handoffs are kept; 0 for ever
+	finished      atomic.Int64 // nanoseconds for which ended handoffs are kept; 0 means forever
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *PeerModes
 
@@ -128,15 +128,15 @@ type Server struct {
 	reloads     *Reloads[admin.Reloaded] // nil without a configuration file
 }
 
-// Options are the settings of a server that its program decides, not its configuration.
+// Options are the settings of a server from its program, not from its configuration.
 type Options struct {
 	Networks          Networks
 	Version, Revision string // of the program
 	Log               *slog.Logger
 
-	// Reread reads the configuration again; nil for a server without a configuration file.
+	// Reread reloads the configuration; nil for a server without a configuration file.
 	Reread func() (*configs.File, error)
-	// Hangups has a signal for each requested reload.
+	// Hangups receives a signal for each requested reload.
 	Hangups <-chan os.Signal
 	// Levels holds the levels of Log; nil if they cannot change.
 	Levels *configs.LogLevels
@@ -221,8 +221,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	return s, nil
 }
 
-// listen opens the ports first: a taken one ends the start before it touched
-// anything.
+// listen opens the ports first: if a port is in use, the start ends before any change.
 func (s *Server) listen(ctx context.Context) error {
 	var err error
 	cfg := httpd.Config{Listen: s.file.HTTP.Listen, CORSOrigins: s.file.HTTP.CORSOrigins, TrustedProxies: s.file.HTTP.TrustedProxies, ForwardedHeader: s.file.HTTP.ForwardedHeader, Limits: s.httpLimits(), Panicked: s.handlerPanicked}
@@ -281,7 +280,7 @@ func (s *Server) openRecord(ctx context.Context) error {
 // clockFile is the file below data_dir with the last confirmed time.
 const clockFile = "clock"
 
-// openClock opens the confirmed time, by which the overlaps of the gateway's own keys also end.
+// openClock opens the confirmed time, which also determines the end of key overlaps.
 func (s *Server) openClock(ctx context.Context) error {
 	newest, err := s.Record.NewestFiled(ctx)
 	if err != nil {
@@ -296,7 +295,7 @@ func (s *Server) openClock(ctx context.Context) error {
 	return nil
 }
 
-// warn logs problems in data_dir that require an operator.
+// warn logs problems in data_dir that require an operator's action.
 func (s *Server) warn(ctx context.Context) error {
 	for _, path := range recordFiles(s.file) {
 		if mode, loose := admin.Loose(path); loose {
@@ -319,7 +318,7 @@ func (s *Server) caughtAt(where string) func(ctx context.Context, err error) {
 // it.
 func (s *Server) handlerPanicked() { s.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
 
-// openKeys makes the directory of DIDs and the source of their keys, which include the current
+// openKeys creates the directory of DIDs and the source of their keys, which includes the current
 // keys of the gateway.
 func (s *Server) openKeys() {
 	settings := s.file.Identity
@@ -337,8 +336,8 @@ func (s *Server) openKeys() {
 	s.keyLookups.atHand.Store(source.Cached(identity.NewInstrumented(directory.Offline(), s.resolving), s.keyLookups.lookups))
 }
 
-// openRelay begins to connect to the servers that wake waiters in all replicas; a home of one
-// gateway needs none. Without it, waiters poll.
+// openRelay begins to connect to the servers that wake waiters in all replicas. A home with one
+// gateway needs none. Without a connection, waiters poll.
 func (s *Server) openRelay(ctx context.Context) {
 	own := readMeeting(s.file).Own
 	if !own.Named() {
@@ -360,7 +359,7 @@ func (s *Server) wakeFiled(destination string) {
 	s.relay.Wake(bridge.OutboxTopic(destination))
 }
 
-// Run starts the links, and serves until ctx ends, or a listener does.
+// Run starts the links, and serves until ctx or a listener ends.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(ctx); err != nil {
 		return err
@@ -368,8 +367,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Serve(ctx)
 }
 
-// Start starts the links, which count for readiness from then on. Call it
-// before [Server.Serve].
+// Start starts the links, which then count for readiness. Call it before [Server.Serve].
 func (s *Server) Start(ctx context.Context) error {
 	links, err := OpenLinks(s.file, s.options.Networks, s.Wiring())
 	if err != nil {
@@ -390,7 +388,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Serve answers requests and does the work of the gateway until ctx ends, or a listener does.
+// Serve answers requests and runs the jobs of the gateway until ctx or a listener ends.
 func (s *Server) Serve(ctx context.Context) error { return s.Gateway.Run(ctx, s.tasks(ctx)...) }
 
 // apply runs exactly these links, and registers the routes of links that a reload may replace,
@@ -406,8 +404,7 @@ func (s *Server) apply(ctx context.Context, links []Entry) {
 	s.Gateway.Links().Apply(ctx, links)
 }
 
-// tasks returns the tasks beside the gateway: the listeners, and the
-// configured ones.
+// tasks returns the tasks of the server: the listeners, and the configured ones.
 func (s *Server) tasks(ctx context.Context) []Task {
 	tasks := []Task{
 		s.Gateway.Announce(s.Ready), s.end, func(ctx context.Context) error { s.homes.peering.Run(ctx); return nil },
@@ -480,8 +477,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// closeTime is how long connections may take to flush and close: the record does not wait
-// for a hub that stopped reading.
+// closeTime is how long connections may take to flush and close, so that a stuck hub does not
+// delay closing the record.
 const closeTime = 500 * time.Millisecond
 
 // disconnect closes everything of the gateway except its record.
@@ -499,7 +496,7 @@ func (s *Server) disconnect() {
 	s.relay.Close()
 }
 
-// closeListeners closes the ports of a server that did not run.
+// closeListeners closes the ports of a server that was never run.
 func (s *Server) closeListeners() error {
 	var errs []error
 	for _, server := range []*httpd.Server{s.public, s.admin, s.socket, s.challenges} {

@@ -13,9 +13,10 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Submit implements [bridge.Gateway]: admit, key, and then the road of [home.Home.Submit]; the wakes
-// are last. A step counts against the rate limit of its address before its key is looked up and its
-// signature is verified, so that garbage is cheap to reject.
+// Submit implements [bridge.Gateway]. It admits the step, looks up its key, calls
+// [home.Home.Submit], and wakes the recipients. A step counts against the rate limit of its
+// address before its key is looked up and its signature is verified, so that garbage is cheap to
+// reject.
 func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
 	now, came := time.Now(), ev
 	if g.deps.Tracer != nil {
@@ -23,7 +24,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 			g.deps.Tracer.Submitted(ctx, bridge.Judged{Event: came, Judgement: judged, Err: err, Start: now})
 		}()
 	}
-	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked for
+	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked up
 		g.record(ctx, ev, federation.Judgement{}, err)
 		return federation.Judgement{}, err
 	}
@@ -47,11 +48,12 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 	return judged, err
 }
 
-// Route returns the recipients of a step beside the inboxes of its parties: links to other networks,
-// with the effects of the step there, other homes, and the gateway's keys for the parties. It also
-// names this replica's links that show a step at most once. Their first attempt is counted when the
-// step is filed. Another replica counts its first attempt when it makes it. The view is the state after
-// the step. Route blocks on the record, and returns its errors.
+// Route returns the recipients of a step, besides the inboxes of its parties: links to other
+// networks, with the effects of the step there, other homes, and the gateway's keys for the
+// parties. It also returns the links of this replica that show a step at most once; their first
+// attempt is counted when the step is filed. Other replicas count their first attempt when they
+// make it. The view is the view after the step. Route blocks on the record, and returns its
+// errors.
 func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}
@@ -84,8 +86,8 @@ func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federati
 	return to, err
 }
 
-// inTurn waits for the key of a step, for at most a second, and then for the turn of the step on its
-// link, in which the home judges it. If ctx ends before, the error is the error of ctx.
+// inTurn waits at most a second for the key of a step, and then for its turn on its link, in which
+// the home judges it. If ctx ends earlier, the error is that of ctx.
 func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*home.Home) (federation.Judgement, error)) (federation.Judgement, error) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Await(ctx, q)
@@ -121,8 +123,7 @@ func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	}
 }
 
-// endUnread makes the home end the handoffs of steps filed at or before a time and not
-// read by any participant in an inbox.
+// endUnread makes the home end the handoffs of unread inbox steps filed at or before a time.
 func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	for more := true; more && ctx.Err() == nil; {
 		var filed []federation.Judgement
@@ -141,7 +142,7 @@ func (g *Gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
-	g.links.probe(federation.UnroutedLink, judged.Entry.Event.Actor()) // the step may reveal its mailbox
+	g.links.probe(federation.UnroutedLink, judged.Entry.Event.Actor()) // the step may reveal the location of its mailbox
 	g.deps.PubSub.Wake(judged.Fanout.Topics...)
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 		g.deps.PubSub.Wake(bridge.DIDTopic(did))
@@ -194,8 +195,8 @@ func (g *Gateway) record(ctx context.Context, ev federation.Event, judged federa
 	g.deps.Log.LogAttrs(ctx, level, "step judged", attrs...)
 }
 
-// verbLabel returns the verb of a step, for a metric. Clients can invent verbs, and must not
-// create series by that.
+// verbLabel returns the verb of a step as a metric label. Clients can invent verbs, which must not
+// create new series.
 func verbLabel(ev federation.Event, refused *federation.RefusalError) string {
 	if refused != nil && (refused.Code == federation.UnknownVerb || refused.Code == federation.UnknownKind) {
 		return "unknown"
@@ -216,8 +217,8 @@ func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation
 	return g.deps.Record.View(ctx, id)
 }
 
-// Name implements [bridge.Gateway]. If the record cannot be read, only the readable name is lost,
-// never a step.
+// Name implements [bridge.Gateway]. If the record cannot be read, only the readable name is
+// missing.
 func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 	if known, err := g.participants.WithDID(ctx, did); err == nil {
 		return known.Handle
@@ -231,7 +232,7 @@ func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 	return did.Short()
 }
 
-// FileRuled files a step that another home has ruled on, as Submit does. A gap is not noted as a
+// FileRuled files a step with a ruling of another home, like Submit. A gap is not recorded as a
 // judgement: the home sends the missing steps.
 func (g *Gateway) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (judged federation.Judgement, err error) {
 	if g.deps.Tracer != nil {
@@ -241,7 +242,7 @@ func (g *Gateway) FileRuled(ctx context.Context, ev federation.Event, r federati
 			}
 		}(time.Now())
 	}
-	if ev.Verb == federation.Offer { // a later step is in the log of its home, and would be missing in ours
+	if ev.Verb == federation.Offer { // a later step is in the log of its home, and must not be missing here
 		if err := g.refuseBlocked(ctx, ev); err != nil {
 			g.record(ctx, ev, federation.Judgement{}, err)
 			return federation.Judgement{}, err

@@ -14,8 +14,8 @@ import (
 	"github.com/baton-gateway/baton/federation/home"
 )
 
-// judgeEvery is the interval of checks for due deferred steps. It bounds the delay before a key
-// without a notification is noticed.
+// judgeEvery is the interval of checks for due deferred steps. It bounds the delay for a new key
+// without a notification.
 const judgeEvery = time.Second
 
 // judgeAgain judges deferred steps again until ctx ends: at once after the start, and then
@@ -38,8 +38,8 @@ func (g *Gateway) judgeAgain(ctx context.Context) {
 	}
 }
 
-// deferralEnded logs and counts the judgement of a deferred step, as Submit does, and files a notice to
-// the sender of a refused one.
+// deferralEnded logs and counts the judgement of a deferred step, like Submit. If the step is
+// refused, it files a notice to the sender.
 func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	var err error // a nil *RefusalError is not a nil error
 	if r.Refused != nil {
@@ -57,8 +57,8 @@ func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	return nil
 }
 
-// refusalOf returns the notice to the sender of a refused deferred step. An invalid signature proves
-// no sender: then the reader of the notice is the user with the name on the link.
+// refusalOf returns the notice to the sender of a refused deferred step. An invalid signature
+// proves no sender, so the notice goes to the user with that name on the link.
 func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	ev := r.Step.Event
 	if r.Judgement.Verdict != federation.Valid {
@@ -75,7 +75,7 @@ func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Ti
 }
 
 // follow acts on a judged step of a remote handoff: it requests a ruling from the home, or settles
-// the steps that depended on this one.
+// the steps that depend on it.
 func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
 	case err != nil || !judged.View.Remote:
@@ -89,9 +89,8 @@ func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err e
 	}
 }
 
-// Settle files the waiting steps of a remote handoff that can be filed now, and notifies the
-// senders of the steps that its home ruled out. It may be repeated at any time, to finish an
-// interrupted earlier call.
+// Settle files the waiting steps of a remote handoff that can now be filed, and notifies the
+// senders of steps refused by its home. It is idempotent, and completes an interrupted call.
 func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -124,8 +123,8 @@ func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	return nil
 }
 
-// tellRefused makes the link of a refused step notify its sender. A link with notices gets one for
-// each step, even if the step is repeated and refused again.
+// tellRefused makes the link of a refused step notify its sender. A link with notices gets one
+// notice for each step, even if the step is repeated and refused again.
 func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	link := g.links.Named(ev.Arrival.Link)
 	if teller, ok := link.(bridge.RefusalNotifier); ok {
@@ -137,9 +136,9 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 	return g.deps.Record.Notify(ctx, noticeOf(ev, refused, time.Now()))
 }
 
-// EndOrphan ends a remote handoff here whose home has lost it, for an operator with a reason. It
+// EndOrphan ends an orphaned remote handoff at this gateway, for an operator with a reason. It
 // returns the resulting handoff. The error is a [*federation.RefusalError] if the handoff is
-// closed or belongs to this home, and otherwise that of the record.
+// closed or belongs to this home, or an error of the record.
 func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error) {
 	now := time.Now()
 	view, err := g.deps.Record.View(ctx, id)
@@ -154,8 +153,8 @@ func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason
 	return judged.View, g.Settle(context.WithoutCancel(ctx), id, now)
 }
 
-// RejectPending ends the wait of a step for its home, which refused it or did not answer for too
-// long. A step settled meanwhile does not change.
+// RejectPending ends the wait of a step for its home, after a refusal or a timeout. A step settled
+// meanwhile does not change.
 func (g *Gateway) RejectPending(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -171,29 +170,28 @@ func (g *Gateway) RejectPending(ctx context.Context, h federation.Pending, code 
 	return g.ruledOut(ctx, home.Ruling{Event: h.Event, Refused: federation.Refuse(h.Event, code, detail)})
 }
 
-// Moves reports whether a verb moves a handoff, so that its home confirms the
-// step.
+// Moves reports whether a verb changes the state of a handoff, so that its home confirms the step.
 func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
 	return g.home.Load().Moves(v, verb)
 }
 
-// Role returns the role in a handoff that may take a step with a verb, "" for an unknown verb.
+// Role returns the role in a handoff that may send a verb, "" for an unknown verb.
 func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role {
 	rule, _ := g.home.Load().Kinds.Rule(v, verb)
 	return rule.Who
 }
 
-// Receipt returns the receipt of a filed step, the same one each time. The view determines
-// its dialect and venue. It blocks on the record and returns its errors.
+// Receipt returns the receipt of a filed step. It is deterministic. The view determines its
+// dialect and venue. It blocks on the record and returns its errors.
 func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
 	return g.home.Load().Receipt(ctx, entry, v)
 }
 
-// rulingPoll is the interval of reading the record for a ruling: another replica may have the link to
-// the home of the handoff.
+// rulingPoll is the interval of polling the record for a ruling, because another replica may run
+// the link to the home of the handoff.
 const rulingPoll = 50 * time.Millisecond
 
-// maxRefusals bounds the remembered refusals of steps of operators, at some 300 bytes each. A
+// maxRefusals bounds the remembered refusals of operators' steps, at about 300 bytes each. A
 // waiter polls every [rulingPoll].
 const maxRefusals = 256
 
@@ -210,7 +208,7 @@ type refusedStep struct {
 	event federation.EventID
 }
 
-// add remembers the refusal of a step, and forgets the oldest if there are too many.
+// add stores the refusal of a step. If there are too many, it drops the oldest.
 func (r *refusals) add(ev federation.Event, refused *federation.RefusalError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -243,7 +241,7 @@ func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federat
 		if err != nil {
 			return federation.Entry{}, err
 		}
-		if !waits { // the step is filed or refused: both are written before the wait ends
+		if !waits { // the step is filed or refused before its wait ends
 			return g.ruledOn(ctx, ev)
 		}
 		select {

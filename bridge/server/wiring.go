@@ -62,7 +62,7 @@ func (s *Server) owners() routing.Owners {
 	}}
 }
 
-// newGateway returns the gateway on the record and the relay of the server.
+// newGateway returns the gateway with the record and the relay of the server.
 func (s *Server) newGateway() *Gateway {
 	links := NewLinkSet(LinkDeps{
 		Outbox: s.Record.Rows(), RunExclusive: s.Record.RunExclusive, PubSub: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log, Lost: s.keyLookups.Cancel,
@@ -117,7 +117,7 @@ func (s *Server) homeID() federation.HomeID { return federation.HomeID(s.file.Ho
 
 func (s *Server) serverKey() federation.SigningKey { return s.keyring.Server(s.homeID()) }
 
-// tagPrefix precedes the names of tags on all networks with tags.
+// tagPrefix is the prefix of tag names on all networks with tags.
 const tagPrefix = "+freeq.at/"
 
 func (s *Server) newHome(file *configs.File) *home.Home {
@@ -163,7 +163,7 @@ type Wiring struct {
 	Registry airc.Deps
 	Agents   rest.Deps
 	A2A      a2a.Deps
-	// Participants is for the other networks of agents.
+	// Participants is for networks of agents other than the registry.
 	Participants participant.Deps
 	MACP         macp.Deps
 	Files        files.Deps
@@ -229,8 +229,8 @@ func (s *Server) httpLimits() *httpd.Limits {
 	}
 }
 
-// The parts of the open files for listeners: half for HTTP, and a quarter for IRC clients.
-// The last quarter is for the record, links and outgoing requests.
+// Shares of the open files for listeners: half for HTTP, and a quarter for IRC clients. The last
+// quarter is for the record, links and outgoing requests.
 const (
 	httpShare = 2
 	ircShare  = 4
@@ -266,8 +266,7 @@ func (s *Server) macpDeps(record registry.Bound) macp.Deps {
 	}}
 }
 
-// newHooks returns the poster to the addresses of agents, or nil if the configuration
-// has no webhooks.
+// newHooks returns the poster to webhooks of agents, or nil if the configuration has no webhooks.
 func (s *Server) newHooks() *webhook.Hooks {
 	if !s.file.Webhooks.Enabled {
 		return nil

@@ -51,7 +51,7 @@ func TestDocumentHasEachCommandWithItsFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, got, _ := strings.Cut(b.String(), "\n## Commands\n\n")
-	want := "| command | does |\n|---|---|\n" +
+	want := "| command | function |\n|---|---|\n" +
 		"| [`keys rotate`](#baton-keys-rotate) | Replace a key. |\n" +
 		"| [`top`](#baton-top) | List senders. |\n" +
 		"\n### baton keys rotate\n\nReplace a key.\n\n```text\nbaton keys rotate <name>\n```\n\n" +
