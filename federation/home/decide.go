@@ -13,12 +13,12 @@ import (
 type Rules struct {
 	ID    federation.HomeID
 	Kinds lifecycle.Kinds
-	// TagPrefix precedes the names of tags that a refusal names.
+	// TagPrefix is the prefix of tag names in refusals.
 	TagPrefix string
 	Policy    Policy
 	Limits    Limits
-	// CheckDID returns the reason why no party can ever prove a DID; a nil function accepts all
-	// DIDs. It is pure.
+	// CheckDID returns the reason why a DID can never be proved; a nil function accepts all DIDs.
+	// It is pure.
 	CheckDID func(did federation.DID) error
 }
 
@@ -35,7 +35,7 @@ const (
 // Submission is a step to be judged. Its signature is verified and it has an id.
 type Submission struct {
 	Event federation.Event
-	Since time.Time // time of its first arrival, with which the time in a signed id is compared
+	Since time.Time // time of its first arrival, to compare with the time in a signed ID
 	By    Authority
 	// Resumed is true if the step waited for a key: it was admitted on arrival.
 	Resumed bool
@@ -50,7 +50,7 @@ const (
 	File    Action = iota // append the step to the log
 	Repeat                // answer with Decision.Entry; nothing is written
 	Await                 // keep the step until the home of its handoff has ruled
-	Confirm               // judge Decision.Event, which waited, by this receipt
+	Confirm               // judge the waiting step in Decision.Event by this receipt
 	Dispute               // keep the proof that the ruling contradicts an earlier one
 )
 
@@ -65,11 +65,11 @@ type Decision struct {
 	Ruling  *federation.Ruling
 	Entry   federation.Entry   // entry of a repeated step
 	Awaits  bool               // a repeated step that is already waiting
-	Version federation.Version // at which a disputed ruling diverges from an earlier one
+	Version federation.Version // position at which a disputed ruling diverges from an earlier one
 }
 
 // Decide judges one step. The error is a [*federation.RefusalError], or a [*federation.GapError]
-// for a ruling with missing predecessors. The decision always has the current handoff.
+// for a ruling with missing predecessors. The decision always contains the current handoff.
 func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, error) {
 	switch {
 	case sub.By == Own:
@@ -108,8 +108,8 @@ func (r Rules) file(before federation.View, ev federation.Event, after federatio
 	}
 }
 
-// checkClock compares the time in a signed id with the clock. An id that another home let in may be
-// old.
+// checkClock compares the time in a signed ID with the clock. An ID accepted by another home may
+// be old.
 func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	if !ev.Stamped || ev.Arrival.Home != "" || r.Limits.ClockSkew <= 0 {
 		return nil
@@ -120,8 +120,8 @@ func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	return nil
 }
 
-// resolve returns a step with the party that made it, and with the DID whose step it accepts, if
-// its kind has such a step.
+// resolve returns a step with the party that sent it and, if its kind has accepting steps, with
+// the DID of the accepted step.
 func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	ev.Arrival.ActingFor, ev.Arrival.AcceptedFrom = s.Party, ""
 	if s.Named == nil {
@@ -133,8 +133,8 @@ func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	return ev
 }
 
-// decideStep judges a step against a view of its handoff: as that stands, or as it is assumed to
-// be. The first error found determines the code.
+// decideStep judges a step against a current or assumed view of its handoff. The first error found
+// determines the code.
 //
 // spec: handofftag "Lifecycle"
 func (r Rules) decideStep(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {

@@ -17,12 +17,12 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// DeferralTime bounds the wait of a step: longer than a usual outage of a host, and short enough to
-// free the places taken by junk.
+// DeferralTime bounds the wait of a step. It is longer than a usual outage of a host, and short
+// enough to free the space used by junk.
 const DeferralTime = 24 * time.Hour
 
-// The first and the last wait before a step is judged again; the waits between them double. The
-// last one bounds the delay of a key that arrives without a notification.
+// Bounds of the backoff before a step is judged again. The maximum also bounds the delay of a key
+// that arrives without a notification.
 const (
 	firstWait = 30 * time.Second
 	lastWait  = 10 * time.Minute
@@ -52,23 +52,23 @@ type DeferralConfig struct {
 	// Blocked returns the refusal of a step whose source was blocked since its arrival; nil blocks
 	// nothing.
 	Blocked func(ctx context.Context, ev federation.Event) error
-	// Ended is called with each step whose wait ended, before the step is forgotten. After an error
-	// it is called again later.
+	// Ended is called for each step at the end of its wait, before the step is deleted. After an
+	// error, it is called again later.
 	Ended func(ctx context.Context, end DeferralEnd) error
 	// Confirmed returns the time by which steps expire; nil uses the time of each call.
 	Confirmed func() time.Time
 }
 
-// Deferral is the steps that cannot be judged until a key arrives: the host of a signer's key may
-// not answer. Each such step is on disk, and is judged again after doubling waits, and at once when
-// a key of its signer arrives. After [DeferralTime] it is abandoned, and the sender is notified.
-// The number of steps is bounded for each origin and in total. A step beyond the bound is refused,
-// and may be sent again.
+// Deferral manages steps that wait for a key, for example because the host of the key does not
+// respond. Each such step is on disk. It is judged again with exponential backoff, and at once
+// when a key of its signer arrives. After [DeferralTime] it is abandoned, and the sender is
+// notified. The number of steps is limited for each origin and in total. A step over the limit is
+// refused, and may be sent again.
 //
-// The deferred steps of one handoff are judged in the order of arrival, by the keys and the time of
-// their first arrival. A refused step waits behind an earlier step whose filing could make it
-// valid. A valid step does not wait: any client can send an unverifiable step in the name of any
-// DID, and must not be able to block a handoff with it.
+// The deferred steps of one handoff are judged in the order of arrival, by the keys and the time
+// of their first arrival. An invalid step waits behind an earlier step if filing that step could
+// make it valid. A valid step does not wait, because any client can send an unverifiable step in
+// the name of any DID, and must not be able to block a handoff.
 //
 // One Deferral serves all configurations of a home. Make one with [NewDeferral].
 type Deferral struct {
@@ -94,7 +94,7 @@ func (d *Deferral) Learned(did federation.DID) {
 	}
 }
 
-// checkable reports whether a refused step lacks nothing but a key.
+// checkable reports whether only a key is missing for a refused step.
 func checkable(refused *federation.RefusalError, ev federation.Event) bool {
 	return refused.Code == federation.SignatureUnverifiable && len(ev.Signature.Bytes) == ed25519.SignatureSize
 }
@@ -108,7 +108,7 @@ func maySucceedLater(code federation.RefusalCode) bool {
 	return false
 }
 
-// deferStep keeps a step until it is judged again. A step beyond the limits is refused.
+// deferStep stores a step until it is judged again. A step over the limits is refused.
 func (h *Home) deferStep(
 	ctx context.Context, judged federation.Judgement, waiting []federation.Deferred, cause error, why string, now time.Time,
 ) (federation.Judgement, error) {
@@ -135,7 +135,7 @@ func (h *Home) deferStep(
 	return judged, errors.Join(waits, cause)
 }
 
-// signedAlike reports whether a waiting step has the signing key of another step.
+// signedAlike reports whether a waiting step has the same signing key as another step.
 func signedAlike(waiting []federation.Deferred, ev federation.Event) bool {
 	for _, w := range waiting {
 		if alike(w.Event, ev) {
@@ -149,9 +149,9 @@ func alike(a, b federation.Event) bool {
 	return a.From == b.From && signing.NamedKey(a.Signature.Text) == signing.NamedKey(b.Signature.Text)
 }
 
-// retryBefore judges again the deferred steps of a new step's handoff with the same signing key,
-// before that key is looked up: the sender means the steps in this order. It returns the steps
-// still deferred.
+// retryBefore judges again the deferred steps with the handoff and the signing key of a new step.
+// It runs before the key of the new step is looked up, to keep the order of the sender. It returns
+// the steps that are still deferred.
 func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Time) ([]federation.Deferred, error) {
 	p := retryPass{Deferral: h.Deferral, home: h, now: now, fits: func(w federation.Deferred) bool { return alike(w.Event, ev) }}
 	if err := p.handoff(ctx, ev.Handoff); err != nil {
@@ -194,7 +194,7 @@ func (h *Home) Retry(ctx context.Context, now time.Time) (more bool, err error) 
 	return err == nil && (len(due) == maxRetried || d.anyLearned()), err
 }
 
-// hasten makes the steps of signers due whose keys arrived.
+// hasten makes the steps of signers with new keys due.
 func (d *Deferral) hasten(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	learned := slices.Collect(maps.Keys(d.learned))
@@ -226,7 +226,7 @@ type retryPass struct {
 	fits func(federation.Deferred) bool                 // selects steps
 	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key; nil for none
 
-	away sync.Map // DIDs with keys that could not be fetched, so that their host is queried only once
+	away sync.Map // DIDs with unavailable keys, so that their host is queried only once
 }
 
 type retryOutcome int
@@ -234,7 +234,7 @@ type retryOutcome int
 const (
 	waits retryOutcome = iota
 	ended
-	limited // valid, but over a rate limit now: the steps after it have to wait too
+	limited // valid, but over a rate limit now: later steps must wait too
 )
 
 // handoff judges the waiting steps of one handoff in order. It does nothing while another goroutine
@@ -279,7 +279,7 @@ func (d *Deferral) leave(id federation.HandoffID) {
 	delete(d.busy, id)
 }
 
-// judge judges one step again. After an error, that of the record or of [DeferralConfig].Ended, the step
+// judge judges one step again. After an error of the record or of [DeferralConfig].Ended, the step
 // keeps waiting.
 func (p *retryPass) judge(ctx context.Context, w federation.Deferred, behind bool) (retryOutcome, error) {
 	if _, away := p.away.Load(w.Event.From); away {
@@ -292,7 +292,7 @@ func (p *retryPass) judge(ctx context.Context, w federation.Deferred, behind boo
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case err == nil:
-		p.Learned(w.Event.From) // the host of this key answers, so ask it about other steps too
+		p.Learned(w.Event.From) // the host of this key responds, so query it for other steps too
 		return p.end(ctx, DeferralEnd{Step: w, Judgement: judged})
 	case !isRefusal:
 		return waits, err
@@ -310,7 +310,7 @@ func (p *retryPass) judge(ctx context.Context, w federation.Deferred, behind boo
 	return p.end(ctx, DeferralEnd{Step: w, Judgement: judged, Refused: refused})
 }
 
-// judgeAgain submits a step whose source is not blocked now.
+// judgeAgain submits a step unless its source is now blocked.
 func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (federation.Judgement, error) {
 	if p.cfg.Blocked != nil {
 		if err := p.cfg.Blocked(ctx, w.Event); err != nil {
@@ -350,7 +350,8 @@ func waitAfter(tried int) time.Duration {
 	return wait
 }
 
-// end reports the end of a wait, and then forgets the step. If the report fails, both are done later.
+// end reports the end of a wait, and then deletes the step. If the report fails, both are retried
+// later.
 func (p *retryPass) end(ctx context.Context, r DeferralEnd) (retryOutcome, error) {
 	if err := p.cfg.Ended(ctx, r); err != nil {
 		return waits, errors.Join(err, p.cfg.Record.DeferAgain(ctx, r.Step.Row, p.now.Add(waitAfter(r.Step.Tried)), err.Error()))

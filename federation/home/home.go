@@ -1,10 +1,10 @@
-// Package home judges and files the steps of the handoffs minted here. No other package orders
-// them: the first valid step wins, by compare-and-set on the log.
+// Package home judges and files the steps of the handoffs of this home. It alone orders them: the
+// first valid step wins, by compare-and-set on the log.
 //
-// A [Home] does no I/O of its own; it takes the record, the keys and the routes as ports, and the
-// time as an argument. It judges each step in three parts: it reads a [Snapshot], decides by
-// [Rules.Decide] only from that, and writes the [Decision]. If another step was filed meanwhile, it
-// begins again with a new snapshot.
+// A [Home] does no I/O itself: the record, the keys and the routes are ports, and the time is an
+// argument. It judges each step in three parts: it reads a [Snapshot], calls [Rules.Decide] with
+// it, and writes the [Decision]. If another step was filed meanwhile, it starts again with a new
+// snapshot.
 package home
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxRaces bounds how often a step is judged again because another step was filed meanwhile. That
-// many consecutive conflicts in one handoff are an attack, and the sender may submit the step
+// maxRaces bounds how often a step is judged again because another step was filed meanwhile. So
+// many consecutive conflicts in one handoff indicate an attack. The sender may submit the step
 // again.
 const maxRaces = 16
 
@@ -29,12 +29,12 @@ type Limits struct {
 	ClockSkew       time.Duration          // between an event id and the local clock, in either direction
 	MaxDeadline     time.Duration          // maximum deadline of an offer, from now
 	EventsPerMinute int                    // events per minute of one DID
-	Inbox           federation.InboxLimits // waiting for one DID; its bytes are of signed documents
+	Inbox           federation.InboxLimits // unread entries of one DID; bytes of signed documents
 	Deferred        federation.DeferralLimits
 	Strangers       StrangerLimits // for DIDs that are new to the record
-	OpenHandoffs    int            // offered by one DID and not yet over
-	// Unanswered is the life of an offer without deadline, and Abandoned how long assigned work may
-	// go without a step.
+	OpenHandoffs    int            // open handoffs offered by one DID
+	// Unanswered is the lifetime of an offer without a deadline. Abandoned is the maximum time
+	// between steps of assigned work.
 	Unanswered, Abandoned time.Duration
 	// ClaimCaps requires a DID to have declared all required capabilities to claim an open offer,
 	// or to bid for it.
@@ -46,19 +46,19 @@ type Limits struct {
 type Home struct {
 	Rules
 
-	Key    federation.SigningKey // key of the home itself: for the steps that it takes and confirms
+	Key    federation.SigningKey // key of the home itself, for its own steps and its receipts
 	Record Record
 	Keys   federation.KeySource
-	// Route returns the recipients of a step beside the inboxes of its parties; nil means none. It is
-	// called before the step is filed. The view is the state after the step.
+	// Route returns the recipients of a step besides the inboxes of its parties; nil means none.
+	// It is called before the step is filed. The view is the view after the step.
 	Route func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
 	// Declared returns the capabilities that a DID declared, none for a DID that declared none.
 	Declared func(ctx context.Context, did federation.DID) ([]string, error)
-	Same     func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
+	Same     func(ctx context.Context, a, b federation.DID) bool // whether two DIDs belong to one agent
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
 	// unchanged; nil if it keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
-	// Member reports whether an offer may be written in its channel; nil if any may.
+	// Member reports whether an offer may be written in its channel; nil allows all offers.
 	Member func(ctx context.Context, ev federation.Event) (bool, error)
 	// IsAgent reports whether a DID registered here as an agent, or declared a name or capabilities. It is
 	// needed only with [OffersOfAgents].
@@ -75,13 +75,13 @@ type Home struct {
 	Entropy io.Reader // source of IDs for steps received without one; safe for concurrent use
 }
 
-// Submit judges one step and files it with its inboxes and deliveries. A nil error means that it is
-// on disk. A repeated step is answered with its first entry.
+// Submit judges one step and files it with its inboxes and deliveries. A nil error means that it
+// is on disk. A repeated step returns its first entry.
 //
-// It returns a [*federation.RefusalError] for a step finally refused, or deferred: a deferral has
-// Waits, and the step is on disk, even if ctx ends meanwhile. It returns an error wrapping
-// [*federation.UnavailableError] if a retry may help. The judgement shows the progress in each
-// case.
+// It returns a [*federation.RefusalError] if the step is finally refused or deferred. For a
+// deferral, Waits is true and the step is on disk, even if ctx ends meanwhile. It returns an error
+// wrapping [*federation.UnavailableError] if a retry may help. The judgement shows the progress in
+// each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	sub := Submission{Event: ev, Since: now}
 	if h.Deferral == nil {
@@ -148,7 +148,7 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 			judged.Entry, judged.Duplicate, judged.Awaits = d.Entry, true, d.Awaits
 		case Dispute:
 			return judged, h.dispute(written, d, now)
-		case Confirm: // the step that waited for this receipt is judged from here on
+		case Confirm: // from here on, the step that waited for this receipt is judged
 			sub = Submission{Event: d.Event, Since: now, By: Receipt}
 			continue
 		case Await:
@@ -203,9 +203,9 @@ func (h *Home) route(ctx context.Context, d Decision) (to federation.Fanout, err
 	return to, err
 }
 
-// commit writes a step with its inboxes, deliveries and receipt, and with the ruling of the home of
-// the handoff if that is another one. It returns [federation.ErrStale] if the handoff moved since
-// its snapshot.
+// commit writes a step with its inboxes, deliveries and receipt and, for a handoff of another
+// home, with the ruling of that home. It returns [federation.ErrStale] if the handoff has changed
+// since its snapshot.
 func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decision, to federation.Fanout, now time.Time) (federation.Judgement, error) {
 	filing := federation.Filing{
 		Event: d.Event, After: d.Before.Version, View: d.After, Filed: now,
@@ -234,10 +234,10 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 	return judged, nil
 }
 
-// judgedBefore answers a step that does not verify now. A step on file with the same signature was
-// judged by the keys of its time, and is repeated in good faith: its key may have been revoked
-// since, or its directory may be unreachable. Any other unverifiable step gets its id, so that it
-// can be judged later.
+// judgedBefore handles a step that does not verify now. If a step with the same signature is
+// already filed, it was valid with the keys of its time, and this is a repeat: the key may have
+// been revoked since, or its directory may be unreachable. Any other unverifiable step gets its
+// ID, so that it can be judged later.
 func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
 	if len(ev.Signature.Bytes) == 0 {
 		return judged, refused
@@ -259,8 +259,7 @@ func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev
 	return judged, refused
 }
 
-// identified returns a step with an id: its own, or for a step without one an id of this
-// time.
+// identified returns a step with its own ID, or with a new ID if it has none.
 func (h *Home) identified(ev federation.Event, now time.Time) (federation.Event, error) {
 	switch {
 	case ev.Stamped || !ev.ID.IsZero():

@@ -13,34 +13,35 @@ import (
 // Requirement is the minimum proof of a step to be filed.
 type Requirement string
 
-// The requirements. A step not signed by its actor or by a gateway for the actor satisfies none of
-// them.
+// The requirements. A step not signed by its actor or signed by a gateway for the actor satisfies
+// none of them.
 const (
-	RequireSigned  Requirement = "signed"  // by the key of the actor
+	RequireSigned  Requirement = "signed"  // signed with the key of the actor
 	RequireVouched Requirement = "vouched" // or by a gateway for the actor
-	RequireNothing Requirement = "nothing" // the same: a rule before others that ask for more
+	RequireNothing Requirement = "nothing" // the same; an exception before stricter rules
 	Deny           Requirement = "deny"    // always
 )
 
-// Policy decides which DID may take which step. The first rule that fits a step decides, and
-// Require if none fits; the zero Policy accepts vouched steps.
+// Policy decides which DID may send which step. The first matching rule decides, or Require if
+// none matches; the zero Policy accepts vouched steps.
 type Policy struct {
 	Require    Requirement
 	Rules      []Rule
 	OpenOffers OfferPolicy
 }
 
-// OfferPolicy is which DIDs may offer in a channel over the APIs for agents. "" is [OffersOfMembers].
+// OfferPolicy selects the DIDs that may offer in a channel over the APIs for agents. "" is
+// [OffersOfMembers].
 type OfferPolicy string
 
 // The policies for offers in channels.
 const (
 	OffersOfMembers OfferPolicy = "members" // members of the channel
-	OffersOfAgents  OfferPolicy = "agents"  // and agents that declared themselves
+	OffersOfAgents  OfferPolicy = "agents"  // members, and agents that declared themselves
 	OffersOfAny     OfferPolicy = "any"
 )
 
-// Rule is a requirement on steps that fit all of its lists. An empty list fits every step.
+// Rule is a requirement on steps that match all of its lists. An empty list matches every step.
 type Rule struct {
 	Verbs      []federation.Verb
 	Peers      []string         // links on which a step arrived
@@ -49,8 +50,8 @@ type Rule struct {
 	Require    Requirement
 }
 
-// checkPolicy refuses a step below the requirement of the policy. The handoff is in the state after
-// the step.
+// checkPolicy refuses a step that does not meet the requirement of the policy. The handoff is in
+// the state after the step.
 func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.View) error {
 	require, invited := r.Policy.Require, false
 	if i := slices.IndexFunc(r.Policy.Rules, func(rule Rule) bool { return rule.fits(s, ev, after) }); i >= 0 {
@@ -67,18 +68,18 @@ func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.Vie
 	return nil
 }
 
-// invites reports whether a rule that fits an offer was written for its sender: it lists the
-// sender, or offers of the link. Then the offer may go to any channel.
+// invites reports whether a matching rule lists the sender of an offer, or offers of its link. The
+// offer may then go to any channel.
 func (r Rule) invites(ev federation.Event) bool {
 	return len(r.Senders) > 0 || slices.Contains(r.Peers, ev.Arrival.Link) && slices.Contains(r.Verbs, federation.Offer)
 }
 
-// mayFit reports whether a rule fits the verb and the link of a step.
+// mayFit reports whether a rule matches the verb and the link of a step.
 func (r Rule) mayFit(ev federation.Event) bool {
 	return (len(r.Verbs) == 0 || slices.Contains(r.Verbs, ev.Verb)) && (len(r.Peers) == 0 || slices.Contains(r.Peers, ev.Arrival.Link))
 }
 
-// fits reports whether a rule is for a step. A DID is listed under any of its names.
+// fits reports whether a rule matches a step. A list may contain any of the names of a DID.
 func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool {
 	lists := func(dids []federation.DID, did federation.DID) bool {
 		return slices.ContainsFunc(dids, func(listed federation.DID) bool { return s.same(did, listed) })
@@ -90,8 +91,7 @@ func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool 
 		slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool { return lists(r.Recipients, party) })
 }
 
-// alike returns which of the DIDs listed by the policy for such a step are the actor's or a
-// party's.
+// alike returns the DIDs in the policy that belong to the actor or a party of a step.
 func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[2]federation.DID]bool {
 	found := map[[2]federation.DID]bool{}
 	note := func(did, listed federation.DID) bool {
@@ -124,11 +124,11 @@ func (s Snapshot) same(did, listed federation.DID) bool {
 	return did == listed || s.Same[[2]federation.DID{did, listed}]
 }
 
-// RuleText is a [Rule] as a configuration has it.
+// RuleText is a [Rule] in the form of the configuration.
 type RuleText struct{ Verbs, Peers, Recipients, Senders []string }
 
-// ParseRule returns a rule, and the mistakes in its text. The peers are the names that a rule may
-// have; nil admits every name.
+// ParseRule returns a rule, and the mistakes in its text. The peers are the allowed names; nil
+// allows every name.
 func ParseRule(text RuleText, require Requirement, kinds lifecycle.Kinds, peers []string) (Rule, []federation.Mistake) {
 	rule := Rule{Peers: text.Peers, Require: require}
 	var mistakes []federation.Mistake
@@ -163,8 +163,8 @@ func ParseRule(text RuleText, require Requirement, kinds lifecycle.Kinds, peers 
 	return rule, mistakes
 }
 
-// check compares a step that the lifecycle allows with the other facts, in this order: the policy,
-// the answered step, the request, and the quotas. The first violation names the code.
+// check checks a step allowed by the lifecycle, in this order: the policy, the answered step, the
+// request, and the quotas. The first violation determines the code.
 func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.View) error {
 	if err := r.checkPolicy(s, ev, after); err != nil {
 		return err
@@ -184,9 +184,9 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 }
 
 // checkInboxes refuses an offer if an inbox, or its sender's share of it, is full. It also refuses
-// a report of a sender that has used its share, because unlimited reports would lock out other
-// senders. Each admitted offer has few other steps. They are never refused, so that other senders
-// cannot make a party lose the response it waits for.
+// progress from a sender that has used its share, because unlimited progress would lock out other
+// senders. The few other steps of an admitted offer are never refused, so that other senders
+// cannot make a party lose an expected response.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox
 	switch {
@@ -208,8 +208,8 @@ func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after feder
 	return nil
 }
 
-// Moves reports whether a step by that verb moves a handoff from one state to another, so
-// that its home confirms it. The home does not confirm its own steps.
+// Moves reports whether a verb changes the state of a handoff, so that its home confirms the step.
+// The home does not confirm its own steps.
 func (r Rules) Moves(v federation.View, verb federation.Verb) bool {
 	rule, known := r.Kinds.Rule(v, verb)
 	return known && rule.Who != federation.System && !slices.Contains(rule.From, rule.To)

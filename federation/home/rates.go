@@ -19,7 +19,7 @@ import (
 // the fullest of the others, so that a flood does not reset the rate of a DID.
 const maxRated = 1 << 16
 
-// keptRated is the number of buckets kept when too many are in use.
+// keptRated is the number of buckets kept if too many are in use.
 const keptRated = maxRated * 3 / 4
 
 // Rates counts the steps of each DID: a bucket that starts full with one minute's
@@ -58,7 +58,7 @@ func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Dura
 	return wait
 }
 
-// Left returns how many steps a DID may still submit now, and when its bucket is full again.
+// Left returns the remaining steps of a DID, and the time at which its bucket is full again.
 func (r *Rates) Left(did federation.DID, perMinute int, now time.Time) (left int, full time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,13 +93,13 @@ func (r *Rates) makeRoom(now time.Time) {
 }
 
 // admit counts a step for its rate, and returns its DID if it is new to the record. It refuses a
-// step over the rate limit of its DID, and a stranger that must retry later. It admits strangers
-// that are parties of the handoff, and signers of deferred steps, because those were admitted on
-// arrival. It does not count the home's own steps, nor steps that another home has admitted by its
-// own limits: their signers would not be notified of ours.
+// step over the rate limit of its DID, and a stranger that must retry later. Strangers are
+// admitted if they are parties of the handoff, or signers of deferred steps, which were admitted
+// on arrival. It does not count steps of the home itself. It also does not count steps admitted by
+// another home, because their signers would not get a notice of our limits.
 //
-// A step signed by the gateway with the key that it keeps for a DID counts for that DID, so that
-// the DID has one rate. Any other signer can name any DID in For, and counts itself.
+// A step signed with the gateway's key for a DID counts for that DID, so that the DID has one
+// rate. Any other signer could name any DID in For, so its steps count for the signer.
 func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcomer federation.DID, err error) {
 	ev := sub.Event
 	if ev.From == h.ID.DID() || ev.Arrival.Home != "" || sub.Ruling != nil {
@@ -120,7 +120,7 @@ func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcom
 		if err != nil {
 			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 		}
-		ev.Arrival.ActingFor = h.party(ctx, s.View, ev) // which the actor depends on
+		ev.Arrival.ActingFor = h.party(ctx, s.View, ev) // needed to find the actor
 		if slices.Contains(s.View.Others(""), ev.Actor()) {
 			stranger = nil
 		}

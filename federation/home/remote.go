@@ -10,8 +10,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxPending bounds the pending steps of one remote handoff. If its home answers there is one at a
-// time; several parties that race have more.
+// maxPending bounds the pending steps of one remote handoff. If its home responds, there is
+// usually one; concurrent parties may have more.
 const maxPending = 64
 
 // Ruling is the outcome of a step that waited for another home.
@@ -21,8 +21,8 @@ type Ruling struct {
 	Refused   *federation.RefusalError // if it was ruled out
 }
 
-// visit judges a step in a remote handoff. It files the home's own steps, and steps that do not
-// change the state. Any other step waits until that home has ruled.
+// visit judges a step in a remote handoff. It files steps of that home itself, and steps that do
+// not change the state. Any other step waits for the ruling of that home.
 func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Event: ev, Before: s.View}
 	fromHome := ev.Arrival.Home == s.View.Home && ev.From == s.View.Home.DID()
@@ -43,8 +43,8 @@ func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, 
 	return r.await(s, assumed, ev, now)
 }
 
-// await decides whether a step waits for its home. An illegal step of this home's own people is
-// refused at once; their own server judges other people's.
+// await decides whether a step waits for its home. An illegal step of a local party is refused at
+// once; steps of other parties are judged by their own server.
 func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Action: Await, Event: ev, Before: s.View}
 	for _, each := range s.Pending {
@@ -65,8 +65,7 @@ func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, n
 	return d, nil
 }
 
-// assume returns the view as it will be for an actor when the home files all of the actor's pending
-// steps.
+// assume returns the view under the assumption that the home files all pending steps of an actor.
 func (r Rules) assume(s Snapshot, actor federation.DID) federation.View {
 	v := s.View
 	for _, each := range s.Pending {
@@ -80,8 +79,7 @@ func (r Rules) assume(s Snapshot, actor federation.DID) federation.View {
 	return v
 }
 
-// confirmed finds the step that the home of a handoff confirmed. Servers send each receipt
-// more than once.
+// confirmed finds the step confirmed by a receipt. Servers send each receipt more than once.
 func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error) {
 	d := Decision{Action: Repeat, Event: receipt, Before: s.View, Entry: federation.Entry{Event: receipt, State: s.View.State}}
 	i := slices.IndexFunc(s.Pending, func(each federation.Pending) bool { return each.Event.ID == receipt.Subject })
@@ -95,8 +93,9 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 }
 
 // Settle reviews the pending steps of a remote handoff after its state has changed. It files the
-// steps that move nothing and can be filed now, and returns them with the steps that can never be
-// filed. The latter stay pending, so that their senders can be notified before [Home.Drop].
+// steps that can be filed now without changing the state, and returns them with the steps that can
+// never be filed. The latter stay pending, so that their senders can be notified before
+// [Home.Drop].
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.ListPendingIn(ctx, id)
 	if err != nil {
@@ -127,8 +126,8 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 	return rulings, nil
 }
 
-// settle files a pending step, or rules it out, unless it stays pending. The map assumed has the
-// future state of the handoff for each actor with earlier pending steps.
+// settle files a pending step, rules it out, or leaves it pending. The map assumed has the future
+// state of the handoff for each actor with earlier pending steps.
 func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed map[federation.DID]federation.View, now time.Time) (ruling Ruling, waits bool, err error) {
 	ev := sub.Event
 	view, ahead := s.View, assumed[ev.Actor()]
@@ -148,8 +147,7 @@ func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed m
 	return Ruling{Event: ev, Judgement: judged}, false, err
 }
 
-// Filed returns the entry of a step on file, or [federation.ErrNotFound]. It blocks on
-// the record.
+// Filed returns the entry of a filed step, or [federation.ErrNotFound]. It blocks on the record.
 func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	s, err := h.Record.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
 	switch {
@@ -166,15 +164,15 @@ func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 	return h.Record.ResolvePending(ctx, ev.Handoff, ev.From, ev.ID)
 }
 
-// FileRuled files a step of a remote handoff at the place that its home gave it. The caller has
-// verified the ruling's signature. As each home does for itself, it judges that the step is its
-// signer's, that it may follow the steps before it, and that both sides have one hash chain.
+// FileRuled files a step of a remote handoff at the position given by its home. The caller has
+// verified the signature of the ruling. FileRuled itself checks the signature of the step, that
+// the step is allowed after the earlier steps, and that both homes have the same hash chain.
 //
-// A ruling of this home itself is on a step that its record lost: a restore brought back an older
-// copy, and another home gives the step back.
+// A ruling of this home itself is for a step that this home lost by a restore: another home
+// returns the step.
 //
-// It returns a [*federation.GapError] while earlier steps are missing, a [*federation.ForkError]
-// for a ruling that contradicts an earlier one (the proof is then on disk), a
+// It returns a [*federation.GapError] if earlier steps are missing, a [*federation.ForkError] for
+// a ruling that contradicts an earlier one (the proof is then on disk), a
 // [*federation.RefusalError] for a step that can never be filed here, and an error wrapping
 // [*federation.UnavailableError] if a retry may help.
 func (h *Home) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling, now time.Time) (federation.Judgement, error) {
@@ -224,15 +222,15 @@ func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	return d, nil
 }
 
-// ruledSince refuses a step that this home ruled on before its record was restored: since then it
-// filed another one instead.
+// ruledSince refuses a step that this home ruled on before a restore, if it has filed another step
+// in its place since then.
 func ruledSince(ev federation.Event) error {
 	return federation.Refuse(ev, federation.WrongSender, "the record of its home was restored, and has another step in its place")
 }
 
-// afterRuling returns the view after a ruled step. This home decides whether an offer may reach the
-// people here. After this home has accepted the offer, the home of the handoff decides everything
-// else within the limits of the lifecycle.
+// afterRuling returns the view after a ruled step. This home decides only whether an offer may
+// reach its local parties. After that, the home of the handoff decides, within the rules of the
+// lifecycle.
 func (r Rules) afterRuling(s Snapshot, ev federation.Event, now time.Time) (federation.View, error) {
 	if s.View.Exists() {
 		return r.Kinds.Check(s.View, ev, now)
@@ -256,7 +254,7 @@ func (r Rules) ruledBefore(s Snapshot, sub Submission) (Decision, error) {
 	return d, nil
 }
 
-// dispute keeps the proof that a ruling contradicts the one by which a step was filed.
+// dispute stores the proof that a ruling contradicts the ruling of a filed step.
 func (h *Home) dispute(ctx context.Context, d Decision, now time.Time) error {
 	r := *d.Ruling
 	document, signature, err := h.Record.RulingOn(ctx, r.Handoff, d.Version)

@@ -9,19 +9,19 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Snapshot is everything that judging one step needs.
+// Snapshot contains all data for judging one step.
 type Snapshot struct {
 	federation.Snapshot
 
-	// Party is the party of the handoff that made the step, if the signer is another DID of that
-	// party; else "". Data of this gateway takes precedence over the statement of the signer's
+	// Party is the party of the handoff that sent the step, if the signer is another DID of that
+	// party; otherwise "". Data of this gateway takes precedence over statements of the signer's
 	// home.
 	Party federation.DID
-	// Same has the pairs of DIDs of one agent, as needed by the policy: the actor and the parties,
-	// each with the DIDs listed in the policy.
+	// Same has pairs of DIDs of one agent, for the policy: the actor and the parties, each with
+	// the DIDs listed in the policy.
 	Same     map[[2]federation.DID]bool
 	Declared []string // the capabilities that the actor declared
-	Outsider bool     // the offerer may not offer in the channel
+	Outsider bool     // the offerer must not offer in the channel
 }
 
 func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
@@ -60,8 +60,8 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	return s, err
 }
 
-// addressed returns an offer with its recipient if the offer names the DID of a key that this
-// gateway keeps for the recipient. The signed document stays unchanged.
+// addressed replaces the DID of a kept key in an offer by the DID of its owner. The signed
+// document does not change.
 func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	ev.Arrival.Recipient = ""
 	if ev.Verb != federation.Offer || ev.To == "" || h.Owner == nil {
@@ -74,9 +74,9 @@ func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, err
 }
 
-// party returns the party of a handoff that made a step, if the signer is another DID of that
-// party, else "". A vouched step counts as signed by the DID of its key if the handoff names its
-// author by that key.
+// party returns the party of a handoff that sent a step, if the signer is another DID of that
+// party; otherwise "". If the handoff names the author by its kept key, a vouched step counts as
+// signed by the DID of that key.
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
 	said, parties := ev.Arrival.ActingFor, v.Others("")
 	ev.Arrival.ActingFor = ""
@@ -89,14 +89,14 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	switch {
 	case !ev.Arrival.RemoteVenue:
 		return ""
-	case said != "" && said == v.Named: // its home identifies the offeree only by the kept key
+	case said != "" && said == v.Named: // its home knows the offeree only by the kept key
 		return v.Offeree
 	}
 	return said
 }
 
-// readActor reads whether the offerer is a member of the channel of its offer. For a step open to
-// anyone, it also reads the declared capabilities of the actor.
+// readActor reads whether the offerer is a member of the channel of its offer. For a step allowed
+// for anyone, it also reads the declared capabilities of the actor.
 func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
 	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
 	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {
@@ -117,9 +117,9 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 	return nil
 }
 
-// asSent returns a step as it arrived here, if it arrived before its home ruled on it: with the
-// link not to be notified again, with the evidence, and with the statements that this home has
-// signed about it since. An offer is filed at the home that receives it.
+// asSent restores data from the first arrival of a step, if it arrived here before the ruling of
+// its home: the link that needs no further notice, the evidence, and the statements signed by this
+// home since then. An offer is filed at the home that receives it.
 func (s Snapshot) asSent(sub Submission) federation.Event {
 	ev := sub.Event
 	if sub.Ruling == nil || ev.Verb == federation.Offer {

@@ -10,14 +10,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxMet bounds the newcomers counted at once, about 200 bytes each. If no limit keeps their number
-// below that, the oldest are forgotten first.
+// maxMet bounds the counted newcomers, at about 200 bytes each. Without a lower limit, the oldest
+// are dropped first.
 const maxMet = 1 << 16
 
 // maxAcquainted bounds the remembered known DIDs, about 100 bytes each.
 const maxAcquainted = 1 << 16
 
-// growthRetry is the retry delay sent to strangers while the record grows too fast.
+// growthRetry is the retry delay for strangers while the record grows too fast.
 const growthRetry = 5 * time.Minute
 
 // StrangerLimits bound the actions of DIDs new to the record. A limit of zero means no limit.
@@ -100,14 +100,14 @@ func (s *Strangers) uncount(site string) {
 	}
 }
 
-// Grown notes the growth of the record, in bytes, within the last hour.
+// Grown records the growth of the record, in bytes, within the last hour.
 func (s *Strangers) Grown(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.growth = bytes
 }
 
-// Met returns how many DIDs the record met within the last hour.
+// Met returns the number of DIDs first seen within the last hour.
 func (s *Strangers) Met(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Strangers) drop(n int) {
 	s.met = slices.Delete(s.met, 0, n)
 }
 
-// recall reports whether a DID is remembered, and whether it has been known for long.
+// recall reports whether a DID is cached, and whether it has been known for more than an hour.
 func (s *Strangers) recall(did federation.DID, now time.Time) (long, has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,10 +160,9 @@ func (s *Strangers) remember(did federation.DID) {
 	s.acquainted[did] = struct{}{}
 }
 
-// check rejects a new DID over a limit. Over the limit of all DIDs, a site with a smaller share
-// than another site is still admitted: with one more DID its share stays below the largest. A DID
-// recorded within the hour is rejected only because of the growth of the record, since it was
-// counted before.
+// check rejects a new DID over a limit. Over the limit of all DIDs, a site is still admitted if
+// its share stays below the largest share. A DID recorded within the hour is rejected only because
+// of the growth of the record, because it was already counted.
 func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,13 +179,14 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	return nil
 }
 
-// yields reports whether another DID from an address displaces an existing one.
+// yields reports whether a new DID from an address displaces an existing one.
 func (s *Strangers) yields(address string) bool {
 	_, yields := federation.Heaviest(s.shares, federation.Site(address))
 	return yields
 }
 
-// leaves returns when the oldest newcomer from an address, or from any for "", ceases to be one.
+// leaves returns the time at which the oldest newcomer from an address, or from any address for
+// "", is no longer counted.
 func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	for _, each := range s.met {
 		if address == "" || each.address == address {
@@ -196,9 +196,9 @@ func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	return federation.AcquaintanceAge
 }
 
-// Admit returns a [*federation.NewDIDLimitError] for a DID that must come later: it is new to the
-// record, which met too many such DIDs within the hour, or grows too fast. It reports whether the
-// record never met the DID. Known DIDs are never refused.
+// Admit returns a [*federation.NewDIDLimitError] for a new DID that must retry later, because
+// there were too many new DIDs within the hour, or the record grows too fast. It reports whether
+// the DID is new. Known DIDs are never refused.
 func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {
 	if h.Strangers == nil {
 		return false, nil
@@ -218,7 +218,7 @@ func (h *Home) Admit(ctx context.Context, did federation.DID, address string, no
 	return !has, h.Strangers.check(has, address, h.Limits.Strangers, now)
 }
 
-// Meet records that a DID without a step is known from now on.
+// Meet records a DID without a step as known.
 func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now time.Time) error {
 	if h.Strangers == nil {
 		return nil

@@ -20,9 +20,9 @@ import (
 // long outage does not delay other work.
 const sweepBatch = 100
 
-// unseenLife is the life of an offer without a deadline that its recipient was not shown. It is the
-// same for an undecided recipient and for one that blocked the offerer, because the end of an offer
-// must not reveal the difference.
+// unseenLife is the lifetime of an offer without a deadline that was not shown to its recipient.
+// It is the same for an undecided recipient and for one that blocked the offerer, so that the end
+// of an offer does not reveal the difference.
 //
 // spec: airc-shapes "First contact"
 const unseenLife = 24 * time.Hour
@@ -30,8 +30,8 @@ const unseenLife = 24 * time.Hour
 // ownNetwork is the label of the home itself in metrics.
 const ownNetwork = "home"
 
-// Sweep ends the handoffs that no step moved in time, each once, by the step of its kind for that,
-// and returns the filed steps. Call it every few seconds, and at the start.
+// Sweep ends overdue handoffs, each once, with the final step of its kind, and returns the filed
+// steps. Call it at startup and every few seconds.
 //
 // spec: handofftag "Expiry"
 func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
@@ -55,7 +55,7 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 	return append(filed, unseen...), err
 }
 
-// endUnseen ends the offers that never reached their recipient.
+// endUnseen ends offers that were never shown to their recipient.
 func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
 	unseen, err := h.Record.Unseen(ctx, now.Add(-unseenLife), sweepBatch)
 	if err != nil {
@@ -64,8 +64,8 @@ func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judge
 	return h.End(ctx, unseen, "", now)
 }
 
-// End ends handoffs of this home as read, with a note, and leaves handoffs moved since. It returns
-// the filed steps.
+// End ends handoffs of this home with a note, except those changed since they were read. It
+// returns the filed steps.
 func (h *Home) End(ctx context.Context, views []federation.View, note string, now time.Time) ([]federation.Judgement, error) {
 	var filed []federation.Judgement
 	for _, view := range views {
@@ -81,7 +81,7 @@ func (h *Home) End(ctx context.Context, views []federation.View, note string, no
 	return filed, nil
 }
 
-// windows returns how long each clock runs; zero is for ever.
+// windows returns the duration of each clock; zero means forever.
 func (h *Home) windows() map[federation.Clock]time.Duration {
 	windows := h.Kinds.Windows()
 	windows[federation.DeadlineClock] = lifecycle.Tolerance
@@ -90,8 +90,8 @@ func (h *Home) windows() map[federation.Clock]time.Duration {
 	return windows
 }
 
-// Ends returns the step with which the home ends an idle handoff, and when; "" and the zero time if
-// it does not.
+// Ends returns the verb with which the home will end an idle handoff, and the time; "" and the
+// zero time if it will not.
 func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	window := h.windows()[v.Clock]
 	if window == 0 {
@@ -100,8 +100,8 @@ func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	return h.Kinds.Then(v), v.Since.Add(window)
 }
 
-// end files the home's own step that ends a handoff. The view is enough to judge it, so end
-// reads nothing. It returns [federation.ErrStale] when the handoff moved since.
+// end files a final step of the home itself. It judges the step from the view and reads nothing.
+// It returns [federation.ErrStale] if the handoff has changed since.
 func (h *Home) end(ctx context.Context, view federation.View, note string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	ev, err := h.own(ctx, view, federation.Event{Verb: h.Kinds.Then(view), Note: note}, now)
@@ -115,7 +115,7 @@ func (h *Home) end(ctx context.Context, view federation.View, note string, now t
 	return h.fileOwn(ctx, judged, d, now)
 }
 
-// fileOwn files a step of the home itself, also if ctx ends meanwhile.
+// fileOwn files a step of the home itself, even if ctx ends meanwhile.
 func (h *Home) fileOwn(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
 	ctx = context.WithoutCancel(ctx)
 	to, err := h.route(ctx, d)
@@ -126,7 +126,7 @@ func (h *Home) fileOwn(ctx context.Context, judged federation.Judgement, d Decis
 }
 
 // Receipt returns the receipt of a filed step, in the dialect of a view and for its venue. It is
-// deterministic, so that receipts need not be stored to be sent again.
+// deterministic, so that receipts can be sent again without being stored.
 //
 // spec: freeq-act "Receipts"
 func (h *Home) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
@@ -162,10 +162,10 @@ func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Eve
 	return signing.Signed(h.Read, ev)
 }
 
-// EndOrphan ends a remote handoff here whose home has lost it, with an operator's reason as its
-// note. The step is this home's own: it has no ruling of the other home, and no other home is
-// notified. It returns [federation.ErrStale] if the handoff moved since it was read, and a
-// [*federation.RefusalError] if it cannot end.
+// EndOrphan ends an orphaned remote handoff here, with an operator's reason as its note. The step
+// belongs to this home: it has no ruling of the other home, and no other home is notified. It
+// returns [federation.ErrStale] if the handoff has changed since it was read, and a
+// [*federation.RefusalError] if it cannot be ended.
 func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	if !view.Remote {
@@ -187,14 +187,13 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 	return h.fileOwn(ctx, judged, d, now)
 }
 
-// undeliveredNote explains to the offerer why the home ended a handoff before its time.
+// undeliveredNote explains to the offerer why the home ended a handoff early.
 const undeliveredNote = "not picked up in time"
 
-// ExpireUndelivered ends the waiting of entries filed at or before a time and still waiting in an
-// inbox, the oldest first. An offer that its offeree never saw expires, and its offerer is
-// notified. A later step no longer waits, so that it does not fill an abandoned inbox; it stays
-// there to be read, and in the log. It returns the steps that it filed, and whether there is more
-// to end: then call it again.
+// ExpireUndelivered expires unread inbox entries filed at or before a time, oldest first. An
+// unread offer expires, and its offerer is notified. A later step is no longer marked as waiting,
+// so that it does not fill an abandoned inbox, but it remains readable there and in the log. It
+// returns the filed steps, and whether there are more entries: then call it again.
 func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {
@@ -206,7 +205,7 @@ func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (fi
 			switch {
 			case err == nil:
 				filed = append(filed, judged)
-			case !errors.Is(err, federation.ErrStale): // else it was answered meanwhile
+			case !errors.Is(err, federation.ErrStale): // otherwise, it was answered meanwhile
 				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
 			}
 		}
@@ -217,8 +216,7 @@ func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (fi
 	return filed, len(waiting) == sweepBatch, nil
 }
 
-// unseen reports whether an entry is an offer of this home that waits only for its
-// offeree.
+// unseen reports whether an entry is an offer of this home that its offeree has not read.
 func (h *Home) unseen(u federation.Undelivered) bool {
 	return u.View.Home == h.ID && u.View.State == federation.Offered && u.To == u.View.Offeree && u.Entry.Event.ID == u.View.ID
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// filing is a [federation.Filing] prepared by its caller, so that the one writing goroutine only
-// writes.
+// filing is a [federation.Filing] prepared by its caller, to keep work out of the single writer
+// goroutine.
 type filing struct {
 	federation.Filing
 	step    handoffs.Prepared
@@ -32,14 +32,15 @@ type filing struct {
 	record  *Record
 }
 
-// keyRow is a row with the owner of a key: a key kept by the gateway, else the signer's.
+// keyRow is a row with the owner of a key: a key kept by the gateway, or otherwise that of the
+// signer.
 type keyRow struct {
 	federation.KeptKey
 
 	kept bool
 }
 
-// actors are the numbers of the DIDs that the rows of a filing name, 0 for one without.
+// actors are the numbers of the DIDs in the rows of a filing; 0 for a DID without a number.
 type actors map[federation.DID]int64
 
 // before is the state of a handoff before a step, read in one query.
@@ -47,14 +48,15 @@ type before struct {
 	engine.Question
 
 	version federation.Version // 0 without a log
-	// head is the link after its newest event, 32 zero bytes before the first. Only the home that
-	// orders the steps writes the chain over the signed documents, since no signer knows what
-	// precedes his own.
+	// head is the chain link after the newest event, 32 zero bytes before the first. Only the home
+	// that orders the steps writes the chain over the signed documents, because a signer does not
+	// know the previous step.
 	head  []byte
-	known bool // the step, or another step of its signer under its id
-	spent bool // its id, or its signed document
-	// Whether the handoff is in unseen, a webhook follows it, and a webhook gets the arrivals of an
-	// inbox of the step. A write that changes webhooks has no question, so it runs after this one.
+	known bool // the filed step, or another step of its signer with its ID
+	spent bool // tombstones of its ID or its signed document
+	// Whether the handoff is in the table unseen, a webhook follows it, and a webhook gets entries
+	// of an inbox of the step. Writes that change webhooks have no query before the write, so they
+	// run after this one.
 	unseen, followed, called bool
 }
 
@@ -62,7 +64,7 @@ type before struct {
 func (b *before) admits(version federation.Version) bool { return b.version == version && !b.known }
 
 func precheck(ev federation.Event, signer int64, digest [32]byte, dids string) *before {
-	// An earlier write of the same batch may have given a signer without a number one.
+	// An earlier write of the same batch may have assigned a number to the signer.
 	const bySigner = `(SELECT CASE WHEN ?2 <> 0 THEN CAST(?2 AS bigint) ELSE (SELECT n FROM actor WHERE did = ?8) END)`
 	b := &before{}
 	b.Question = engine.Question{
@@ -80,9 +82,9 @@ func precheck(ev federation.Event, signer int64, digest [32]byte, dids string) *
 }
 
 // Append files a step. It returns [federation.ErrStale] if f.After is not the current version of
-// the log, and a [*federation.RefusalError] with [federation.EventIDInUse] if the signer used the
-// id before for other bytes, or the handoff id opened another handoff. A repeated step (see
-// [federation.Event.Digest]) is answered with the first Entry.
+// the log, and a [*federation.RefusalError] with [federation.EventIDInUse] if the signer has used
+// the ID for other bytes, or the handoff ID belongs to another handoff. A repeated step (see
+// [federation.Event.Digest]) returns the first Entry.
 func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	ready, err := s.prepareFiling(ctx, f)
 	if err != nil {
@@ -175,10 +177,10 @@ func (s *Record) linksOf(ctx context.Context, f federation.Filing) (map[string]i
 	return known, nil
 }
 
-// intern returns the numbers of the DIDs in a filing. DIDs without one get it in the transaction.
+// intern returns the numbers of the DIDs in a filing. New DIDs get a number in the transaction.
 func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	all := maps.Clone(f.actors)
-	for _, did := range slices.Sorted(maps.Keys(f.actors)) { // in one order, so that two records number alike
+	for _, did := range slices.Sorted(maps.Keys(f.actors)) { // in a fixed order, so that numbering is deterministic
 		if f.actors[did] != 0 {
 			continue
 		}
@@ -191,8 +193,8 @@ func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	return all, nil
 }
 
-// file writes the step and all its related rows. One earlier question covers every possible
-// obstacle.
+// file writes the step and all its related rows. The earlier query has checked all possible
+// conflicts.
 func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error) {
 	ev := f.Event
 	err := f.before.Answer(ctx, q)
@@ -249,7 +251,7 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 	return f.entry(), nil
 }
 
-// first answers a step that cannot be written with its existing entry, or else with the reason.
+// first returns the existing entry of a step that cannot be written, or otherwise the reason.
 func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federation.Entry, error) {
 	entry, err := handoffs.FindStep(ctx, q, f.actors[f.Event.From], f.Event.ID, f.step.Digest)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -258,15 +260,15 @@ func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federatio
 	return entry, err
 }
 
-// place is the position of an event in the log of its handoff, and its venue. That of a receipt is
-// the zero place: nowhere.
+// place is the position of an event in the log of its handoff, and its venue. A receipt has the
+// zero place.
 type place struct {
 	version federation.Version
 	prev    []byte
 	key     string // its venue
 }
 
-// insert writes one event, which its signer does not have yet.
+// insert writes one new event.
 func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p handoffs.Prepared, at place) error {
 	if err := f.record.db.Signed(ctx, q, ev.From); err != nil {
 		return err
@@ -301,7 +303,7 @@ func (f filing) advance(ctx context.Context, q engine.Tx, prev []byte) error {
 		view.State, f.actors[view.Offerer], f.actors[view.Offeree], f.actors[view.Assignee], view.Over, view.Clock, engine.Stamp(view.Since), engine.Stamp(view.Moved))
 }
 
-// fileArrivals puts the step into the inboxes, and with its receipt into the outboxes.
+// fileArrivals adds the step to the inboxes, and the step and its receipt to the outboxes.
 func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.Rank) error {
 	for _, did := range f.Inboxes {
 		if err := inboxes.Insert(ctx, q, f.actors[did], f.actors[f.Event.From], f.Event); err != nil {
@@ -317,8 +319,8 @@ func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.R
 	return f.deliver(ctx, q, *f.Receipt, federation.RankOf(*f.Receipt, f.View))
 }
 
-// push queues the step, or the text, for the webhooks of its inboxes, and a step for the webhooks
-// that follow its handoff.
+// push queues a step or text for the webhooks of its inboxes, and a step for the webhooks that
+// follow its handoff.
 func (f filing) push(ctx context.Context, q engine.Tx) error {
 	item := queue.Row{Lane: f.Event.Handoff.String(), Sender: f.actors[f.Event.From], Queued: engine.Stamp(f.Filed)}
 	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer = ?`, []any{f.Event.ID.String(), item.Sender}, &item.Item)
@@ -397,7 +399,7 @@ func (f filing) binding() (b federation.Binding, has bool) {
 		Key:     ev.Signature.Key,
 		Seen:    ev.Arrival.Received,
 	}
-	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID represented by the step, but the key does not
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID represented by the step, but the key belongs to the signer
 		b.DID, b.Key = ev.For, nil
 	}
 	return b, true

@@ -39,7 +39,7 @@ import (
 // bound_name, key_owner, key_window, own_key, deferred_count, offence,
 // mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
 
-// The pages of an erasure: other writes continue between two of them.
+// Page sizes of an erasure: other writes continue between pages.
 const (
 	eraseHandoffs = 32
 	eraseMessages = 200
@@ -81,8 +81,8 @@ func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (fede
 	return found, nil
 }
 
-// Erase erases, in several transactions. If the person has open handoffs, it names
-// these and erases nothing. Calling Erase again resumes an interrupted erasure, and counts the rest.
+// Erase erases, in several transactions. If the person has open handoffs, it returns these and
+// erases nothing. Another call resumes an interrupted erasure, and counts the rest.
 func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time.Time) (federation.Erasing, error) {
 	e, err := s.planErasure(ctx, of, now)
 	var done federation.Erasing
@@ -99,9 +99,9 @@ func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time
 	return done, nil
 }
 
-// Compact removes deleted bytes from the files of the record. It blocks while the record is
-// rewritten, and with it every write. On a database server it does nothing: the server compacts by
-// itself.
+// Compact removes deleted bytes from the files of the record. It blocks, and delays all writes,
+// while the record is rewritten. On a database server it does nothing, because the server compacts
+// by itself.
 func (s *Record) Compact(ctx context.Context) error { return s.db.Compact(ctx) }
 
 func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, now time.Time) (*erasure, error) {
@@ -141,7 +141,7 @@ func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, no
 	return e, err
 }
 
-// asJSON returns a list as a JSON array, also an empty one.
+// asJSON returns a list as a JSON array, even if it is empty.
 func asJSON[T any](list []T) (string, error) {
 	text, err := json.Marshal(append([]T{}, list...))
 	return string(text), err
@@ -184,7 +184,7 @@ type target struct {
 	drop  dropped
 }
 
-// dropped is the way to delete the rows of a target: all at once, or each by its key.
+// dropped deletes the rows of a target: all at once, or each by its key.
 type dropped struct {
 	all  bool
 	key  string
@@ -203,7 +203,7 @@ func (e *erasure) copies(ctx context.Context, q engine.Tx) ([]string, error) {
 	return append(links, homes...), err
 }
 
-// run erases, one page after the other. An interrupted erasure resumes when it is made again.
+// run erases page by page. A repeated erasure resumes an interrupted one.
 func (e *erasure) run(ctx context.Context) error {
 	for page := range slices.Chunk(e.left, eraseHandoffs) {
 		err := e.record.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -314,7 +314,7 @@ func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
 	return len(found), nil
 }
 
-// eraseRest deletes the rows of the person that belong to no filed event.
+// eraseRest deletes the rows of the person without a filed event.
 func (e *erasure) eraseRest(ctx context.Context, q engine.Tx) error {
 	for _, of := range e.targets(&federation.Erasing{}) {
 		if err := of.erase(ctx, q); err != nil {

@@ -23,7 +23,7 @@ type lineBody struct {
 }
 
 // KeepLine files a line of chat, and returns its filing time. If the place already has a line with
-// the ID, KeepLine returns the time of that line and leaves it unchanged.
+// the ID, KeepLine returns the filing time of that line.
 func (s *Record) KeepLine(ctx context.Context, l federation.Line) (time.Time, error) {
 	body, err := json.Marshal(lineBody{l.Command, l.Source, l.Text, l.Account, l.Proved, l.Tags})
 	if err != nil {
@@ -98,8 +98,8 @@ func (s *Record) LineMark(ctx context.Context, p federation.ChannelRef, id strin
 	return m, nil
 }
 
-// LineVenues returns the venues of up to limit private conversations of a DID with lines since
-// a time, the newest one first.
+// LineVenues returns the venues of up to limit private conversations of a DID with lines since a
+// time, newest first.
 func (s *Record) LineVenues(ctx context.Context, did federation.DID, since time.Time, limit int) ([]string, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT place FROM line
 		WHERE author = ?1 AND at >= ?2 AND recipient IS NOT NULL OR recipient = ?1 AND at >= ?2 GROUP BY place ORDER BY max(at) DESC, place LIMIT 0 + ?3`, did, engine.Stamp(since), max(limit, 0))

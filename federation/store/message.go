@@ -15,8 +15,8 @@ import (
 )
 
 // FileText files a text in one transaction with its entry in the recipient's inbox, its pending
-// deliveries and its effects. It returns the text on file, and whether it was there before: a
-// repeated one changes nothing.
+// deliveries and its effects. It returns the filed text, and whether it was already filed; a
+// repeated text changes nothing.
 func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed federation.Text, known bool, err error) {
 	ready := filing{record: s, Filing: federation.Filing{
 		Fanout: f.Fanout, Event: f.Text.Row(), View: federation.View{ID: f.Text.Order, State: handoffs.TextState},
@@ -62,7 +62,7 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 	if err := f.fileArrivals(ctx, q, federation.RankMessage); err != nil {
 		return err
 	}
-	if len(f.Inboxes) > 0 { // text of a channel has none
+	if len(f.Inboxes) > 0 { // channel text has none
 		dids, err := asJSON(f.Inboxes)
 		var called bool
 		if err == nil {
@@ -98,7 +98,7 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 	return f.remember(ctx, q)
 }
 
-// TextAbout returns up to limit texts that name a handoff, oldest first.
+// TextAbout returns up to limit texts that refer to a handoff, oldest first.
 func (s *Record) TextAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Text, error) {
 	scan := func(row engine.Scanner) (federation.Text, error) {
 		var e handoffs.EntryScan
@@ -116,9 +116,9 @@ func (s *Record) TextAbout(ctx context.Context, id federation.HandoffID, limit i
 	return found, nil
 }
 
-// ExpireMessages ends up to limit waits for messages filed at or before a time: their deliveries to
-// links, and their entries in inboxes. It notifies their senders, and returns the number of expired
-// messages.
+// ExpireMessages expires up to limit waiting messages filed at or before a time: their deliveries
+// to links, and their entries in inboxes. It notifies their senders, and returns the number of
+// expired messages.
 func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	expired, err := s.Outboxes.ExpireMessages(ctx, before, now, limit)
 	if err != nil || expired == limit {
@@ -129,13 +129,13 @@ func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limi
 }
 
 // prunable selects the messages filed at or before a time that no longer wait. The newest event of
-// the record stays, because later events are numbered on from it.
+// the record stays, because later events continue its numbering.
 const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE e.state = 'said' AND e.filed <= ?
 	AND e.seq < (SELECT max(seq) FROM event)
 	AND NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = e.seq AND (f.letter IS NOT NULL OR f.state = 'waiting' AND d.kind = 'link'))
 	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.recipient AND i.waiting IS NOT NULL)`
 
-// idleChat narrows prunable down to text of channels that names no handoff.
+// idleChat restricts prunable to channel text without a reference to a handoff.
 const idleChat = ` AND e.recipient IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
 
 // PruneConversations deletes up to limit messages filed at or before a time that no longer wait,
@@ -202,9 +202,9 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, message handoffs
 	return nil
 }
 
-// WithMessageID returns the step or the message whose own ID, or the ID on its network, is
-// messageID, or begins it before a dot: lines of one message differ behind the dot. It returns
-// [federation.ErrNotFound] if there is none.
+// WithMessageID returns the step or the message with the ID messageID, or with this ID on its
+// network. The part of messageID after a dot, which distinguishes the lines of one message, is
+// ignored. It returns [federation.ErrNotFound] if there is none.
 func (s *Record) WithMessageID(ctx context.Context, messageID string) (federation.Entry, error) {
 	own, _, _ := strings.Cut(messageID, ".")
 	if id, err := federation.ParseEventID(own); err == nil {

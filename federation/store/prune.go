@@ -17,15 +17,15 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// finished is the condition that no step can follow in a handoff h.
+// finished is the condition that a handoff h accepts no further steps.
 const finished = `h.over = 1`
 
-// Prune examines up to limit handoffs that did not move since a time. It deletes ended ones with
-// all their data: log, receipts, evidence, entries of inboxes, and rows in the tables of networks.
-// It keeps a handoff with a pending delivery to a link, and the handoff with the newest event,
-// which later events number on from. Tombstones remain: the same step again is refused with
-// [federation.TerminalHandoff], other bytes under its id with [federation.EventIDInUse]. Handoffs
-// are in order by state and movement, so that it reads no young handoff.
+// Prune examines up to limit handoffs unchanged since a time. It deletes closed ones with all
+// their data: log, receipts, evidence, inbox entries, and rows in the tables of networks. It keeps
+// a handoff with a pending delivery to a link, and the handoff with the newest event, because
+// later events continue its numbering. Tombstones remain: a repeated step is refused with
+// [federation.TerminalHandoff], and other bytes with its ID with [federation.EventIDInUse].
+// Handoffs are ordered by state and last change, so no recent handoff is read.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	idle, next, err := s.Idle(ctx, before, after, limit)
 	if err == nil && len(idle) > 0 {
@@ -52,7 +52,7 @@ func (s *Record) pruneAll(ctx context.Context, idle []federation.HandoffID, now 
 	})
 }
 
-// prune takes one handoff from the record, unless it is still needed.
+// prune deletes one handoff, unless it is still needed.
 func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Time) (gone bool, err error) {
 	view, err := over(ctx, q, id)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -70,8 +70,8 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Tim
 	return true, s.remove(ctx, q, id, view)
 }
 
-// needed reports whether a step of a handoff is still to be delivered to a link, or whether later
-// events continue the numbers of its own.
+// needed reports whether a step of a handoff has a pending delivery to a link, or whether later
+// events continue the numbering of its events.
 func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
@@ -79,7 +79,7 @@ func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error
 	return needed, err
 }
 
-// remove deletes a handoff with all its data. Its steps are only in the inboxes of its parties.
+// remove deletes a handoff with all its data. Only inboxes of its parties contain its steps.
 func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federation.View) error {
 	if err := deleteEntries(ctx, q, id, view); err != nil {
 		return err
@@ -119,8 +119,7 @@ func deleteEntries(ctx context.Context, q engine.Tx, id string, view federation.
 	return inboxes.Delete(ctx, q, `did `+actorOfThem+` AND event IN (SELECT seq FROM event WHERE handoff = ?2)`, dids, id)
 }
 
-// over returns the view of a handoff that no step can follow, or
-// [federation.ErrNotFound].
+// over returns the view of a closed handoff, or [federation.ErrNotFound].
 func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) {
 	var text []byte
 	if err := q.Row(ctx, `SELECT h.view FROM handoff h WHERE h.id = ? AND `+finished, []any{id}, &text); err != nil {
@@ -129,16 +128,16 @@ func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) 
 	return handoffs.DecodeView(text)
 }
 
-// StepOfThem is a condition on the event e of a purge: it belongs to one of the DIDs ?1, a JSON
-// array. A step belongs to its signer and to the DID that it represents. The condition of
-// unfiledOfThem is the same for a step outside any log, whose row has DIDs instead of their numbers.
+// StepOfThem is a condition on the event e of a purge: it belongs to one of the DIDs in ?1, a JSON
+// array. A step belongs to its signer and to the DID that it represents. unfiledOfThem is the same
+// condition for a step outside any log; its row has DIDs instead of numbers.
 const (
 	StepOfThem    = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + `)`
 	actorOfThem   = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`
 	unfiledOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
 )
 
-// The rows that a purge searches, and the condition that a participant is in ?1, as JSON.
+// The rows searched by a purge, and the condition that a participant is in ?1, a JSON array.
 const (
 	participantOfThem = `IN (SELECT value FROM json_each(?1))`
 	waitingEntries    = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
@@ -148,8 +147,8 @@ const (
 	deadSteps         = `delivery f JOIN event e ON e.seq = f.item WHERE f.letter > 0 AND f.state || '' = 'dead'`
 )
 
-// Senders returns up to limit DIDs after one, in order, that offered an open handoff or
-// have a pending row.
+// Senders returns up to limit DIDs after a DID, in order, with an open offered handoff or a
+// pending row.
 func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	const known = `SELECT did FROM actor WHERE did > ?1 AND n IN `
 	parts := []string{known + `(SELECT offerer FROM handoff WHERE over = 0 AND offerer > 0)`}
@@ -203,8 +202,8 @@ func (s *Record) newPurge(dids []federation.DID, participants []string, now time
 	return purge{s, string(didText), string(participantText), now, dry}, err
 }
 
-// set is one kind of waiting rows: whether it is found by DID or by participant, the query for its
-// rows, each with up to two keys, and how to drop one.
+// set is one kind of waiting rows: whether it is selected by DID or by participant, the query for
+// its rows, each with up to two keys, and how to delete a row.
 type set struct {
 	count *int
 	of    []any // DIDs or participants, as JSON

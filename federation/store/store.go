@@ -1,9 +1,9 @@
 // Package store is the record of a home, in an SQLite file or on PostgreSQL. It implements the
-// ports of the pure packages of federation, and calls a network's own [engine.Tables]. It decides
-// nothing about steps: home judges them before.
+// ports of the pure packages of federation, and calls a network's own [engine.Tables]. It does not
+// judge steps; package home does this first.
 //
-// [Open] and [OpenPostgres] return a [Record]. Each subject has a package of its own, whose methods
-// the Record has:
+// [Open] and [OpenPostgres] return a [Record]. Each subject has its own package, whose methods are
+// promoted to the Record:
 //
 //   - handoffs: logs, views, lists, evidence, and steps that wait
 //   - inboxes: arrivals of a DID, its devices, leases and notices
@@ -17,11 +17,11 @@
 // Two packages have no methods of the Record: queue writes the rows of deliveries, and eventform
 // turns an event into the columns of its row and back.
 //
-// This package has the changes of several subjects at once: [Record.Append], [Record.Prune],
+// This package has changes that affect several subjects: [Record.Append], [Record.Prune],
 // [Record.Purge], [Record.Delay] and [Record.Expire]. The package engine is the database of all of
 // them. Package offline examines and copies a closed record, backup makes archives of it, and
-// registry has the tables of a registry of agents. The tests here run the promises of the methods
-// against both databases.
+// registry has the tables of a registry of agents. The tests here check the documented behavior on
+// both databases.
 package store
 
 import (
@@ -44,8 +44,8 @@ import (
 )
 
 // Record is one open record, with the methods of its subjects, and methods that change several
-// subjects at once. Everything may be called concurrently, and blocks on the disk. After a nil
-// error a change survives a power cut. Each method returns an error wrapping
+// subjects at once. All methods may be called concurrently, and block on the disk. After a nil
+// error, a change survives a power failure. Each method returns an error wrapping
 // [*federation.UnavailableError] if the disk cannot be written or read now.
 type Record struct {
 	*handoffs.Logs
@@ -61,7 +61,7 @@ type Record struct {
 }
 
 // Open opens the record at a path, like [engine.Open]. The tables belong to a network; nil means
-// none. A record is always opened with the tables that it was made with.
+// none. A record must always be opened with the tables that it was created with.
 func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.Open(ctx, path, tables, reg, options...)
 	if err != nil {
@@ -97,7 +97,7 @@ func record(db *engine.DB) *Record {
 	}
 }
 
-// Ready commits one row: nothing less proves that the disk takes writes.
+// Ready commits one row, because only this proves that the disk is writable.
 func (s *Record) Ready(ctx context.Context) error { return s.db.Ready(ctx) }
 
 // RunExclusive is [engine.DB.RunExclusive].
@@ -108,11 +108,11 @@ func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.
 // OnFiled is [engine.DB.OnFiled].
 func (s *Record) OnFiled(wake func(destination string)) { s.db.OnFiled(wake) }
 
-// Close ends the record after the writes that a batch had taken are on disk. Later calls
-// return the first result. The other methods then fail with a [*federation.UnavailableError].
+// Close closes the record after the current batch of writes is on disk. Later calls return the
+// first result. All other methods then fail with a [*federation.UnavailableError].
 func (s *Record) Close() error { return s.db.Close() }
 
-// NewestFiled returns the filing time of the newest step on record; zero for an empty record.
+// NewestFiled returns the filing time of the newest step; zero for an empty record.
 func (s *Record) NewestFiled(ctx context.Context) (time.Time, error) {
 	var filed int64
 	err := s.db.Reads().Row(ctx, `SELECT filed FROM event ORDER BY seq DESC LIMIT 1`, nil, &filed)
@@ -125,9 +125,9 @@ func (s *Record) NewestFiled(ctx context.Context) (time.Time, error) {
 	return engine.Moment(filed), nil
 }
 
-// Delay files a [federation.NoticeDelayed] for up to limit rows filed at or before a time without
-// one, and returns how many. Rows are also steps that an agent has not fetched, and steps in an
-// inbox without another way to its reader (see [federation.InboxLink]).
+// Delay files a [federation.NoticeDelayed] for up to limit rows filed at or before a time that
+// have none, and returns their number. The rows include steps that an agent has not fetched, and
+// steps in an inbox without another route to its reader (see [federation.InboxLink]).
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.Outboxes.Delay(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -155,8 +155,8 @@ func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (
 	return expired + unfetched, err
 }
 
-// introduce notes that a sender wrote to a participant for the first time. It changes no decision.
-// Beyond [federation.MaxContacts] strangers it notes nothing, and each of them stays unknown.
+// introduce records the first message of a sender to a participant. It changes no decision. Over
+// [federation.MaxContacts] strangers, it records nothing, and further senders stay unknown.
 func introduce(ctx context.Context, q engine.Tx, c federation.Contact, now time.Time) error {
 	full, err := fullOf(ctx, q, c.Person, `state = 'introduced'`)
 	if err != nil || full {
@@ -170,7 +170,7 @@ func introduce(ctx context.Context, q engine.Tx, c federation.Contact, now time.
 	return nil
 }
 
-// fullOf reports whether a participant has as many contacts of one sort as it may have.
+// fullOf reports whether a participant has the maximum number of contacts of one kind.
 func fullOf(ctx context.Context, q engine.Tx, person federation.DID, sort string) (bool, error) {
 	var n int
 	err := q.Row(ctx, `SELECT count(*) FROM contact WHERE person = ? AND `+sort, []any{person}, &n)
@@ -181,7 +181,7 @@ func fullOf(ctx context.Context, q engine.Tx, person federation.DID, sort string
 }
 
 // SetContact stores a participant's decision about a sender of messages. It returns
-// [federation.ErrTooManyContacts] for one sender more than a participant may decide about.
+// [federation.ErrTooManyContacts] if the participant has reached the limit.
 func (s *Record) SetContact(ctx context.Context, c federation.Contact, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `UPDATE contact SET state = ?, since = ? WHERE person = ? AND sender = ? AND state <> 'introduced'`,
@@ -215,8 +215,8 @@ func (s *Record) Contact(ctx context.Context, person, sender federation.DID) (fe
 	return state, nil
 }
 
-// ContactsOf returns up to limit senders that wrote to a participant, or that it allowed or
-// blocked, ordered by DID, after one.
+// ContactsOf returns up to limit senders that wrote to a participant, or were allowed or blocked
+// by it, ordered by DID, after a DID.
 func (s *Record) ContactsOf(ctx context.Context, person, after federation.DID, limit int) ([]federation.Contact, error) {
 	scan := func(row engine.Scanner) (federation.Contact, error) {
 		c := federation.Contact{Person: person}

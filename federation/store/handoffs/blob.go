@@ -62,8 +62,8 @@ func keepBlob(ctx context.Context, q engine.Tx, b federation.Blob, of string, li
 	return b, err
 }
 
-// ClaimBlob keeps a blob as long as a handoff. A capability without a blob here is not an error:
-// the blob is on another gateway, or expired.
+// ClaimBlob keeps a blob as long as a handoff. A capability without a local blob is not an error:
+// the blob may be on another gateway, or have expired.
 func ClaimBlob(ctx context.Context, q engine.Tx, handoff string, capability federation.Capability) error {
 	if capability == "" {
 		return nil
@@ -119,7 +119,7 @@ func (s *Logs) PruneBlobs(ctx context.Context, before time.Time, limit int) (int
 	return int(gone), nil
 }
 
-// Evidence returns the bytes that a filed step or a kept rendition named by their SHA-256, or
+// Evidence returns the evidence with a SHA-256 of a filed step or a stored rendition, or
 // [federation.ErrNotFound].
 func (s *Logs) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 	var bytes []byte
@@ -129,8 +129,8 @@ func (s *Logs) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 	return bytes, nil
 }
 
-// EvidenceOf returns the view of the handoff that named evidence first, or
-// [federation.ErrNotFound] for bytes that none named.
+// EvidenceOf returns the view of the handoff that first referred to evidence, or
+// [federation.ErrNotFound].
 func (s *Logs) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error) {
 	var text string // "" for older evidence without it
 	if err := s.db.Reads().Row(ctx, `SELECT coalesce(handoff, '') FROM evidence WHERE digest = ?`, []any{digest[:]}, &text); err != nil {
@@ -146,8 +146,7 @@ func (s *Logs) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View
 	return s.View(ctx, id)
 }
 
-// Keep files the evidence behind a rendition of a step of a handoff. Keeping it again changes
-// nothing.
+// Keep files the evidence for a rendition of a step of a handoff. It is idempotent.
 func (s *Logs) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return KeepEvidence(ctx, q, id, evidence) })
 	if err != nil {
@@ -156,8 +155,7 @@ func (s *Logs) Keep(ctx context.Context, id federation.HandoffID, evidence feder
 	return nil
 }
 
-// KeepEvidence files evidence with the handoff that it will leave the record with: the
-// first that names it.
+// KeepEvidence files evidence with the first handoff that refers to it. Both are deleted together.
 func KeepEvidence(ctx context.Context, q engine.Tx, id federation.HandoffID, evidence federation.Evidence) error {
 	err := q.Put(ctx, `INSERT INTO evidence (digest, bytes, handoff) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		evidence.Digest[:], evidence.Bytes, id.String())

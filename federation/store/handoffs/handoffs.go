@@ -20,10 +20,10 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// Logs are the logs of one record. Everything may be called concurrently.
+// Logs are the logs of one record. All methods may be called concurrently.
 type Logs struct {
 	db       *engine.DB
-	deferred engine.Cache[struct{}, bool] // whether there is any step
+	deferred engine.Cache[struct{}, bool] // whether there may be a deferred step
 }
 
 // New returns the logs in a database.
@@ -55,8 +55,8 @@ func ScanView(row engine.Scanner) (federation.View, error) {
 	return DecodeView(text)
 }
 
-// ListDue returns up to limit handoffs on which a clock has been running since a time or longer, the
-// longest running first. It reads an index in its order, and only up to the limit.
+// ListDue returns up to limit handoffs with a clock that has been running at least since a time,
+// longest first. It reads an index in order, and stops at the limit.
 func (s *Logs) ListDue(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))
@@ -91,15 +91,15 @@ func DecodeView(text []byte) (federation.View, error) {
 	return view, nil
 }
 
-// Prepared is one event ready to be written.
+// Prepared is an event in its stored form.
 type Prepared struct {
-	Digest   [32]byte // two arrivals with one digest are one event
+	Digest   [32]byte // two arrivals with the same digest are one event
 	Document [32]byte // SHA-256 of the signed document
 	Columns  eventform.Columns
 }
 
-// Prepare makes an event ready to be written. It returns an error for an event that the record
-// cannot store as signed.
+// Prepare converts an event to its stored form. It returns an error if the record cannot store the
+// signed bytes exactly.
 func Prepare(ev federation.Event) (Prepared, error) {
 	if err := checkKept(ev); err != nil {
 		return Prepared{}, err
@@ -112,7 +112,7 @@ func Prepare(ev federation.Event) (Prepared, error) {
 	}, err
 }
 
-// checkKept returns an error for an event that the record cannot store as signed.
+// checkKept returns an error for an event whose signed bytes the record cannot store exactly.
 func checkKept(ev federation.Event) error {
 	switch {
 	case ev.ID.IsZero() || ev.Handoff.IsZero():
@@ -123,7 +123,7 @@ func checkKept(ev federation.Event) error {
 	return nil
 }
 
-// encodeWhole returns the JSON of a whole event, for the tables of steps in no log.
+// encodeWhole returns the JSON of a whole event, for the tables of steps outside logs.
 func encodeWhole(ev federation.Event) ([]byte, error) {
 	if err := checkKept(ev); err != nil {
 		return nil, err
@@ -131,8 +131,7 @@ func encodeWhole(ev federation.Event) ([]byte, error) {
 	return json.Marshal(ev)
 }
 
-// keepsText reports whether JSON keeps the signed text verbatim: it silently replaces bytes other
-// than UTF-8.
+// keepsText reports whether JSON preserves the signed text: it silently replaces invalid UTF-8.
 func keepsText(ev federation.Event) bool {
 	for name, value := range ev.Fields {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
@@ -142,14 +141,14 @@ func keepsText(ev federation.Event) bool {
 	return utf8.ValidString(ev.Signature.Document) && utf8.ValidString(ev.Signature.Text)
 }
 
-// logPage bounds the steps of a log in memory at a time. A page is read as a whole, so that no
-// connection is held while the caller processes it.
+// logPage bounds the steps of a log in memory. A page is read completely, so that no connection is
+// held while the caller processes it.
 const logPage = 128
 
 // TextState is the state of an event made by [federation.Text.Row].
 const TextState = "said"
 
-// EventColumns are the columns from which an event e is read.
+// EventColumns are the columns of an event e.
 const EventColumns = `e.document, e.body, coalesce(e.message, ''), coalesce(e.said, 0)`
 
 // EventScan collects the columns of one event.
@@ -169,8 +168,8 @@ func (e *EventScan) Read() (federation.Event, error) {
 	return eventform.Decode(eventform.Columns{Document: e.document, Body: e.Body, Message: e.message, Said: engine.Moment(e.said)})
 }
 
-// Erased returns the columns of an event after its erasure: its message is cleared, and the time in
-// the column said is kept.
+// Erased returns the columns of an erased event: the message is cleared, and the time in the
+// column said is kept.
 func (e *EventScan) Erased(ev federation.Event) (eventform.Columns, error) {
 	return eventform.Encode(ev, "", engine.Moment(e.said))
 }
@@ -209,8 +208,8 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 	return e.Read()
 }
 
-// Known returns the entry that a signer's step already has, found by its id, or else by its digest:
-// a gateway that vouches for the same message twice creates a new id for it. It returns
+// Known returns the existing entry of a signer's step, found by its ID, or otherwise by its
+// digest, because a gateway that vouches twice for the same message creates a new ID. It returns
 // [federation.ErrNotFound] for a new step and a [*federation.RefusalError] with
 // [federation.EventIDInUse] if the id was used for other bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
@@ -225,7 +224,7 @@ func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.Eve
 	return entry, nil
 }
 
-// known first checks whether any row matches, because most steps are new.
+// known first checks for any matching row, because most steps are new.
 func (s *Logs) known(ctx context.Context, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var there, gone bool
 	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3 AND minted = 1)),
@@ -241,7 +240,7 @@ func (s *Logs) known(ctx context.Context, signer int64, id federation.EventID, d
 	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
 }
 
-// FindStep finds a step by its ID, else by its content: the same bytes under a newly minted ID count
+// FindStep finds a step by its ID, or otherwise by its content: the same bytes with a new ID count
 // as the first step.
 func FindStep(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var e EntryScan
@@ -258,10 +257,10 @@ func FindStep(ctx context.Context, q engine.Tx, signer int64, id federation.Even
 	return e.Read()
 }
 
-// Log yields the steps of one handoff after a version, oldest first, and ends; after 0 are all.
+// Log yields the steps of one handoff after a version, oldest first; version 0 means all.
 func (s *Logs) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
-		from := min(after, math.MaxInt64) // no step has a higher one, and no database such a number
+		from := min(after, math.MaxInt64) // the highest version
 		for {
 			page, err := engine.Rows(ctx, s.db.Reads(), scanEntry, `SELECT `+EntryColumns+` FROM event e
 				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version`+engine.AtMost, id.String(), from, logPage)
@@ -311,7 +310,7 @@ func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federa
 
 // Reference returns the handoff of a step by its event ID or the id of its message, or
 // [federation.ErrNotFound]. An event ID takes precedence over a message id, and the first use of a
-// message id over later ones, because any sender may choose a message id. Text is in no handoff.
+// message id over later ones, because any sender may choose a message id. Text has no handoff.
 func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string

@@ -16,17 +16,17 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// maxExamined bounds the handoffs examined by one call of [Logs.Handoffs] for a filter that admits
-// few: some tens of milliseconds.
+// maxExamined bounds the handoffs examined by one call of [Logs.Handoffs] if few match: some tens
+// of milliseconds.
 const maxExamined = 8192
 
-// examinePage bounds the handoffs in memory at a time.
+// examinePage bounds the handoffs in memory.
 const examinePage = 256
 
-// movement is a place in the order of the newest movement. Later movements are before it; at one
-// moment, later arrivals.
+// movement is a position in the order of the last change, newest first. At the same time, later
+// arrivals come first.
 type movement struct {
-	moved int64 // as by stamp
+	moved int64 // encoded by stamp
 	n     int64 // handoff.n
 }
 
@@ -52,11 +52,11 @@ func parseMovement(c federation.Cursor) (movement, error) {
 }
 
 // Handoffs returns up to limit handoffs that match a filter, most recently changed first, after a
-// cursor. It also returns the cursor to continue from: "" at the end. Since one call examines a
-// bounded number of handoffs, a page before the end may be short or even empty. A handoff that
-// changes meanwhile returns to the front, so it may be missing from later pages. The error is
+// cursor. It also returns the cursor to continue from: "" at the end. Because one call examines a
+// limited number of handoffs, a page before the end may be short or even empty. A handoff that
+// changes meanwhile moves to the front, so it may be missing from later pages. The error is
 // [federation.ErrUnknownCursor] for an unknown cursor. Without an index for the filter, it filters
-// by the views.
+// the views.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
 	if err != nil {
@@ -110,7 +110,8 @@ func (s *Logs) listOf(ctx context.Context, did federation.DID) (list, error) {
 	return list{did: n}, err
 }
 
-// query returns a query for the handoffs of a list, by a condition that follows; ?1 is the DID.
+// query returns a query for the handoffs of a list, to which the caller appends a condition; ?1 is
+// the DID.
 func (l list) query(columns, condition string) string {
 	if l.all {
 		return `SELECT ` + columns + ` FROM handoff WHERE ?1 = 0 AND ` + condition
@@ -118,8 +119,8 @@ func (l list) query(columns, condition string) string {
 	return ByParty(`?1`, columns, ` AND `+condition)
 }
 
-// ByParty returns a query for the handoffs in which a DID, by number, has any role. Each role has an
-// index, so the rest of the query is applied to the roles one by one.
+// ByParty returns a query for the handoffs in which a DID, given by number, has any role. Each
+// role has an index, so the rest of the query is applied to each role separately.
 func ByParty(did, columns, rest string) string {
 	role := func(name string) string {
 		return `SELECT * FROM (SELECT ` + columns + ` FROM handoff WHERE ` + name + ` = ` + did + rest + `) ` + name
@@ -127,7 +128,7 @@ func ByParty(did, columns, rest string) string {
 	return role("offerer") + ` UNION ` + role("offeree") + ` UNION ` + role("assignee")
 }
 
-// states returns the states in which a list has any handoff, or the asked one.
+// states returns the states of the handoffs of a list, or the requested state.
 func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]federation.State, error) {
 	if asked != "" {
 		return []federation.State{asked}, nil
@@ -144,8 +145,8 @@ func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]f
 	}
 }
 
-// moved returns the views of the next handoffs of a list after a position, in any of the states, up
-// to a limit. Each state and each role of a DID is in order by itself.
+// moved returns the views of the next handoffs of a list after a position, in any of the states,
+// up to a limit. Each state and each role of a DID has its own order.
 func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states []federation.State, at movement, want int) ([]movedView, error) {
 	scan := func(row engine.Scanner) (m movement, err error) {
 		err = row.Scan(&m.moved, &m.n)
@@ -166,9 +167,9 @@ func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states [
 	return s.viewsOf(ctx, next[:min(want, len(next))], titlePart(f.Title))
 }
 
-// titlePart returns the longest part of the words of a title that a database compares as
-// [federation.Filter] does, in lower case; "" for none. The letters i and k are also lower-case
-// forms of non-ASCII letters, which a database may leave as they are.
+// titlePart returns the longest part of the words of a title that a database compares like
+// [federation.Filter], in lower case; "" for none. The letters i and k are also lower-case forms
+// of non-ASCII letters, which a database may not convert.
 func titlePart(title string) (longest string) {
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') || r == 'i' || r == 'k' }
 	for part := range strings.FieldsFuncSeq(strings.ToLower(title), other) {
@@ -179,15 +180,15 @@ func titlePart(title string) (longest string) {
 	return longest
 }
 
-// movedView is the view of a handoff at its place, the zero View if it was deleted since or has
-// another title.
+// movedView is the view of a handoff with its position; the zero View if it was deleted since or
+// has another title.
 type movedView struct {
 	movement
 	view federation.View
 }
 
-// viewsOf returns the views of handoffs whose titles have a part. The database filters by it,
-// because reading a view is several times slower.
+// viewsOf returns the views of handoffs whose titles contain a part. The database filters by the
+// part, because reading a view is several times slower.
 func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]movedView, error) {
 	views, numbers := make([]movedView, len(places)), make([]int64, len(places))
 	for i, m := range places {
@@ -236,8 +237,8 @@ func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID,
 	return found, nil
 }
 
-// Idle returns the next handoffs unchanged since a time, and the position to continue from. It
-// lists one state after the other, each with the least recently changed first.
+// Idle returns the next handoffs unchanged since a time, and the position to continue from. They
+// are ordered by state, and then least recently changed first.
 func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (ids []federation.HandoffID, next federation.Cursor, err error) {
 	from, at, ok := strings.Cut(string(after), " ")
 	place := movement{moved: -1}
@@ -273,7 +274,7 @@ func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Curs
 		if err != nil {
 			return nil, "", err
 		}
-		if len(page) > 0 { // place is that of the last one
+		if len(page) > 0 { // position of the last one
 			return page, federation.Cursor(string(state) + " " + string(place.cursor())), nil
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// KeepPending stores a step with its evidence, if its handoff still has the version that the step
-// was judged at. A repeated step (see [federation.Event.Digest]) waits once. It returns
-// [federation.ErrStale] if the handoff has moved since: the caller that settled the waiting steps
-// at that move has not seen this one.
+// KeepPending stores a step with its evidence, if its handoff still has the version of its
+// judgement. A repeated step (see [federation.Event.Digest]) is stored once. It returns
+// [federation.ErrStale] if the handoff has changed since, because the caller that settled the
+// waiting steps at that change did not see this step.
 func (s *Logs) KeepPending(ctx context.Context, h federation.Pending, after federation.Version) error {
 	body, err := encodeWhole(h.Event)
 	if err != nil {
@@ -75,7 +75,7 @@ func scanPending(row engine.Scanner) (federation.Pending, error) {
 	return h, err
 }
 
-// ResolvePending ends the wait of a step. One that does not wait is no error.
+// ResolvePending ends the wait of a step. A step that does not wait is not an error.
 func (s *Logs) ResolvePending(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return ReleasePending(ctx, q, id, from, event) })
 	if err != nil {
@@ -103,8 +103,8 @@ func scanDeferred(row engine.Scanner) (federation.Deferred, error) {
 	return d, err
 }
 
-// Defer stores a step with its evidence and gives it a Row. A repeated step (see
-// [federation.Event.Digest]) waits once, and is returned unchanged. Beyond the limits, Defer
+// Defer stores a step with its evidence and sets its Row. A repeated step (see
+// [federation.Event.Digest]) is stored once, and is returned unchanged. Over the limits, Defer
 // returns [federation.ErrDeferralFull] and stores nothing.
 func (s *Logs) Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
 	body, err := encodeWhole(d.Event)
@@ -177,7 +177,7 @@ func deferralQuota(ctx context.Context, q engine.Tx, d federation.Deferred, limi
 	return err
 }
 
-// countDeferred counts one step more, or one less, for its origin and for all origins.
+// countDeferred adds to the counts of the origin and of all origins.
 func countDeferred(ctx context.Context, q engine.Tx, origin, network string, change int) error {
 	return q.Put(ctx, `INSERT INTO deferred_count (origin, network, steps) VALUES (?1, ?2, ?3), ('', '', ?3)
 		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)
@@ -195,7 +195,7 @@ func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]feder
 	return waiting, nil
 }
 
-// mayBeDeferred reports whether there may be any deferred step. Usually there is none. That is
+// mayBeDeferred reports whether there may be a deferred step. Usually there is none. The result is
 // cached, because each new step checks for earlier ones.
 func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	if s.deferred.Off() {
@@ -211,8 +211,8 @@ func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	return some, nil
 }
 
-// DeferredDue returns up to limit handoffs with a deferred step due at a time or before, the
-// longest due first.
+// DeferredDue returns up to limit handoffs with a deferred step due at or before a time, longest
+// due first.
 func (s *Logs) DeferredDue(ctx context.Context, at time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanHandoffID, `SELECT handoff FROM deferred d WHERE next <= ?
 		AND NOT EXISTS (SELECT 1 FROM deferred e WHERE e.handoff = d.handoff AND (e.next, e.n) < (d.next, d.n))
@@ -236,8 +236,8 @@ func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federat
 	return found[0], nil
 }
 
-// DeferAgain notes why a step could not be judged again, and when it is judged next. A step no
-// longer deferred is not an error.
+// DeferAgain records why a step could not be judged again, and the time of the next attempt. A
+// step no longer deferred is not an error.
 func (s *Logs) DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error {
 	return s.deferral(ctx, "put off", `UPDATE deferred SET tried = tried + 1, next = ?, reason = ? WHERE n = ?`, engine.Stamp(next), reason, row)
 }
@@ -269,7 +269,7 @@ func (s *Logs) EndDeferral(ctx context.Context, row int64) error {
 	return nil
 }
 
-// DropDeferral is EndDeferral in the transaction of a write.
+// DropDeferral is EndDeferral within the transaction of a write.
 func (s *Logs) DropDeferral(ctx context.Context, q engine.Tx, row int64) error {
 	q.Then(s.deferred.ForgetAll)
 	var handoff, origin, network string

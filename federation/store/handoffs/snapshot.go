@@ -10,11 +10,11 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// snapshotRow is a row of the query of a snapshot. The part gives the columns their meaning.
+// snapshotRow is a row of the query of a snapshot. The meaning of the columns depends on the part.
 type snapshotRow struct {
 	part         int
-	body, link   []byte // the link of a step on file is its document
-	text         string // the state of a step on file, and after a space the ID of its message
+	body, link   []byte // for a filed step, its document
+	text         string // for a filed step, its state, a space, and the ID of its message
 	a, b, c, d   int64
 	sameID, same bool // of a pruned step: id, and bytes
 }
@@ -45,7 +45,7 @@ func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federa
 	return snap.done(), nil
 }
 
-// snapshot is put together row by row.
+// snapshot is a [federation.Snapshot] assembled row by row.
 type snapshot struct {
 	federation.Snapshot
 
@@ -91,7 +91,7 @@ func (s *snapshot) add(row snapshotRow) (err error) {
 	return err
 }
 
-// addKnown records that the step, its id or its bytes are on file.
+// addKnown records that the step, its ID or its bytes are filed.
 func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	if sameID, same := row.c&1 > 0, row.c&2 > 0; sameID && !same {
 		s.used = &federation.RefusalError{Code: federation.EventIDInUse, Event: s.query.Step.ID}
@@ -101,7 +101,7 @@ func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	return err
 }
 
-// addPruned notes that a step with the id or the bytes was pruned; the id takes precedence.
+// addPruned records that a step with the ID or the bytes was pruned; the ID takes precedence.
 func (s *snapshot) addPruned(row snapshotRow) error {
 	if s.pruned != nil && !row.sameID {
 		return nil
@@ -121,9 +121,8 @@ func (s *snapshot) addPending(row snapshotRow) error {
 	return err
 }
 
-// done returns the snapshot. An id in use takes precedence over the same bytes under another id,
-// and both over pruned steps. The link after the newest step is that of the handoff: no step
-// follows that has it.
+// done returns the snapshot. An ID in use takes precedence over the same bytes with another ID,
+// and both over pruned steps. The chain link after the newest step is stored with the handoff.
 func (s *snapshot) done() federation.Snapshot {
 	switch {
 	case s.used != nil:
@@ -148,7 +147,7 @@ func (r snapshotRow) entry() (*federation.Entry, error) {
 	return &federation.Entry{Event: ev, Version: version, State: federation.State(state), Filed: engine.Moment(r.b)}, err
 }
 
-// The parts of a snapshot: each row of its query is one of them.
+// The parts of a snapshot. Each row of its query belongs to one part.
 const (
 	viewPart = iota
 	filedPart
@@ -243,6 +242,6 @@ func (p *parts) add(query string, args ...any) {
 	p.queries, p.args = append(p.queries, query), append(p.args, args...)
 }
 
-// query is one statement: both databases answer one statement from one moment, and a server in one
-// round trip.
+// query is one statement, because both databases execute one statement on one consistent state,
+// and a server in one round trip.
 func (p *parts) query() string { return strings.Join(p.queries, "\nUNION ALL ") }

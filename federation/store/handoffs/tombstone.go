@@ -12,8 +12,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// checkTombstone refuses a pruned step: the same step as over, other bytes under its id as a second
-// use of that. It returns nil for any other step.
+// checkTombstone refuses a pruned step: the same step because its handoff is closed, and other
+// bytes because its ID is in use. It returns nil for any other step.
 func checkTombstone(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) error {
 	found, err := lookUpTombstone(ctx, q, signer, id, digest)
 	if err != nil || !found.sameSigner {
@@ -22,8 +22,8 @@ func checkTombstone(ctx context.Context, q engine.Tx, signer int64, id federatio
 	return found.refusal(id)
 }
 
-// CheckOpening is checkTombstone for a step that would begin a log. An id opens one handoff,
-// whichever DID signed it.
+// CheckOpening is checkTombstone for a step that opens a handoff. An ID opens only one handoff,
+// for all signers.
 func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer int64, digest [32]byte) error {
 	found, err := lookUpTombstone(ctx, q, signer, ev.ID, digest)
 	if err != nil || !found.sameSigner && (!found.sameID || ev.ID != ev.Handoff) {
@@ -32,7 +32,7 @@ func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer 
 	return found.refusal(ev.ID)
 }
 
-// tombstone is the record of the id or the bytes of a pruned step, the zero value for neither.
+// tombstone returns the tombstone of the ID or the bytes of a pruned step, or the zero value.
 type tombstone struct {
 	handoff                       federation.HandoffID
 	sameSigner, sameID, sameBytes bool
@@ -70,7 +70,7 @@ func BuryIDs(ctx context.Context, q engine.Tx, handoff string, now time.Time) er
 		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, engine.Stamp(now), handoff)
 }
 
-// PruneIDs forgets up to limit ids of steps pruned at or before a time.
+// PruneIDs deletes up to limit IDs of steps pruned at or before a time.
 func (s *Logs) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM tombstone WHERE (id, signer) IN
@@ -82,8 +82,8 @@ func (s *Logs) PruneIDs(ctx context.Context, before time.Time, limit int) (int, 
 	return int(gone), nil
 }
 
-// PlaceKey returns the stored form of a place: its venue, after the link and a space if it is only
-// on that link.
+// PlaceKey returns the stored form of a place: its venue, preceded by the link and a space if it
+// exists only on that link.
 func PlaceKey(p federation.ChannelRef) string {
 	if p.Link == "" || federation.Private(p.Venue) {
 		return p.Venue
@@ -91,7 +91,7 @@ func PlaceKey(p federation.ChannelRef) string {
 	return p.Link + " " + p.Venue
 }
 
-// Spoken returns up to limit steps of a stretch, oldest first. Receipts do not count.
+// Spoken returns up to limit steps of a stretch, oldest first, without receipts.
 func (s *Logs) Spoken(ctx context.Context, part federation.TimelineQuery, limit int) ([]federation.TimelineEntry, error) {
 	scan := func(row engine.Scanner) (said federation.TimelineEntry, err error) {
 		var e EntryScan
@@ -127,9 +127,10 @@ func (s *Logs) Spoken(ctx context.Context, part federation.TimelineQuery, limit 
 	return found, nil
 }
 
-// PositionOf returns the position of the step at a place with an event ID, or else of the step in
-// the message with that id. It returns [federation.ErrNotFound] if the place has neither. The place
-// is compared without an index on purpose: ids are few at a time, and steps at a place are many.
+// PositionOf returns the position of the step at a place with an event ID, or otherwise of the
+// step in the message with that ID. It returns [federation.ErrNotFound] if the place has neither.
+// The place is deliberately compared without an index: few steps have the ID, and many are at the
+// place.
 func (s *Logs) PositionOf(ctx context.Context, p federation.ChannelRef, id string) (federation.Position, error) {
 	var m federation.Position
 	var at int64
