@@ -219,9 +219,9 @@ func (s *scanner) list(end byte, item func(i int)) {
 	}
 }
 
-// quoted moves over a string that opens with quote. Three quotes begin a multi-line string,
-// which may end in quotes of its own: two by the grammar, and three if the library takes the
-// one after an escaped backslash for escaped.
+// quoted moves over a string that opens with quote. Three quotes begin a multi-line string, whose
+// text may itself end in quotes: up to two by the grammar, or three if the library misreads the
+// quote after an escaped backslash as escaped.
 func (s *scanner) quoted(quote byte) {
 	one := string(quote)
 	many := strings.Repeat(one, 3)

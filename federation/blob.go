@@ -19,8 +19,8 @@ const BlobPath = "/blob/cap/"
 // UnclaimedBlob is the lifetime of a blob without a filed step: longer than a step may be deferred.
 const UnclaimedBlob = 48 * time.Hour
 
-// MaxBlobBytes bounds a blob if the configuration does not: blobs are held in memory
-// as a whole.
+// MaxBlobBytes bounds a blob if the configuration does not, because whole blobs are held in
+// memory.
 const MaxBlobBytes = 64 << 20
 
 // ErrBlobTooLarge is returned for content too large for one blob.
@@ -33,10 +33,10 @@ var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 const capabilityBytes = 16
 
 // Capability is the name of a blob: 128 random bits as base64url. Any caller with it may read the
-// blob. A capability always names the same bytes.
+// blob. The bytes of a capability never change.
 type Capability string
 
-// NewCapability returns a new one. It returns an error if there is no randomness.
+// NewCapability returns a new capability. It returns an error if there is no randomness.
 func NewCapability(random io.Reader) (Capability, error) {
 	var b [capabilityBytes]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -54,8 +54,8 @@ func ParseCapability(text string) (Capability, error) {
 	return Capability(text), nil
 }
 
-// CapabilityIn returns the capability in a context that consists of the address of a blob on any
-// gateway; "" for any other context.
+// CapabilityIn returns the capability in a context that is the address of a blob on any gateway;
+// "" for any other context.
 func CapabilityIn(text string) Capability {
 	if !strings.Contains(text, BlobPath) {
 		return ""
@@ -72,7 +72,7 @@ func CapabilityIn(text string) Capability {
 	return capability
 }
 
-// Blob is content that a step refers to instead of holding it.
+// Blob is content stored outside the step that refers to it.
 type Blob struct {
 	Capability Capability
 	Digest     [32]byte // SHA-256 of Content
@@ -94,10 +94,10 @@ func NewBlob(owner DID, content []byte, random io.Reader, now time.Time) (Blob, 
 // URL returns the address of a blob, below the public address of its gateway.
 func (b Blob) URL(publicURL string) string { return publicURL + BlobPath + string(b.Capability) }
 
-// Hash returns the hash of a blob as steps spell it.
+// Hash returns the hash of a blob in the form used in steps.
 func (b Blob) Hash() string { return "sha256:" + hex.EncodeToString(b.Digest[:]) }
 
-// InlineContext reports whether a context is JSON itself and no reference to it.
+// InlineContext reports whether a context is JSON itself, not a reference.
 func InlineContext(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
@@ -114,7 +114,7 @@ type Blobs interface {
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
 	// Blob returns an unexpired blob, or [ErrNotFound].
 	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)
-	// PruneBlobs forgets up to limit blobs that expired at or before a time.
+	// PruneBlobs deletes up to limit blobs that expired at or before a time.
 	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }
 
@@ -123,7 +123,7 @@ type Blobs interface {
 func capabilityMarks() []string { return []string{BlobPath, "?k="} }
 
 // MaskCapabilities replaces the capabilities in the addresses of a text: they give access to
-// private contexts, and a log has more readers.
+// private contexts, and the log may have other readers.
 func MaskCapabilities(text string) string {
 	for _, mark := range capabilityMarks() {
 		if !strings.Contains(text, mark) {

@@ -28,12 +28,12 @@ const (
 	anyLink    = "*"
 )
 
-// maxBlockBytes bounds the text of a block: a DID is the longest that there is.
+// maxBlockBytes bounds the text of a block. The longest one is a DID.
 const maxBlockBytes = MaxDIDBytes
 
-// SubnetBits is the part of an IPv6 address that names one client: providers assign at least a /64.
-// Limits count by it. A smaller block covers the whole subnet, since the gateway notes no more of
-// an address.
+// SubnetBits is the part of an IPv6 address that names one client: providers assign at least a
+// /64. Limits count by it. A smaller block covers the whole subnet, because the gateway does not
+// record more of an address.
 const SubnetBits = 64
 
 // Prefix lengths of the network of one site.
@@ -57,16 +57,16 @@ func Site(subnet string) string {
 	return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked().String()
 }
 
-// Block is an operator's order to accept nothing from a source.
+// Block is an operator's decision to accept nothing from a source.
 type Block struct {
 	What    string    `json:"what"` // in the one spelling of [ParseBlock]
 	Kind    BlockKind `json:"kind"`
 	Reason  string    `json:"reason"`
 	Since   time.Time `json:"since"`
-	Expires time.Time `json:"expires,omitzero"` // zero for a block without an end
+	Expires time.Time `json:"expires,omitzero"` // zero for a permanent block
 }
 
-// Good reports whether a block is in force at a time.
+// Good reports whether a block is effective at a time.
 func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Before(b.Expires) }
 
 // ParseBlock reads the subject of a block:
@@ -182,8 +182,7 @@ func cutMask(text string) (mask, bool) {
 	return m, m.nick != "" && m.user != "" && m.link != ""
 }
 
-// BlockedLink returns the name of the link that a block of chat users names, "" for every
-// other block.
+// BlockedLink returns the name of the link in a block of chat users, "" for every other block.
 func BlockedLink(b Block) string {
 	m, ok := cutMask(b.What)
 	if !ok || b.Kind != BlockMask || m.link == anyLink {
@@ -200,7 +199,7 @@ func (m mask) fits(s Source) bool {
 // Blocks is an immutable set of blocks. The zero Blocks blocks nothing. It may be used
 // concurrently.
 type Blocks struct {
-	exact    map[string]Block // DIDs and handles, which have no spelling in common
+	exact    map[string]Block // DIDs and handles, which never have the same spelling
 	hosts    map[string]Block
 	networks []blockedNetwork
 	masks    []blockedMask
@@ -218,7 +217,7 @@ type blockedMask struct {
 	mask mask
 }
 
-// NewBlocks returns the set of some blocks. It leaves out any that [ParseBlock] rejects.
+// NewBlocks returns a set of blocks. It omits blocks that [ParseBlock] rejects.
 func NewBlocks(all []Block) *Blocks {
 	b := &Blocks{exact: map[string]Block{}, hosts: map[string]Block{}}
 	for _, each := range all {
@@ -249,7 +248,7 @@ func (b *Blocks) Empty() bool {
 // of a source matter.
 func (b *Blocks) Named() bool { return b != nil && len(b.exact)+len(b.hosts) > 0 }
 
-// Match returns a block that fits a source at a time; false if none does.
+// Match returns a block that matches a source at a time; false if none does.
 func (b *Blocks) Match(s Source, now time.Time) (Block, bool) {
 	if b.Empty() {
 		return Block{}, false

@@ -13,7 +13,7 @@ const (
 	RankOver     Rank = iota // the step ended its handoff
 	RankAnswer               // anything else
 	RankOffer                // the step opened its handoff
-	RankProgress             // a report on work
+	RankProgress             // progress
 	RankMessage              // private text
 	RankPersonal             // delivered to its channel, but not to an absent party
 )
@@ -42,7 +42,8 @@ const (
 	ToReaders DestinationKind = "notices" // the readers of the notices of a link
 )
 
-// Destination is a destination with visits, such as a webhook, and its status.
+// Destination is a destination with its own schedule of attempts, such as a webhook, and its
+// status.
 type Destination struct {
 	Name     string // among all destinations
 	Failures int    // consecutive attempts without a response
@@ -78,12 +79,12 @@ type Delivery struct {
 	Queued   time.Time
 	Attempt  int       // number of earlier attempts
 	Next     time.Time // time of the next attempt of the first row of its handoff; zero for immediately
-	Reason   string    // why the last attempt failed; "" before one did
+	Reason   string    // error of the last attempt; "" for none
 	// Personal marks a delivery that has reached its channel and waits for an absent party. Later
 	// rows of the handoff do not wait for it.
 	Personal bool
-	// Skipped counts the earlier reports of progress that this one replaces. The outbox
-	// worker sets it, not the record.
+	// Skipped counts the earlier progress steps that this one replaces. The outbox worker sets it,
+	// not the record.
 	Skipped int
 	// Broken is the reason why the record cannot read the row; "" for a readable one. Such a row
 	// has no Entry and no View.
@@ -103,7 +104,7 @@ func (d Delivery) Ref() string {
 	return d.Entry.Row().ID.String()
 }
 
-// Handoff returns the handoff of the delivered step, none if the delivery is about no step.
+// Handoff returns the handoff of the delivered step, or the zero ID for a delivery without a step.
 func (d Delivery) Handoff() HandoffID {
 	switch {
 	case d.Notice != nil:
@@ -116,13 +117,13 @@ func (d Delivery) Handoff() HandoffID {
 	return d.Entry.Row().Handoff
 }
 
-// CompletedDelivery is a delivery that a link has made.
+// CompletedDelivery is a delivery completed by a link.
 type CompletedDelivery struct {
 	Delivery
 	At time.Time
 }
 
-// PausedQueue is an operator's word that nothing is delivered to a link or a peer.
+// PausedQueue is an operator's hold on the deliveries to a link or a peer.
 type PausedQueue struct {
 	To     string
 	Since  time.Time
@@ -133,7 +134,7 @@ type PausedQueue struct {
 type Failure struct {
 	Reason string
 	At     time.Time
-	Next   time.Time // when to try again
+	Next   time.Time // time of the next attempt
 	// Counted is true if Attempt was called for it before.
 	Counted bool
 	// Personal makes the delivery wait for an absent party: see [Delivery].
@@ -153,7 +154,7 @@ type Settlement struct {
 	At    time.Time
 }
 
-// Outcome returns the state that it leaves behind.
+// Outcome returns the resulting state.
 func (s Settlement) Outcome() DeliveryState {
 	if s.State == "" {
 		return DeliveryDelivered
@@ -161,7 +162,7 @@ func (s Settlement) Outcome() DeliveryState {
 	return s.State
 }
 
-// DeadReason is the reason for giving up a delivery. It is an interface for machines, and a label
+// DeadReason is the reason for abandoning a delivery. Programs may rely on it, and it is a label
 // of metrics.
 type DeadReason string
 
@@ -169,13 +170,13 @@ type DeadReason string
 const (
 	DeadExpired  DeadReason = "expired"    // exceeded the maximum age
 	DeadRefused  DeadReason = "refused"    // a peer refused it permanently
-	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
+	DeadFailed   DeadReason = "failed"     // each attempt failed, although the other side was reachable
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
-	DeadOperator DeadReason = "operator"   // an operator gave it up
+	DeadOperator DeadReason = "operator"   // an operator abandoned it
 	DeadBlocked  DeadReason = "blocked"    // an operator blocked the home; it is scheduled again once the home is allowed
 )
 
-// DeadReasons are all of them.
+// DeadReasons are all reasons.
 func DeadReasons() []DeadReason {
 	return []DeadReason{DeadExpired, DeadRefused, DeadFailed, DeadBroken, DeadOperator, DeadBlocked}
 }
@@ -199,8 +200,8 @@ func (r DeadReason) Fix() string {
 	return "read the last error"
 }
 
-// DeadLetterError is returned for a delivery that becomes a dead letter at once: no attempt can
-// succeed until an operator changes something here.
+// DeadLetterError is returned for a delivery that becomes a dead letter at once, because no
+// attempt can succeed until an operator changes something here.
 type DeadLetterError struct {
 	Reason DeadReason
 	Why    string // for people
@@ -233,17 +234,17 @@ type DeadLetter struct {
 	Attempt  int
 	Queued   time.Time
 	Died     time.Time
-	Replayed time.Time // zero unless it was put back
+	Replayed time.Time // zero unless it was replayed
 
 	// Not in lists.
 
 	Raw       []byte    // the signed bytes, or the document of a message
-	Signature string    // as it stood on the wire
+	Signature string    // as on the wire
 	Tries     []Attempt // the last of them
-	Broken    string    // why its subject cannot be read; else ""
+	Broken    string    // reason why its subject cannot be read; otherwise ""
 }
 
-// DeadFilter selects dead letters. A zero member agrees with all.
+// DeadFilter selects dead letters. A zero member matches all.
 type DeadFilter struct {
 	Reason DeadReason
 	To     string
@@ -259,12 +260,12 @@ type Waiting struct {
 	Verb    Verb
 	Queued  time.Time
 	Attempt int
-	Next    time.Time // zero for at once
+	Next    time.Time // zero for immediately
 	Behind  bool      // an earlier delivery has the same order key
 	Reason  string    // why the last attempt failed
 }
 
-// To returns its destination.
+// To returns the destination.
 func (w Waiting) To() string {
 	if w.Link != "" {
 		return w.Link
@@ -309,11 +310,10 @@ type PeerDeliveryKind string
 // The kinds.
 const (
 	MessageDelivery  PeerDeliveryKind = "message"  // a message to one of its participants
-	DecisionDelivery PeerDeliveryKind = "decision" // a decision of a participant here about one of its own
+	DecisionDelivery PeerDeliveryKind = "decision" // a decision of a local participant about one of its participants
 )
 
-// PeerDelivery is one document of a network for one of its own peers, such as another server of its
-// kind.
+// PeerDelivery is a document of a network for one of its peers, such as another registry.
 type PeerDelivery struct {
 	Row      int64            // as [Delivery.Row]
 	Kind     PeerDeliveryKind // empty for [MessageDelivery]
@@ -328,8 +328,8 @@ type PeerDelivery struct {
 	Next     time.Time // time of the next attempt
 	Delayed  bool      // its sender was notified of the delay
 	Reason   string    // why the last attempt failed
-	// Unsure is the id of an unanswered attempt: the peer may have it. Empty if the last one was
-	// answered.
+	// Unsure is the ID of an unanswered attempt, which the peer may have received. It is empty if
+	// the last attempt was answered.
 	Unsure string
 }
 
@@ -344,6 +344,6 @@ type PeerOutbox struct {
 type PeerBacklog struct {
 	Peer   string    // its name
 	Rows   int       // pending
-	Oldest time.Time // when the oldest of them was queued; zero if none waits
+	Oldest time.Time // time at which the oldest was queued; zero if none waits
 	Dead   int       // dead letters
 }

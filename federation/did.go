@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// ErrNotCanonical is returned by the parsers of this package for a readable value in another
-// spelling than the accepted one.
+// ErrNotCanonical is returned by the parsers of this package for a valid value that is not in its
+// canonical spelling.
 var ErrNotCanonical = errors.New("federation: not in canonical form")
 
-// MaxDIDBytes bounds a DID: longer ones fit no line of tags beside a step.
+// MaxDIDBytes bounds a DID. Longer DIDs do not fit into the tags of a message with a step.
 const MaxDIDBytes = 512
 
 // DID names one identity on every network, as in
@@ -68,7 +68,7 @@ func checkMethodID(id string) error {
 }
 
 // needsNoEscape reports whether two hexadecimal digits encode a character that needs no escape. A
-// colon is, and yet has another meaning when escaped.
+// colon needs none either, but has another meaning if escaped.
 func needsNoEscape(digits string) bool {
 	code, err := strconv.ParseUint(digits, 16, 8)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d DID) Hash() string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:26]
 }
 
-// Short returns the DID cut for people, as in "did:key:z6Mkqo…".
+// Short returns the DID truncated for display, as in "did:key:z6Mkqo…".
 func (d DID) Short() string {
 	const keep = 16 // the method and enough of the id to distinguish two in one channel
 	if len(d) <= keep {
@@ -103,8 +103,8 @@ func (d DID) Short() string {
 	return string(d[:keep]) + "…"
 }
 
-// maxNameBytes bounds the name of a kind, verb or state: verbs are labels of metrics, and lines for
-// people hold all three.
+// maxNameBytes bounds the name of a kind, verb or state. Verbs are labels of metrics, and readable
+// lines contain all three.
 const maxNameBytes = 32
 
 // ValidName reports whether a text can name a kind, a verb or a state: up to 32

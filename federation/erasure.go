@@ -21,8 +21,8 @@ func (e Event) DocumentDigest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// FiledVerdict returns the verdict on a step on record: only valid steps are filed, and an erased
-// one can no longer be verified.
+// FiledVerdict returns the verdict on a filed step: only valid steps are filed, and an erased step
+// can no longer be verified.
 func (e Event) FiledVerdict() Verdict {
 	if e.Erased != nil {
 		return Unverifiable
@@ -64,8 +64,8 @@ type ErasureQuery struct {
 
 // Erasing is the result of an erasure, planned or done.
 type Erasing struct {
-	// Open lists the open handoffs of the person, up to [MaxOpenNamed]. Nothing is erased while
-	// there are any.
+	// Open lists the open handoffs of the person, up to [MaxOpenNamed]. Nothing is erased if there
+	// are any.
 	Open []HandoffID `json:"open,omitempty"`
 
 	Handoffs  int `json:"handoffs"`
@@ -76,15 +76,15 @@ type Erasing struct {
 	Waiting   int `json:"waiting"`   // deliveries, inbox entries, deferred and pending steps, dead letters
 	Other     int `json:"other"`     // notices, kept answers, webhooks, declarations
 
-	// Journals are the histories of sessions that links keep, with handoffs in them. Those in
-	// Running go on, and were left as they are.
+	// Journals are the histories of sessions kept by links. Sessions in Running are still open,
+	// and their histories were not erased.
 	Journals int      `json:"journals"`
 	Running  []string `json:"running,omitempty"`
 
-	// Copies are the links, peers and homes that were given steps or messages.
+	// Copies are the links, peers and homes that received steps or messages.
 	Copies []string `json:"copies"`
 
-	All []HandoffID `json:"-"` // all handoffs of the person, erased before or not
+	All []HandoffID `json:"-"` // all handoffs of the person, including those erased earlier
 }
 
 // MaxOpenNamed bounds the open handoffs that an erasure names.

@@ -30,19 +30,19 @@ const (
 	Fail     Verb = "fail"
 	Cancel   Verb = "cancel"
 	Expire   Verb = "expire"
-	// Confirm is the home's receipt of a filed step. It is not a step: it is in no log and moves no
-	// handoff.
+	// Confirm is the home's receipt for a filed step. It is not a step: it is not in a log and
+	// does not change a handoff.
 	Confirm Verb = "confirm"
 )
 
 // State is the state of a handoff after the last filed step.
 type State string
 
-// The states of kind [Handoff], each with the side that moves next.
+// The states of kind [Handoff], each with the party that acts next.
 const (
 	None      State = ""          // nothing filed; the offerer opens
 	Offered   State = "offered"   // to one DID; the offeree answers
-	Open      State = "open"      // to anyone able; the first claim wins
+	Open      State = "open"      // to anyone; the first claim wins
 	Assigned  State = "assigned"  // the assignee works
 	Completed State = "completed" // over
 	Failed    State = "failed"    // over
@@ -63,7 +63,7 @@ const (
 	System   Role = "system"
 )
 
-// Provenance is the kind of key that vouches for an event. It is never upgraded on the way.
+// Provenance is the kind of key that vouches for an event. It is never upgraded on the route.
 type Provenance string
 
 // The provenances.
@@ -81,20 +81,19 @@ const (
 	ActTags     Dialect = "act"     // of deployed servers
 )
 
-// Event is one step: the content that its signer signed, and this gateway's notes about its
-// arrival.
+// Event is one step: its signed content, and data of this gateway about its arrival.
 //
 // A signed step has its signed fields verbatim in Fields, from which a codec filled the members
 // from Title on. A step to be signed by a gateway has only those members until its codec writes the
 // Fields.
 type Event struct {
-	ID      EventID   `json:"id"`      // zero until minted, if the signer gave none
+	ID      EventID   `json:"id"`      // zero until created, if the signer did not set one
 	Handoff HandoffID `json:"handoff"` // equal to ID on the step that opens
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
 	From    DID       `json:"from"`          // the signer
 	For     DID       `json:"for,omitempty"` // the DID represented by a vouched step, if it is not From
-	To      DID       `json:"to,omitempty"`  // on an offer; empty when anyone may claim
+	To      DID       `json:"to,omitempty"`  // on an offer; empty if anyone may claim
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
 	Dialect Dialect   `json:"dialect"`
 
@@ -106,11 +105,11 @@ type Event struct {
 	Note        string    `json:"note,omitempty"`
 	ReplyTo     string    `json:"reply_to,omitempty"` // a message id or event ID
 	Priority    string    `json:"priority,omitempty"`
-	Subject     EventID   `json:"subject,omitzero"` // of a [Confirm]: the event that it confirms
+	Subject     EventID   `json:"subject,omitzero"` // of a [Confirm]: the confirmed event
 
-	BidDeadline time.Time `json:"bid_deadline,omitzero"` // of an offer that takes bids: until when
-	Accepts     EventID   `json:"accepts,omitzero"`      // of an award: the bid that it takes
-	Replaces    HandoffID `json:"replaces,omitzero"`     // of an offer: the handoff, over by then, that it revives
+	BidDeadline time.Time `json:"bid_deadline,omitzero"` // of an offer with bids: the end of bidding
+	Accepts     EventID   `json:"accepts,omitzero"`      // of an award: the accepted bid
+	Replaces    HandoffID `json:"replaces,omitzero"`     // of an offer: the closed handoff that it replaces
 
 	// Fields holds every field covered by the signature under its wire name, known or not. Stamped
 	// is true if the signature covers ID as well.
@@ -125,18 +124,17 @@ type Event struct {
 	Arrival Arrival `json:"arrival"`
 }
 
-// Arrival is this gateway's note about the first arrival of a step. No signature covers it.
+// Arrival is data of this gateway about the first arrival of a step. No signature covers it.
 type Arrival struct {
 	Network string `json:"network"` // label of metrics, such as "spanningtree"
 	Link    string `json:"link"`    // name of the link; the step is never sent back there
 	// Home is the home at the other end of the link, if it is one. Offers from there open at that
 	// home, which checked the ids of its users' steps against its own clock.
 	Home HomeID `json:"home,omitempty"`
-	// Path lists the homes that brought it here, the last one at the end. It is never sent to one
-	// of them.
+	// Path lists the homes that forwarded the step, in order. It is never sent to one of them.
 	Path []HomeID `json:"path,omitempty"`
-	// RemoteVenue is true if the step was written at a place of Home's own, on a network not linked
-	// here: this gateway cannot compare its venue.
+	// RemoteVenue is true if the step was written on a network of Home that is not linked here, so
+	// this gateway cannot compare its venue.
 	RemoteVenue bool `json:"abroad,omitempty"`
 	// ReadsInbox is true if the signer is not notified on the link: it reads its inbox and its
 	// notices from the record.
@@ -149,16 +147,16 @@ type Arrival struct {
 	// of IPv6. It is empty if this gateway cannot know it, as behind a server link, and is never
 	// stored.
 	Address string `json:"-"`
-	// ActingFor is the party of the handoff that made the step, if it signed as another of its DIDs.
+	// ActingFor is the party of the handoff that sent the step, if it signed as another of its
+	// DIDs.
 	ActingFor DID `json:"party,omitempty"`
 	// Recipient is the party to which an offer is made, if To is the DID of a key that this gateway
 	// keeps for that party.
 	Recipient DID `json:"recipient,omitempty"`
-	// ViaCommand is true if a user of the link took the step by a command to the gateway, so its
-	// network lacks the step.
+	// ViaCommand is true if a user of the link sent the step as a command to the gateway, so its
+	// network does not have the step.
 	ViaCommand bool `json:"command,omitempty"`
-	// Orphaned is true if an operator of this home ended a handoff of another home here, which had
-	// lost it.
+	// Orphaned is true if an operator ended an orphaned handoff of another home here.
 	Orphaned bool `json:"orphaned,omitempty"`
 	// Voucher is Home's statement that the step belongs to its signer, if the step depends
 	// on that statement and Home is not the home of the handoff.
@@ -218,8 +216,8 @@ type Evidence struct {
 	Source [32]byte `json:"source"` // SHA-256 of only the foreign message
 }
 
-// Actor returns the DID that made the step: the party that the home identified as its signer, the
-// DID represented by a vouched step, or else the signer.
+// Actor returns the author of the step: the party identified by the home, the DID represented by a
+// vouched step, or otherwise the signer.
 func (e Event) Actor() DID {
 	if e.Arrival.ActingFor != "" {
 		return e.Arrival.ActingFor
@@ -230,11 +228,12 @@ func (e Event) Actor() DID {
 	return e.From
 }
 
-// Offeree returns the DID to which an offer is made: the recipient resolved by the home, else the
-// DID named by the signer; "" for an open offer.
+// Offeree returns the recipient of an offer: resolved by the home, or otherwise as named by the
+// signer; "" for an open offer.
 func (e Event) Offeree() DID { return cmp.Or(e.Arrival.Recipient, e.To) }
 
-// Time returns the time used for deadlines: that of the signed id, or else of receipt.
+// Time returns the time used for deadlines: that of the signed ID, or otherwise the time of
+// receipt.
 func (e Event) Time() time.Time {
 	if e.Stamped {
 		return e.ID.Time()
@@ -242,7 +241,7 @@ func (e Event) Time() time.Time {
 	return e.Arrival.Received
 }
 
-// WireID returns the message id under which the step is delivered everywhere.
+// WireID returns the message ID of the step on all networks.
 func (e Event) WireID() string {
 	if e.Arrival.MessageID != "" {
 		return e.Arrival.MessageID
@@ -250,8 +249,8 @@ func (e Event) WireID() string {
 	return e.ID.String()
 }
 
-// Digest identifies the content of a step, to recognise a second arrival of it. It covers the
-// signed document, or for a vouched step the foreign message and the verb read from it.
+// Digest identifies the content of a step, to recognise duplicates. It covers the signed document,
+// or for a vouched step the foreign message and the verb read from it.
 func (e Event) Digest() [32]byte {
 	if e.Erased != nil {
 		return e.Erased.Digest
@@ -277,7 +276,7 @@ const (
 	Invalid                     // the key is known and the bytes fail: refuse
 )
 
-// String returns the verdict as metrics and logs spell it.
+// String returns the verdict in the spelling of metrics and logs.
 func (v Verdict) String() string {
 	switch v {
 	case Valid:
@@ -290,13 +289,12 @@ func (v Verdict) String() string {
 }
 
 // vouchingTags are the tags, without the name of their dialect, with which a gateway names the DID
-// it signs for and its source. A reader takes a step with one for vouched.
+// it signs for and its source. A reader treats a step with such a tag as vouched.
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
-// CheckVouching refuses a step that carries a tag of vouching and that no home vouches for: a
-// person signs only for itself, and a reader would take the address in such a tag for
-// evidence. A home vouches by writing the step itself, or by passing it on. The refusal names
-// the tag, after the prefix.
+// CheckVouching refuses a step with a vouching tag unless a home vouches for it. A person signs
+// only for itself, but a reader would treat the address in such a tag as evidence. A home vouches
+// by writing the step itself, or by forwarding it. The refusal names the tag, after the prefix.
 //
 // spec: handofftag "Tags", handoff-src, -src-h, -for
 func CheckVouching(ev Event, prefix string) error {

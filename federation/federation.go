@@ -1,9 +1,9 @@
-// Package federation is the language of the gateway: handoffs, the steps that move them, and
-// the verdicts and refusals on these steps.
+// Package federation defines the terms of the gateway: handoffs, their steps, and the verdicts and
+// refusals on these steps.
 //
-// It holds types, rules, and the few ports that several packages share. It opens no socket, reads
-// no clock, writes no log and depends on no network: time is an argument, networks are in bridge,
-// wire formats in translate, and the record in federation/store.
+// It contains types, rules, and the few ports shared by several packages. It opens no socket,
+// reads no clock, writes no log and does not depend on a network: time is an argument, networks
+// are in bridge, wire formats in translate, and the record in federation/store.
 //
 // The main types, in the order in which a step passes through them:
 //

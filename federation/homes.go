@@ -16,8 +16,8 @@ type Ruling struct {
 	Event   EventID
 	Version Version   // version of the log with the step, from 1
 	Chain   [32]byte  // see [Link]
-	Party   DID       // the signer's party as the home found it, if it is another DID
-	Via     HomeID    // the home from which the step arrived, if it is another one
+	Party   DID       // the party of the signer according to the home, if it is another DID
+	Via     HomeID    // the home that sent the step, if it is another one
 	Filed   time.Time // by the clock of the home
 
 	Document  string // exactly as signed
@@ -31,9 +31,9 @@ type Voucher struct {
 	Signature string `json:"signature"` // as received on the wire
 }
 
-// Link returns the hash chain after a step: the SHA-256 of the link before it (32 zero bytes before
-// the first) and the SHA-256 of the signed document. Only the home that orders the steps can
-// compute it, since no signer knows what precedes his own.
+// Link returns the hash chain after a step: the SHA-256 of the link before it (32 zero bytes
+// before the first) and the SHA-256 of the signed document. Only the home that orders the steps
+// can compute it, because a signer does not know the previous step.
 func Link(before [32]byte, document string) [32]byte {
 	signed := sha256.Sum256([]byte(document))
 	return sha256.Sum256(append(before[:], signed[:]...))
@@ -50,8 +50,8 @@ type Fork struct {
 	Found   time.Time
 }
 
-// MailboxLocation is the mailbox home of a DID, with the source of this knowledge. The mailbox home
-// owns delivery to the DID.
+// MailboxLocation is the mailbox home of a DID, with the source of this information. The mailbox
+// home delivers to the DID.
 type MailboxLocation struct {
 	DID    DID
 	Home   HomeID
@@ -60,20 +60,20 @@ type MailboxLocation struct {
 	From   HomeID    // its home before an operator moved it; empty for every other source
 }
 
-// LocationSource is the source from which a mailbox location is known.
+// LocationSource is the source of a mailbox location.
 type LocationSource string
 
 // The sources.
 const (
 	LocatedByName     LocationSource = "name"     // a did:web below the home's own
 	LocatedByDocument LocationSource = "document" // the service entry of its DID document
-	LocatedByAnswer   LocationSource = "answer"   // the home confirmed it when it was asked
-	LocatedByStep     LocationSource = "step"     // the home brought a step of the DID
+	LocatedByAnswer   LocationSource = "answer"   // the home confirmed it on request
+	LocatedByStep     LocationSource = "step"     // the home sent a step of the DID
 	LocatedByMove     LocationSource = "move"     // an operator moved it
-	LocatedByLogin    LocationSource = "login"    // the DID proved itself to this gateway
+	LocatedByLogin    LocationSource = "login"    // the DID was proved to this gateway
 	LocatedByHost     LocationSource = "host"     // the well-known document of a did:web's host names a home
 
-	// The record keeps no location of these sources: they are looked up each time.
+	// Locations from these sources are not stored, but looked up each time.
 
 	LocatedHere      LocationSource = "sight"   // the DID is an agent of this gateway, or was seen on a network of it
 	LocatedByBinding LocationSource = "binding" // the operator bound it under the name of the home
@@ -85,7 +85,7 @@ type MovedMailbox struct {
 	Home HomeID `json:"home"` // its current home
 }
 
-// GapError is returned for a ruling on a step whose predecessors are missing here. The home sends
+// GapError is returned for a ruling on a step if earlier steps are missing here. The home sends
 // them when it receives the length of the log.
 type GapError struct {
 	Have Version // version of the log here; 0 without one
@@ -113,20 +113,20 @@ type KnownHome struct {
 	Since time.Time
 }
 
-// AddedHome is another home that was inspected and, if each check passed, added.
+// AddedHome is another home that was checked and, if each check passed, added.
 type AddedHome struct {
 	Home     KnownHome
 	Findings []Finding
 	Canary   *CanaryReport // nil if none was sent
 }
 
-// CanaryReport is the result of a canary: a handoff between two homes that shows whether steps go
-// both ways.
+// CanaryReport is the result of a canary: a handoff between two homes that shows whether steps
+// arrive in both directions.
 type CanaryReport struct {
 	Handoff HandoffID
 	Green   bool // the other home completed it
 	Took    time.Duration
-	Reason  string // if it is not green, for operators
+	Reason  string // reason of a failure, for operators
 }
 
 // MovedInbox is the result of moving the mailbox of a DID to another home.
@@ -137,16 +137,16 @@ type MovedInbox struct {
 	Waiting int    // unread entries left here
 }
 
-// Misbehavior is a signed claim that this home does not believe: another home speaks for people or
-// homes of others. The claim is refused. Operators find out whether the home lies, or the two homes
-// have different knowledge.
+// Misbehavior is an invalid signed claim of another home about parties or homes of others. The
+// claim is refused. Operators must find out whether the home is malicious, or only has different
+// data.
 type Misbehavior struct {
 	Home  HomeID
 	Kind  MisbehaviorKind
 	Times int // from 1
 	First time.Time
 	Last  time.Time
-	Why   string // the last time, for people
+	Why   string // of the last time, for people
 }
 
 // MisbehaviorKind is the subject of a claim.
@@ -160,8 +160,8 @@ const (
 	MisbehaviorStep    MisbehaviorKind = "step"    // it sent a step that the named signer did not sign
 )
 
-// Pending is a step that the home of its handoff has not ruled on yet. It is in no log and moves
-// nothing. Its home decides it with a [Confirm], or with a step that rules it out.
+// Pending is a step without a ruling of the home of its handoff. It is not in a log and does not
+// change the handoff. Its home decides with a [Confirm], or with a conflicting step.
 type Pending struct {
 	Event Event
 	Home  HomeID // the home due to rule
@@ -193,7 +193,7 @@ type HomeProfile struct {
 	Sent     time.Time  `json:"sent"` // by its clock
 }
 
-// HomeLimits bounds what a home accepts from another home at once.
+// HomeLimits has the limits of a home for messages from another home.
 type HomeLimits struct {
 	Steps     int   `json:"steps"`      // of a batch
 	Bytes     int   `json:"bytes"`      // of a batch
@@ -220,5 +220,5 @@ func ParseHomeProfile(text []byte) (HomeProfile, error) {
 	return p, nil
 }
 
-// Speaks reports whether the home reads the messages of this one.
+// Speaks reports whether the home supports the messages of this one.
 func (p HomeProfile) Speaks() bool { return slices.Contains(p.Versions, HomeProtocol) }

@@ -9,15 +9,15 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// EventID is the ULID that the signer minted for one step. Its first 48 bits are the signer's clock
-// in unix milliseconds, the only clock for deadlines. Two events with one id and one signer are one
-// event if their bytes are equal, else a conflict. The zero value is not a valid id.
+// EventID is the ULID of one step, created by its signer. Its first 48 bits are the signer's clock
+// in unix milliseconds, the only clock for deadlines. Two events with the same ID and signer are
+// one event if their bytes are equal, and otherwise a conflict. The zero value is not a valid id.
 type EventID ulid.ULID
 
 // HandoffID names a handoff. It is the [EventID] of the offer that opened it.
 type HandoffID = EventID
 
-// NewEventID mints an id at a time. It returns the errors of entropy.
+// NewEventID returns a new ID for a time. It returns the errors of entropy.
 func NewEventID(now time.Time, entropy io.Reader) (EventID, error) {
 	id, err := ulid.New(ulid.Timestamp(now), entropy)
 	if err != nil {
@@ -26,8 +26,8 @@ func NewEventID(now time.Time, entropy io.Reader) (EventID, error) {
 	return EventID(id), nil
 }
 
-// ParseEventID accepts the canonical form only, so that two spellings of one id
-// can never be two events.
+// ParseEventID accepts only the canonical form, so that two spellings of an ID cannot be two
+// events.
 func ParseEventID(s string) (EventID, error) {
 	id, err := ulid.ParseStrict(s)
 	if err != nil {
@@ -47,8 +47,8 @@ func (id EventID) String() string {
 	return ulid.ULID(id).String()
 }
 
-// Short returns the last six characters, enough to name a handoff among people: the first ones are
-// a clock, and alike.
+// Short returns the last six characters, which are enough to identify a handoff in a conversation.
+// The first ones are a timestamp, and similar.
 func (id EventID) Short() string {
 	s := id.String()
 	return s[max(0, len(s)-6):]
@@ -63,7 +63,7 @@ func (id EventID) IsZero() bool { return id == EventID{} }
 // MarshalText writes the canonical form.
 func (id EventID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads the canonical form, or no id from nothing.
+// UnmarshalText reads the canonical form, or the zero ID from an empty text.
 func (id *EventID) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*id = EventID{}
@@ -83,8 +83,8 @@ type HomeID string
 // DID returns the identity that signs the home's own statements.
 func (h HomeID) DID() DID { return DID("did:web:" + string(h)) }
 
-// Valid reports whether the name can be that of a home: lower-case letters, digits, "-" and
-// dots, at most 253 of them. So no two homes share a NATS subject.
+// Valid reports whether a name is a valid home name: lower-case letters, digits, "-" and dots, at
+// most 253 of them. So no two homes share a NATS subject.
 func (h HomeID) Valid() bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'

@@ -22,7 +22,7 @@ const MaxDevices = 16
 // zero Cursor, which reads the whole inbox again (event IDs identify known entries), or from
 // Newest, which reads only later entries.
 type CursorError struct {
-	Newest Cursor // zero for an inbox that nothing ever reached
+	Newest Cursor // zero for an inbox without entries
 }
 
 // Error implements error.
@@ -44,7 +44,7 @@ type Undelivered struct {
 type LeaseToken struct {
 	Cursor   Cursor // of the entry, in the inbox that it is in
 	Device   string // device of the owner
-	Delivery int    // how often the entry was leased, this time included
+	Delivery int    // number of leases of the entry, including this one
 }
 
 // Lease is an entry that one device is working on.
@@ -52,10 +52,10 @@ type Lease struct {
 	LeaseToken
 
 	Entry Entry
-	Until time.Time // when another device may get the entry
+	Until time.Time // time at which another device may get the entry
 }
 
-// Device is one reader of an inbox, with a place of its own in it.
+// Device is one reader of an inbox, with its own read position.
 type Device struct {
 	Name   string
 	Cursor Cursor    // read position; zero if it has not read the inbox
@@ -106,7 +106,7 @@ func (f Remaining) Less(size int64) Remaining {
 	return Remaining{Entries: f.Entries - 1, Bytes: f.Bytes - size}
 }
 
-// Remaining returns how much more fits into an inbox, and how much of that its sender may use.
+// Remaining returns the free space of an inbox, and the part that its sender may use.
 //
 // No acknowledged entry is dropped to make room, so a full inbox would lock out each new sender.
 // Therefore the share of a sender shrinks while the inbox fills: it is whole while the other
@@ -133,8 +133,8 @@ func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
 }
 
 // CheckFirstContact rejects one more message to a recipient that has not consented to its sender,
-// if the recipient's list or the sender's share is full. A full list still admits it if another
-// entry yields its place.
+// if the recipient's list or the sender's share is full. A full list still accepts it if another
+// entry is displaced.
 func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Remaining(held)
 	switch {
@@ -146,9 +146,9 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	return nil
 }
 
-// Heaviest returns the source with the largest share, and whether it yields a place to the source
-// other. It does if the share of other then stays below the largest, so that two sources never
-// displace each other in turn.
+// Heaviest returns the source with the largest share, and whether the source other displaces one
+// of its entries. It does if the share of other then stays below the largest, so that two sources
+// never displace each other alternately.
 func Heaviest(shares map[string]int, other string) (source string, yields bool) {
 	largest := 0
 	for each, n := range shares {
@@ -175,17 +175,17 @@ type NoticeKind string
 // The kinds of notices.
 const (
 	NoticeRefused       NoticeKind = "refused"       // its home refused it, or no home could rule on it
-	NoticeDelayed       NoticeKind = "delayed"       // it did not arrive yet; retries continue
-	NoticeDelivered     NoticeKind = "delivered"     // of a step reported as delayed
+	NoticeDelayed       NoticeKind = "delayed"       // it has not arrived yet; retries continue
+	NoticeDelivered     NoticeKind = "delivered"     // a step reported as delayed has arrived
 	NoticeUndeliverable NoticeKind = "undeliverable" // it was abandoned
 	NoticeDisabled      NoticeKind = "disabled"      // a webhook is no longer called
 )
 
-// DelayNotice is the age of an undelivered step at which its signer is notified.
+// DelayNotice is the age of an undelivered step at which its signer gets a notice.
 const DelayNotice = 5 * time.Minute
 
-// Notice reports to the signer of a step its fate, or to the owner of a webhook that it is
-// disabled. It is not a step: it enters no log and gets no answer.
+// Notice reports the outcome of a step to its signer, or a disabled webhook to its owner. It is
+// not a step: it is not in a log and gets no answer.
 type Notice struct {
 	Cursor Cursor     `json:"-"` // the reader's next position; zero until it is filed
 	Kind   NoticeKind `json:"kind"`
@@ -199,8 +199,8 @@ type Notice struct {
 	// To is the link, the peer or the DID of the delivery; empty if the notice is about the step as
 	// a whole.
 	To   string    `json:"to,omitempty"`
-	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code or a [DeadReason]
-	Why  string    `json:"why,omitempty"`  // why, for people, and nothing private
+	Code string    `json:"code,omitempty"` // machine-readable reason: the code of a refusal or a [DeadReason]
+	Why  string    `json:"why,omitempty"`  // readable reason, without private data
 	At   time.Time `json:"at"`
 }
 

@@ -15,7 +15,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// maxJSONDepth bounds nesting in signed JSON: no payload of ours is deeper than ten, and a hostile
+// maxJSONDepth bounds nesting in signed JSON. Our payloads have at most ten levels, and a hostile
 // one must not exhaust the stack.
 const maxJSONDepth = 64
 
@@ -23,8 +23,8 @@ const maxJSONDepth = 64
 const maxExact = 1 << 53
 
 // DecodeJSON decodes an untrusted JSON document. Unlike json.Unmarshal, which would read "Status"
-// as "status", it matches member names exactly and rejects repeated members, so that no other
-// reader finds other values in the same bytes. It ignores unknown members.
+// as "status", it matches member names exactly and rejects repeated members, so that all readers
+// find the same values in the same bytes. It ignores unknown members.
 func DecodeJSON(text []byte, into any) error { return decodeJSON(text, into, false) }
 
 // DecodeStrictJSON is [DecodeJSON], but rejects unknown members.
@@ -44,8 +44,8 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	return err
 }
 
-// DecodeStrings decodes an untrusted JSON object of strings, in one pass. It refuses all that
-// [ExactJSON] refuses.
+// DecodeStrings decodes an untrusted JSON object of strings, in one pass. It refuses everything
+// that [ExactJSON] refuses.
 func DecodeStrings(text []byte) (map[string]string, error) {
 	var values map[string]*string // a string would read null as ""
 	if err := exact.Unmarshal(text, &values); err != nil {
@@ -98,11 +98,11 @@ func ExactNames(text []byte, names ...string) error {
 	return nil
 }
 
-// ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and read alike by
-// everybody: it is not a single JSON value in UTF-8, repeats a member, nests deeper than 64,
+// ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and read identically
+// by all readers: it is not a single JSON value in UTF-8, repeats a member, nests deeper than 64,
 // contains half a surrogate pair or a number that is not an IEEE 754 double, or has a member name
 // that changes the prototype of a JavaScript object. Canonical JSON rounds a number to the nearest
-// double; [LosslessJSON] refuses numbers changed by that.
+// double; [LosslessJSON] refuses numbers that this changes.
 //
 // spec: RFC 8785 §3.2.2.3
 func ExactJSON(text []byte) error { return exactJSON(text, false) }
@@ -132,7 +132,7 @@ func exactJSON(text []byte, lossless bool) error {
 type exactWalk struct {
 	text     []byte
 	at       int
-	inside   []int // the objects and arrays around, from the outside; 0 for an array
+	inside   []int // the enclosing objects and arrays, outermost first; 0 for an array
 	objects  int   // numbered from 1 as they open
 	named    bool  // the next token in this object is a value
 	lossless bool  // numbers beyond ±2^53 are refused
@@ -144,7 +144,7 @@ type member struct {
 	name   string
 }
 
-// step judges one token, or skips the text between two.
+// step checks one token, or skips the text between tokens.
 func (w *exactWalk) step() error {
 	switch c := w.text[w.at]; {
 	case c == '"':
@@ -191,7 +191,7 @@ func (w *exactWalk) string() error {
 	return w.name(w.text[start:w.at])
 }
 
-// name judges the name of a member, which may be written in several ways.
+// name checks the name of a member, which may have escapes.
 func (w *exactWalk) name(quoted []byte) error {
 	name := string(quoted[1 : len(quoted)-1])
 	if strings.Contains(name, `\`) {
@@ -229,8 +229,8 @@ func (w *exactWalk) number() error {
 	return nil
 }
 
-// pairedSurrogates refuses an escape of half a character: one reader fails on it, another reads
-// U+FFFD. The text is JSON.
+// pairedSurrogates refuses an escape of half a surrogate pair: some readers fail on it, and others
+// read U+FFFD. The text is JSON.
 func pairedSurrogates(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {

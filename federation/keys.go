@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrKeyEnded is returned by [KeySource.Keys] for the id of a key of the DID that had ended when
-// the step was received.
+// ErrKeyEnded is returned by [KeySource.Keys] for the ID of a key that had already ended when the
+// step was received.
 var ErrKeyEnded = errors.New("federation: the key had been taken back")
 
 // KeyID names a public key: the first 16 bytes of its SHA-256, base64url without
@@ -24,7 +24,7 @@ func KeyID(public ed25519.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// Document is the result of resolving a DID, reduced to the members used here.
+// Document is the result of resolving a DID, with only the members used here.
 type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey // that may sign for it
@@ -85,7 +85,7 @@ type KeySource interface {
 	KeyOwner(ctx context.Context, keyID string) (DID, error)
 }
 
-// KeyQuery selects the keys that may have made one signature.
+// KeyQuery selects the candidate keys for one signature.
 type KeyQuery struct {
 	DID      DID
 	KeyID    string    // the key that the signature names; empty if it names none
@@ -94,7 +94,7 @@ type KeyQuery struct {
 	Received time.Time // when the step was first received
 }
 
-// SigningKey is one private key in this gateway's keeping.
+// SigningKey is one private key of this gateway.
 type SigningKey struct {
 	Public ed25519.PublicKey
 	DID    DID // the did:key of the key, or the DID of the home
@@ -102,7 +102,7 @@ type SigningKey struct {
 	Sign func(ctx context.Context, message []byte) ([]byte, error)
 }
 
-// KeyOrigin is the kind of source that named a key of a DID.
+// KeyOrigin is the kind of source of a key of a DID.
 type KeyOrigin string
 
 // The origins, each with the party that a reader trusts.
@@ -111,19 +111,18 @@ const (
 	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection authenticated as the DID
 	PeerKey     KeyOrigin = "peer"     // the key server of a peer: valid only for steps from that peer
 	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
-	// RevokedKey is not a source. The key no longer signs for the DID, and no source can change
-	// that.
+	// RevokedKey is not a source. The key is permanently revoked for the DID.
 	RevokedKey KeyOrigin = "revoked"
 )
 
-// KeyWindow is a period in which, according to one source, a key signs for a DID. A source that
-// names a key again after its window ended begins another.
+// KeyWindow is a period in which, according to one source, a key signs for a DID. If a source
+// lists a key again after its window has ended, a new window begins.
 type KeyWindow struct {
 	DID    DID               `json:"did"`
 	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] known only by its id
 	KeyID  string            `json:"key_id"`
 	Origin KeyOrigin         `json:"origin"`
-	Via    string            `json:"via"` // which source: an address, or the name of a link
+	Via    string            `json:"via"` // name of the source: an address, or the name of a link
 	Since  time.Time         `json:"since"`
 	Seen   time.Time         `json:"seen"`           // when the source last reported it
 	Until  time.Time         `json:"until,omitzero"` // end of its use for signing; zero for no end
@@ -139,7 +138,7 @@ type KeyReport struct {
 	Origin KeyOrigin
 	Via    string
 	Keys   []ReportedKey
-	// Whole is true if the source named every key that signs for the DID. Keys named before and
+	// Whole is true if the source listed all keys that sign for the DID. Keys listed before and
 	// missing now end at this time.
 	Whole bool
 	At    time.Time
@@ -151,8 +150,8 @@ type ReportedKey struct {
 	Until  time.Time // end of its use for signing according to the source; zero for no end
 }
 
-// maxKeyWindows bounds the windows that one source can have for one DID. A signer that
-// rotates a key each day stays below it for most of a year.
+// maxKeyWindows bounds the windows of one source for one DID. It is enough for daily rotations for
+// most of a year.
 const maxKeyWindows = 256
 
 // ErrTooManyKeys is returned by [Keys.Learn] for a report that would exceed the bound for one DID
@@ -224,11 +223,11 @@ func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWind
 	}, true
 }
 
-// KeyHistory is the windows of one DID, oldest first.
+// KeyHistory has the windows of one DID, oldest first.
 type KeyHistory []KeyWindow
 
-// Source returns which source named a key of the DID: "did:" and the method for its own
-// document, else the origin and the source's name. It is "" for an unknown key.
+// Source returns the source of a key of the DID: "did:" and the method for its own document, or
+// otherwise the origin and the source's name. It is "" for an unknown key.
 func (h KeyHistory) Source(keyID string) string {
 	i := slices.IndexFunc(h, func(w KeyWindow) bool { return w.KeyID == keyID && w.Origin != RevokedKey })
 	switch {
@@ -245,16 +244,16 @@ type KeyStanding int
 
 // The standings.
 const (
-	KeyUnknown KeyStanding = iota // no source named it
+	KeyUnknown KeyStanding = iota // no source listed it
 	KeyGood                       // it signed for the DID
-	KeyEnded                      // it had, and no longer did
+	KeyEnded                      // it no longer signed for the DID
 )
 
-// Standing returns how a key stood when a step was received. The caller chooses the windows: the
-// history does not decide which sources to trust.
+// Standing returns the standing of a key when a step was received. The caller chooses the windows:
+// the history does not decide which sources to trust.
 //
 // The first window of a source has no beginning, because a step may arrive before its key. Between
-// two windows the key had ended.
+// two windows the key counts as ended.
 func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWindow) bool) KeyStanding {
 	type source struct {
 		origin KeyOrigin
@@ -286,14 +285,14 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 	return standing
 }
 
-// Keys remembers which keys signed for which DID, in which time, and from which source, so
-// that a step is always judged by the keys of its time. Nothing is deleted, except the future
-// ends of a network's own keys. [store.Record] documents the methods.
+// Keys stores the keys of each DID with their times and sources, so that a step is always judged
+// by the keys of its time. Nothing is deleted, except the future ends of a network's own keys.
+// [store.Record] documents the methods.
 type Keys interface {
 	// Learn stores the report of a source (see [KeyReport.Apply]). A report without news changes
 	// nothing. It returns [ErrTooManyKeys] and stores nothing of a report that exceeds the bound.
 	Learn(ctx context.Context, report KeyReport) error
-	// Revoke ends a key of a DID permanently. Of two times the earlier counts.
+	// Revoke ends a key of a DID permanently. Of two times, the earlier one counts.
 	Revoke(ctx context.Context, did DID, keyID string, at time.Time) error
 	// History returns the history of a DID, ordered by the beginning of the windows; empty for an
 	// unknown DID.
@@ -308,8 +307,8 @@ type OwnKey struct {
 	Until   time.Time // end of the validity of a retired key's signatures
 }
 
-// State returns the state of the key: "active" for the signing key, "retiring" for one listed
-// beside it until its overlap ends, "retired" after that.
+// State returns the state of the key: "active" for the signing key, "retiring" until the end of
+// its overlap, and "retired" after that.
 func (k OwnKey) State(now time.Time) string {
 	switch {
 	case k.Retired.IsZero():

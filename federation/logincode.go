@@ -17,7 +17,7 @@ type LoginKind string
 
 // Kinds of login codes.
 const (
-	PairingCode LoginKind = "pairing" // made by a party for an agent host, which then acts for that party
+	PairingCode LoginKind = "pairing" // created by a party for an agent host, which then acts for that party
 	DeviceCode  LoginKind = "device"  // the user code of a device, which a party approves
 )
 
@@ -25,7 +25,7 @@ const (
 type LoginCode struct {
 	Digest     [32]byte // digest of the code, see [DigestLoginCode]
 	Kind       LoginKind
-	DID        DID    // for which it logs in; "" for an unapproved device
+	DID        DID    // the DID to log in as; "" for an unapproved device
 	Key        string // key of the session that made or approved it, as in [Session]
 	Bound      bool   // as in that session
 	Address    string // address of the device; "" for a pairing code
@@ -45,7 +45,7 @@ const (
 	MaxDevicesOfOrigin = 16   // maximum number of pending devices of one address
 )
 
-// loginAlphabet has 32 characters that cannot be mistaken for each other.
+// loginAlphabet has 32 characters without look-alikes.
 const loginAlphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 // loginCodeLength is the length of a code without its hyphen: 40 bits.
@@ -63,8 +63,8 @@ func NewLoginCode(entropy io.Reader) (string, error) {
 	return string(b[:loginCodeLength/2]) + "-" + string(b[loginCodeLength/2:]), nil
 }
 
-// DigestLoginCode returns the digest of a code as a person typed it: lower case, spaces and hyphens
-// make no difference.
+// DigestLoginCode returns the digest of a code typed by a person: case, spaces and hyphens are
+// ignored.
 func DigestLoginCode(kind LoginKind, text string) [32]byte {
 	text = strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' {

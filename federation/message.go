@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Text is a private message to a DID, or a line of a channel. It is not a step: it is in no log,
-// moves no handoff and is in no passport. Inboxes, outboxes, notices and webhooks carry both.
+// Text is a private message to a DID, or a line of a channel. It is not a step: it is not in logs
+// or passports, and does not change a handoff. Inboxes, outboxes, notices and webhooks carry both.
 type Text struct {
 	ID     EventID
 	Order  HandoffID // result of [Conversation] or [ChatOrder]; texts with the same Order are delivered in order
@@ -17,7 +17,7 @@ type Text struct {
 	To     DID    // of a private message; "" for a line of a channel
 	Venue  string // a channel, or the pair of DIDs of a private message
 	Body   string
-	About  HandoffID // the handoff that it names; zero for none
+	About  HandoffID // the handoff that it refers to; zero for none
 	// Fields are the other signed fields, such as [Manner] and [Introduces].
 	Fields map[string]string
 
@@ -36,16 +36,16 @@ type Text struct {
 // the same name.
 func (t Text) InChannel() bool { return t.To == "" }
 
-// Refuse returns the refusal of a text. It names no handoff.
+// Refuse returns the refusal of a text, without a handoff.
 func (t Text) Refuse(code RefusalCode, detail string) *RefusalError {
 	return &RefusalError{Code: code, Event: t.ID, Detail: detail}
 }
 
-// TextVerb names text in metrics, and in records and APIs with a place for a verb.
+// TextVerb is the verb of text in metrics, records and APIs.
 const TextVerb = "message"
 
 // Row returns the form in which records and APIs keep text: an event with the verb [TextVerb]. Use
-// it only for tables, lists and logs that have text beside steps.
+// it only for tables, lists and logs with both text and steps.
 func (t Text) Row() Event {
 	return Event{
 		ID: t.ID, Handoff: t.Order, Kind: TextVerb, Verb: TextVerb, From: t.From, For: t.Author, To: t.To, Venue: t.Venue, Note: t.Body,
@@ -71,7 +71,7 @@ const (
 	Action     = "action"  // the author's action, as in "/me waves"
 	NoticeText = "notice"  // text that needs no reply
 	React      = "react"   // the body is an emoji for the message in [Reply]
-	Unreact    = "unreact" // takes such an emoji back
+	Unreact    = "unreact" // removes such an emoji
 )
 
 // Holder is the field of a message to a connected recipient without a DID: its link's key for the
@@ -90,7 +90,8 @@ const Reply = "reply"
 // Away is the field with the away message of the author of channel text.
 const Away = "away"
 
-// Unkept is the field of text that enters no history: its link has history = false.
+// Unkept is the field of text that is not stored in the history, because its link has history =
+// false.
 const Unkept = "unkept"
 
 // MaxChatBytes bounds one line of channel text: a network that shows it beside the name of its
@@ -131,15 +132,15 @@ func Conversation(from, to DID) HandoffID {
 	return id
 }
 
-// TextFiling is one text with all that its filing changes. The record writes it in one
-// transaction or not at all.
+// TextFiling is one text with all changes of its filing. The record writes it in one transaction
+// or not at all.
 type TextFiling struct {
 	Fanout
 
 	Text     Text
 	Inboxes  []DID
 	Filed    time.Time
-	Newcomer DID     // that the record meets with the text; "" for none
+	Newcomer DID     // a DID first seen with the text; "" for none
 	Contact  Contact // to be stored with the text; zero if nothing changes
 }
 
@@ -147,7 +148,7 @@ type TextFiling struct {
 // that write to it.
 const MaxContacts = 10_000
 
-// ErrTooManyContacts is returned for the decision about one sender more than [MaxContacts].
+// ErrTooManyContacts is returned for a decision beyond [MaxContacts] senders.
 var ErrTooManyContacts = errors.New("federation: too many contacts")
 
 // ContactState is a participant's decision about a sender.
@@ -181,26 +182,26 @@ func (m Position) Compare(other Position) int {
 	return cmp.Or(m.At.Compare(other.At), cmp.Compare(m.N, other.N))
 }
 
-// TimelineEntry is a filed step as it stands at its place.
+// TimelineEntry is a filed step at its place.
 type TimelineEntry struct {
 	Entry    Entry
 	View     View // of the handoff as it stands now
 	Position Position
 }
 
-// TimelineQuery is a part of the history of a place, without both of its ends.
+// TimelineQuery selects a part of the history of a place, excluding both ends.
 type TimelineQuery struct {
 	// Place is the place of the handoffs. The link of a private venue is ignored: it is one
 	// exchange wherever it is written.
 	Place  ChannelRef
 	After  Position // zero for the start
 	Before Position // zero for the end
-	Newest bool     // of more steps than requested, the newest
-	// TextOnly leaves out lines without text, see [Line.IsText].
+	Newest bool     // if there are more steps than requested, the newest ones
+	// TextOnly omits lines without text, see [Line.IsText].
 	TextOnly bool
 }
 
-// Line is one message of the history that the listener for IRC clients keeps.
+// Line is one message in the history of the listener for IRC clients.
 type Line struct {
 	Position Position // its position at its place
 	ID       string
@@ -216,7 +217,7 @@ type Line struct {
 	Tags    map[string]string // client-only tags, by full name
 }
 
-// IsText reports whether a line is text: other ones are for clients that play back events.
+// IsText reports whether a line is text. Other lines are for clients with event playback.
 func (l Line) IsText() bool { return l.Command == "PRIVMSG" || l.Command == "NOTICE" }
 
 // MaxMarkers bounds the read markers of a user of the listener for IRC clients.
@@ -231,8 +232,7 @@ func (e Event) ShownAt() time.Time {
 	return e.Arrival.Received
 }
 
-// Place returns the place of a handoff's steps. A private exchange has no link: it is wherever its
-// two parties are.
+// Place returns the place of a handoff's steps. A private exchange has no link.
 func (v View) Place() ChannelRef {
 	if Private(v.Venue) {
 		return ChannelRef{Venue: v.Venue}

@@ -17,7 +17,7 @@ type BoundName struct {
 	Name    string // name of an account or an agent, as the network spells it
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
-	Since   time.Time // zero for one that the configuration gives
+	Since   time.Time // zero for a binding in the configuration
 }
 
 // DeliveryState is the state of the delivery of one step to one link.
@@ -26,9 +26,9 @@ type DeliveryState string
 // The states of a delivery, each with the next action.
 const (
 	DeliveryWaiting   DeliveryState = "waiting"   // retries continue; an agent has not fetched it, or has not consented
-	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
-	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it, for the reason in its code
-	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before it was shown, or it was not fetched in time
+	DeliveryDelivered DeliveryState = "delivered" // final: the peer has it
+	DeliveryRefused   DeliveryState = "refused"   // final: the link can never carry it; the code has the reason
+	DeliveryExpired   DeliveryState = "expired"   // final: its handoff ended before it was shown, or it was not fetched in time
 	DeliveryDead      DeliveryState = "dead"      // abandoned, usually with a [DeadLetter]
 )
 
@@ -50,8 +50,8 @@ type Delivered struct {
 }
 
 // InboxLink is the link name of deliveries to an inbox that its DID reads here. No link has this
-// name. A step is delivered to the inbox if it has no other way to the DID: no link, no other home,
-// no webhook. A DID seen reading its inbox here also has this way if the step was written in a
+// name. A step is delivered to the inbox if it has no other route to the DID: no link, no other
+// home, no webhook. If the DID reads its inbox here, this also applies to steps written in a
 // channel. In a remote handoff this gateway delivers only to its own participants.
 const InboxLink = "inbox"
 
@@ -62,23 +62,23 @@ const UnroutedLink = "homes"
 // Backlog is the pending deliveries of a link.
 type Backlog struct {
 	Rows   int
-	Oldest time.Time // when the oldest of them was filed; zero when there is none
+	Oldest time.Time // filing time of the oldest; zero if there is none
 }
 
 // ErrInvalidScope is returned by [ParseScope].
 var ErrInvalidScope = errors.New("federation: want one of the scopes read, operate, admin")
 
-// Scope is a set of rights of an operator. Each one includes those before it.
+// Scope is a set of rights of an operator. Each scope includes the smaller ones.
 type Scope string
 
 // The scopes, the smallest first.
 const (
 	ReadScope    Scope = "read"    // sees
-	OperateScope Scope = "operate" // also moves deliveries and links, and takes steps that the gateway vouches for
+	OperateScope Scope = "operate" // also changes deliveries and links, and sends steps vouched by the gateway
 	AdminScope   Scope = "admin"   // also keys, tokens, peers, bindings
 )
 
-// scopes returns all of them in order.
+// scopes returns all scopes in order.
 func scopes() []Scope { return []Scope{ReadScope, OperateScope, AdminScope} }
 
 // ParseScope reads a scope. It returns [ErrInvalidScope] for any other word.
@@ -97,7 +97,7 @@ func (s Scope) Covers(needed Scope) bool {
 }
 
 // OperatorToken describes a token that lets its bearer act as an operator. The token itself is
-// returned once, when made, and stored nowhere.
+// returned only once, at its creation, and is not stored.
 type OperatorToken struct {
 	Name    string // name of the bearer in the audit log; see [ValidTokenName]
 	Scope   Scope
@@ -109,8 +109,8 @@ type OperatorToken struct {
 // Good reports whether the token is valid at a time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
-// The form of a token: a prefix recognized by people and secret scanners, and 256 random bits, so
-// that a plain digest hides it.
+// A token is a prefix for people and secret scanners, and 256 random bits, so that a plain digest
+// protects it.
 const (
 	tokenPrefix = "baton_op_"
 	tokenBytes  = 32
@@ -141,14 +141,14 @@ func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err er
 // DigestToken returns the key of a token in the record: the SHA-256 of its text.
 func DigestToken(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
-// Change is something that an operator did.
+// Change is one change by an operator.
 type Change struct {
-	ID      int64 // in the order in which changes were noted, from 1
+	ID      int64 // in the order of recording, from 1
 	At      time.Time
-	Actor   string // the operator, as the audit log names it
+	Actor   string // the name of the operator in the audit log
 	What    string // the words of the command, such as "feed hold"
 	Subject string // the object of the change
-	Reason  string // why, in the operator's words; may be empty
+	Reason  string // reason given by the operator; may be empty
 }
 
 // ChangeFilter selects changes. A zero member matches all.
@@ -174,9 +174,9 @@ type Finding struct {
 // FindingState is the urgency of a finding.
 type FindingState string
 
-// The states, each with the party with the next move.
+// The states, each with the required action.
 const (
 	FindingOK   FindingState = "ok"   // no action is needed
-	FindingWarn FindingState = "warn" // the operators, at some time
+	FindingWarn FindingState = "warn" // the operators must act at some time
 	FindingFail FindingState = "FAIL" // needs immediate action: steps are delayed or could be lost
 )

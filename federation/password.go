@@ -2,7 +2,8 @@ package federation
 
 import "time"
 
-// Password is the record of a password of a DID: keys that verify the password and do not contain it.
+// Password is the stored form of a password of a DID: keys that verify the password without
+// containing it.
 //
 // spec: RFC 5802; RFC 7677
 type Password struct {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/text/unicode/bidi"
 )
 
-// PlainText returns a text in the form shown to people: one line of valid UTF-8 without control
-// characters, such as ESC, and without characters that show nothing or reorder the text around
-// them. README.md, "Text for people", lists all of them with the reasons. Line ends and tabs become
-// spaces. Signed bytes never pass through PlainText.
+// PlainText returns a text in its displayed form: one line of valid UTF-8 without control
+// characters, such as ESC, and without invisible or reordering characters. README.md, "Text for
+// people", lists all of them with the reasons. Line ends and tabs become spaces. Signed bytes
+// never pass through PlainText.
 //
 // spec: UTR #36 §3.5; UTS #39 §3.1.1; UAX #44 Default_Ignorable_Code_Point
 func PlainText(s string) string {

@@ -10,8 +10,8 @@ import (
 )
 
 // Errors of [ParsePublicKey]. Bytes other than the one encoding of a point of Ed25519 give
-// ErrKeyEncoding. ErrWeakKey is the error for a point of small order: a signature that verifies
-// under it needs no private key.
+// ErrKeyEncoding. ErrWeakKey is the error for a point of small order, for which anyone can forge
+// signatures.
 var (
 	ErrKeyEncoding = errors.New("federation: not a canonical Ed25519 public key")
 	ErrWeakKey     = errors.New("federation: an Ed25519 public key of small order proves nothing")
@@ -43,7 +43,7 @@ func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
 }
 
 // secondSpelling reports whether the y of a key, little-endian with the sign of x in its last bit,
-// may be p = 2^255 - 19 or more.
+// may be at least p = 2^255 - 19.
 func secondSpelling(raw []byte) bool {
 	last := len(raw) - 1
 	return raw[last]&0x7f == 0x7f && raw[0] >= 0xed && bytes.Count(raw[1:last], []byte{0xff}) == last-1

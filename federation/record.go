@@ -16,11 +16,11 @@ var ErrStale = errors.New("federation: the log moved on")
 // ErrNotFound is returned by the ports of the record for an unknown name.
 var ErrNotFound = errors.New("federation: not found")
 
-// ErrTaken is returned by the ports of the record for a name already owned, or standing for another
-// DID.
+// ErrTaken is returned by the ports of the record for a name that is already owned, or bound to
+// another DID.
 var ErrTaken = errors.New("federation: name taken")
 
-// ErrUnknownCursor is returned for a cursor that was never given out, or not for this inbox.
+// ErrUnknownCursor is returned for a cursor that was not issued for this inbox.
 var ErrUnknownCursor = errors.New("federation: unknown cursor")
 
 // Version counts the steps of one handoff. Zero is before the first.
@@ -35,37 +35,37 @@ type Cursor string
 type View struct {
 	ID       HandoffID `json:"id"`
 	Kind     Kind      `json:"kind"`
-	Dialect  Dialect   `json:"dialect"` // dialect of its opener; it rules the handoff for life
+	Dialect  Dialect   `json:"dialect"` // dialect of the offer, which the whole handoff uses
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway: only it orders the steps, and ends unanswered offers
-	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step and numbers it, also steps that move nothing
+	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway, which orders the steps and ends unanswered offers
+	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step and numbers it, including steps that do not change the state
 	Venue    string    `json:"venue"`                // venue of its steps on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
-	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, if it is another
-	Partial  []string  `json:"partial,omitempty"`    // links whose network lacks a step that moved it, which was a command there
+	Signed   string    `json:"signed_for,omitempty"` // the venue signed in the offer, if different
+	Partial  []string  `json:"partial,omitempty"`    // links whose network does not have a state-changing step, because it was a command there
 	Offerer  DID       `json:"offerer"`
-	Offeree  DID       `json:"offeree,omitempty"`  // empty when open
+	Offeree  DID       `json:"offeree,omitempty"`  // empty if open
 	Named    DID       `json:"named,omitempty"`    // DID of a key kept for Offeree, if the offer names that DID
 	Assignee DID       `json:"assignee,omitempty"` // empty before accept or claim
 
 	Title    string    `json:"title"`
 	Caps     []string  `json:"caps,omitempty"`
-	Deadline time.Time `json:"deadline,omitzero"` // zero when the offer named none
+	Deadline time.Time `json:"deadline,omitzero"` // zero if the offer has none
 	Priority string    `json:"priority,omitempty"`
 
-	BidDeadline time.Time `json:"bid_deadline,omitzero"` // zero when the offer named none
-	Replaces    HandoffID `json:"replaces,omitzero"`     // the handoff that this one revives; perhaps unknown here
+	BidDeadline time.Time `json:"bid_deadline,omitzero"` // zero if the offer has none
+	Replaces    HandoffID `json:"replaces,omitzero"`     // the handoff that this one replaces; may be unknown here
 
 	Opened time.Time `json:"opened"`
 	Moved  time.Time `json:"moved"` // when the last step was filed
 
 	Erased time.Time `json:"erased,omitzero"` // when an operator erased its content; zero for never
 
-	Answered Version   `json:"answered,omitempty"` // of the step that took it out of the state it opened in; 0 before
-	Over     bool      `json:"over,omitempty"`     // no step can follow
-	Clock    Clock     `json:"clock,omitempty"`    // ends the handoff unless a step moves it; "" for nothing
+	Answered Version   `json:"answered,omitempty"` // version of the step that left the initial state; 0 before
+	Over     bool      `json:"over,omitempty"`     // closed: no step can follow
+	Clock    Clock     `json:"clock,omitempty"`    // timeout that will end the handoff; "" for none
 	Since    time.Time `json:"since,omitzero"`     // start of the clock; zero without Clock
 }
 
@@ -110,7 +110,7 @@ func (v View) MissingCaps(declared []string) []string {
 // a key kept for it.
 func (v View) Addressee() DID { return cmp.Or(v.Named, v.Offeree) }
 
-// Filing is one step with all that its filing changes: the event with its evidence, the view, a row
+// Filing is one step with all changes of its filing: the event with its evidence, the view, a row
 // in each inbox and each outbox, the effects, and the [Binding] of the signer if the arrival names
 // one. The record writes it in one transaction or not at all.
 type Filing struct {
@@ -136,11 +136,11 @@ type Entry struct {
 	Event   Event     `json:"event"`   // the step; zero for text
 	Text    *Text     `json:"-"`       // nil for a step
 	Version Version   `json:"version"` // position in the log of its handoff; the offer is 1; 0 for a receipt
-	State   State     `json:"state"`   // of the handoff after it
+	State   State     `json:"state"`   // state of the handoff after it
 	Filed   time.Time `json:"filed"`
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
 	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
-	Waits   bool      `json:"-"` // it was not read there yet
+	Waits   bool      `json:"-"` // not read there yet
 	Now     State     `json:"-"` // current state of the handoff, set when read from an inbox; "" for text
 }
 
@@ -177,7 +177,7 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Binding records which DID stood behind a name on a network.
+// Binding records the DID of a name on a network.
 type Binding struct {
 	DID     DID
 	Network string // as in [Arrival]
@@ -193,7 +193,7 @@ type Binding struct {
 type Judgement struct {
 	Verdict   Verdict // on the signature
 	Entry     Entry   // as filed; of an unfiled step, only the event with its id
-	View      View    // state of the handoff after it; unchanged if the step was refused
+	View      View    // state state of the handoff after it; unchanged if the step was refused
 	Fanout    Fanout  // destinations of the step
 	Duplicate bool    // the step had been filed before, and Entry is from then
 	Conflicts int     // number of times this step was judged again because another step was filed first

@@ -71,7 +71,7 @@ type keyChange struct {
 	now     time.Time
 }
 
-// readKeyChange reads a key change. It counts in the rate of the agent.
+// readKeyChange reads a key change. It counts against the rate limit of the agent.
 func (l *Link) readKeyChange(c *call) (keyChange, error) {
 	change := keyChange{now: time.Now()}
 	var err error

@@ -262,7 +262,7 @@ func (c *IRCClient) SendRaw(line []byte) error {
 	return nil
 }
 
-// Mute has the client answer no PING any more, and keep each PING as a message.
+// After Mute, the client no longer answers PINGs, and stores them as messages.
 func (c *IRCClient) Mute() { c.mute.Store(true) }
 
 // Next waits for a message that matches, and takes it. Others stay.

@@ -22,11 +22,11 @@ type Relayed struct {
 	Payload                   json.RawMessage
 }
 
-// Registry is a deployed AIRC registry, as seen by relaying registries, with its
-// undocumented behaviour. It marks the id of a message as seen before it judges it, so
-// that a refused id is never delivered; it accepts ten messages a minute of each
-// registry; it refuses, and drops, messages from before its agent consented. It signs
-// nothing. Its methods may be called concurrently.
+// Registry is a deployed AIRC registry, as seen by relaying registries, with its undocumented
+// behaviour. It marks the ID of a message as seen before it judges the message, so that a refused
+// ID is never delivered. It accepts ten messages per minute from each registry. It refuses and
+// drops messages sent before its agent consented. It signs nothing. Its methods may be called
+// concurrently.
 type Registry struct {
 	// Agents are the registered handles.
 	Agents []string

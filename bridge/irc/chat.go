@@ -296,8 +296,7 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 }
 
 // TextLines returns the lines of a message for its reader. The sender's first message starts with
-// a line that introduces the sender. The names are those of the sender and of the gateway's own
-// user.
+// a line that introduces the sender. The names belong to the sender and to the gateway's own user.
 func TextLines(t federation.Text, sender, self string, formatting bool) []string {
 	lines := SplitFormatted(readable(t, formatting), MaxTextBytes)
 	if t.Fields[federation.Introduces] == "" {

@@ -244,8 +244,8 @@ func peerOf(o Entry) *relay.Peer {
 	return source.peer
 }
 
-// homeAddress returns the address of a known home, which serves its DID document and those of its
-// agents.
+// homeAddress returns the address of a known home, which serves the documents of its own DID and
+// of its agents.
 func (s *Server) homeAddress(host string) (address string, ok bool) {
 	if s.homes == nil {
 		return "", false

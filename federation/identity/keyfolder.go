@@ -24,7 +24,7 @@ type KeyFolder struct {
 	Signer Signer // empty for none
 }
 
-// Open returns the keyring of a gateway about to run. It makes the missing keys.
+// Open returns the keyring for starting a gateway. It makes the missing keys.
 func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	if len(f.Signer) > 0 {
 		return OpenSignerKeyring(ctx, f.Dir, f.Signer)

@@ -175,8 +175,9 @@ func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
 
-// Moved returns the version of a handoff that the caller may see. It blocks until the version
-// differs from the known one, the time is over or ctx has ended; it returns no error for that.
+// Moved returns the version of a handoff, if the caller may see the handoff. It blocks until the
+// version differs from the known one, the time is over or ctx has ended; it returns no error for
+// that.
 func (a Account) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {
 	view, err := a.Access.Find(ctx, a.Caller, id)
 	if err != nil {

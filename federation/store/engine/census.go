@@ -41,7 +41,8 @@ func counted() []countedRows {
 	}
 }
 
-// storedEvent is a row of event, with the link that the next step or the handoff has for it.
+// storedEvent is a row of event, with its chain link, which is stored in the next step or in the
+// handoff.
 type storedEvent struct {
 	seq                int64
 	version            int64 // 0 for a receipt or text, which no chain has

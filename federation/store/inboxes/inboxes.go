@@ -207,8 +207,8 @@ func (r Positions) Parse(c federation.Cursor, entry ...*uint64) error {
 	for i := range numbers {
 		numbers[i] = binary.BigEndian.Uint64(raw[len(r.tag)+8*i:])
 	}
-	// The cursor covers the tag and spellings of our own that base64 lets pass. SQLite
-	// has no number above an int64.
+	// The check of the tag also rejects other base64 spellings of a cursor. SQLite has no number
+	// above an int64.
 	if r.At(numbers...) != c || slices.Contains(numbers, 0) || slices.Max(numbers) > math.MaxInt64 {
 		return federation.ErrUnknownCursor
 	}
