@@ -195,12 +195,12 @@ type Judgement struct {
 	Entry     Entry   // as filed; of an unfiled step, only the event with its id
 	View      View    // state state of the handoff after it; unchanged if the step was refused
 	Fanout    Fanout  // destinations of the step
-	Duplicate bool    // the step had been filed before, and Entry is from then
+	Duplicate bool    // the step was already filed; Entry is the existing one
 	Conflicts int     // number of times this step was judged again because another step was filed first
-	// Newcomer is the DID of the step if the record never met it before; else "".
+	// Newcomer is the DID of the step if it is new to the record; otherwise "".
 	Newcomer DID
-	// Awaits is true if the step is on disk but in no log yet: its home is another one and has not
-	// ruled. Entry has the step; View lacks it.
+	// Awaits is true if the step is on disk but not yet in a log, because another home has not
+	// ruled on it. Entry has the step; View does not include it.
 	Awaits bool
 }
 
@@ -230,26 +230,26 @@ type KeptKey struct {
 // write keeps the step from being filed.
 type Effect any
 
-// SnapshotQuery is what a home reads from the record before it judges a step.
+// SnapshotQuery selects the data that a home reads from the record to judge a step.
 type SnapshotQuery struct {
 	Step    Event
-	OpenOf  DID     // count the open handoffs that this DID offered; "" for no count
+	OpenOf  DID     // count the open handoffs offered by this DID; "" for no count
 	Inboxes bool    // read the use of inboxes: of Step.To for an offer, else of the parties of its handoff
 	Version Version // version of the step according to another home's ruling; 0 without one
 }
 
-// Snapshot is the state of one step and its handoff in the record, all of the same moment.
+// Snapshot is a consistent state of one step and its handoff in the record.
 type Snapshot struct {
 	View View // zero for a handoff without a log
-	// Filed is the same step (see [Event.Digest]) if it was filed before, else nil.
+	// Filed is the same step (see [Event.Digest]) if it is already filed, otherwise nil.
 	Filed *Entry
-	// Used is the reason why the step can never be filed, else nil: its signer used the id for
-	// other bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
+	// Used is the reason why the step can never be filed, or nil: its signer used the id for other
+	// bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
 	Used      *RefusalError
-	Named     *Entry    // the step of the same handoff that Step.Accepts names, nil for none
+	Named     *Entry    // the step of the same handoff in Step.Accepts, nil for none
 	Replaced  View      // view of the handoff named by Step.Replaces; zero if it has no log
 	Reference HandoffID // handoff of the step that Step answers or confirms; zero if unknown
-	Pending   []Pending // the steps of the handoff that wait for the ruling of its home, oldest first
+	Pending   []Pending // steps of the handoff waiting for the ruling of its home, oldest first
 	Open      int       // see [SnapshotQuery].OpenOf
 	// Inboxes is the use of each inbox, in total and by the signer of the step. It omits empty
 	// inboxes.
@@ -261,7 +261,7 @@ type Snapshot struct {
 	Forked bool
 }
 
-// Judged reports whether the step was filed before, or can never be filed.
+// Judged reports whether the step is already filed, or can never be filed.
 func (s Snapshot) Judged() bool { return s.Filed != nil || s.Used != nil }
 
 // Answers returns the event confirmed by a step, or the event ID or message ID that it answers; ""
@@ -277,8 +277,8 @@ func (e Event) Answers() string {
 // total.
 var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 
-// Deferred is a step that cannot be judged yet: no key was found for its signature, or it depends
-// on an earlier deferred step. It is in no log and moves nothing.
+// Deferred is a step that cannot be judged yet, because its key was not found, or because it
+// depends on an earlier deferred step. It is not in a log and does not change the handoff.
 type Deferred struct {
 	Row    int64 // order of arrival
 	Event  Event
@@ -289,7 +289,7 @@ type Deferred struct {
 	Reason string    // why the last attempt to judge it failed; for operators
 }
 
-// DeferralLimits bound how many steps wait. Zero means no limit.
+// DeferralLimits bound the number of waiting steps. Zero means no limit.
 type DeferralLimits struct {
 	PerUser   int // limit for one name on one link ([Arrival].Name); does not apply to steps without a name
 	PerOrigin int
@@ -302,7 +302,7 @@ type JournalWrite struct {
 	Name    string // unique in the record; it begins with the label of the network and a slash
 	Length  uint64 // length of the journal before the write; [ErrStale] is returned for any other length
 	Entries [][]byte
-	Due     time.Time // when its owner checks the journal again; zero for never
+	Due     time.Time // time at which its owner checks the journal again; zero for never
 }
 
 // MaxJournalPage bounds the entries and the names that one read of journals returns.
@@ -315,7 +315,7 @@ type Filter struct {
 	Kind       Kind
 	Venue      string    // venue of its steps on a chat network
 	Capability string    // required by its offer
-	Since      time.Time // moved then or later
+	Since      time.Time // changed then or later
 	Title      string    // words that its title has, in any order and case
 }
 
@@ -342,7 +342,7 @@ func (f Filter) titled(title string) bool {
 	return true
 }
 
-// MinSuffix is the minimum number of last characters of an id that name a handoff.
+// MinSuffix is the minimum length of an ID suffix that identifies a handoff.
 const MinSuffix = 6
 
 // MaxFound bounds the handoffs reported for one suffix.

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// RefusalCode is the reason for a refusal. The whole program uses these codes. Networks of lines
-// write it in upper case with underscores; others have other words for a few, known to the edge of
-// that network.
+// RefusalCode is the reason for a refusal. The whole program uses these codes. Line-based networks
+// write them in upper case with underscores. Other networks have different words for a few codes;
+// see their edge.go.
 type RefusalCode string
 
-// The refusals of the door and of the lifecycle.
+// The refusals of admission and of the lifecycle.
 //
 // spec: handofftag "The client's side"
 const (
@@ -53,8 +53,8 @@ func (c RefusalCode) Upper() string {
 	return strings.ToUpper(strings.ReplaceAll(string(c), "-", "_"))
 }
 
-// Sentence returns the explanation of a code for people, the same on every network. An edge
-// translates the code, never the sentence.
+// Sentence returns the readable explanation of a code, which is the same on every network. A
+// network may translate only the code.
 func (c RefusalCode) Sentence() string {
 	switch c {
 	case NeedSignature:
@@ -119,15 +119,15 @@ func (c RefusalCode) Sentence() string {
 	return "the step was refused"
 }
 
-// RefusalError is a final no to one step, unless the step waits. Detail is for the
-// sender and holds nothing private. Each network renders it in its edge.go.
+// RefusalError is a final refusal of one step, unless the step waits. Detail is for the sender and
+// contains no private data. Each network renders it in its edge.go.
 type RefusalError struct {
 	Code    RefusalCode
 	Event   EventID   // event of the refused step; zero if it could not be read
 	Handoff HandoffID // zero if it could not be read
 	Detail  string    // adds to the sentence of the code; may be empty
 	View    View      // current state of the handoff; zero if there is none
-	// RetryAfter is the wait before a rate-limited step may be retried; else zero.
+	// RetryAfter is the wait before a rate-limited step may be retried; otherwise zero.
 	RetryAfter time.Duration
 	// Waits is true if the step is on disk and will be judged later: this is not a final result.
 	Waits bool
@@ -141,7 +141,7 @@ func Refuse(ev Event, code RefusalCode, detail string) *RefusalError {
 // Error implements error.
 func (e *RefusalError) Error() string { return string(e.Code) + ": " + e.Sentence() }
 
-// Sentence returns the explanation for the sender, beside the code.
+// Sentence returns the explanation for the sender.
 func (e *RefusalError) Sentence() string {
 	if e.Detail == "" {
 		return e.Code.Sentence()
@@ -149,8 +149,8 @@ func (e *RefusalError) Sentence() string {
 	return e.Code.Sentence() + ": " + e.Detail
 }
 
-// Subject names the refused step for its sender: its event ID, else its handoff id, "*" if neither
-// could be read.
+// Subject identifies the refused step for its sender: its event ID, or otherwise its handoff ID;
+// "*" if neither could be read.
 func (e *RefusalError) Subject() string {
 	switch {
 	case !e.Event.IsZero():
@@ -161,11 +161,11 @@ func (e *RefusalError) Subject() string {
 	return "*"
 }
 
-// UnavailableError is a not-now: a peer, a key server or the record is out of reach, and a retry
-// may help.
+// UnavailableError is a temporary error: a peer, a key server or the record is unreachable, and a
+// retry may help.
 type UnavailableError struct {
 	What       string
-	RetryAfter time.Duration // zero when unknown
+	RetryAfter time.Duration // zero if unknown
 	Err        error
 }
 
@@ -175,7 +175,7 @@ func (e *UnavailableError) Error() string { return fmt.Sprintf("%s unavailable: 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Loss names a member of a step that a wire could not carry, and its fate. It is reported to the
+// Loss is a member of a step that a wire format could not carry completely. It is reported to the
 // operator and the sender; no loss is silent.
 type Loss struct {
 	Field string // as in the JSON of [Event], such as "note"
@@ -188,12 +188,12 @@ func Loses(losses []Loss, field string) bool {
 	return slices.ContainsFunc(losses, func(l Loss) bool { return l.Field == field })
 }
 
-// Fate describes how much of a field travels.
+// Fate describes how much of a field is carried.
 type Fate string
 
 // The fates.
 const (
-	Cut  Fate = "cut"  // part of it travels
+	Cut  Fate = "cut"  // part of it is carried
 	Lost Fate = "lost" // the peer receives none of it
 )
 
@@ -203,10 +203,10 @@ type Mistake struct {
 	Why string
 }
 
-// AcquaintanceAge is the time for which a DID remains a stranger to the record.
+// AcquaintanceAge is the time for which a new DID counts as a stranger.
 const AcquaintanceAge = time.Hour
 
-// Newcomer is a DID that the record met a short time ago.
+// Newcomer is a DID first seen a short time ago.
 type Newcomer struct {
 	DID DID
 	Met time.Time
@@ -222,7 +222,7 @@ type SizeSample struct {
 const SampleEvery = time.Minute
 
 // GrowthSince returns the growth of a record, in bytes, after a time, from samples of its size in
-// order. It does not subtract a decrease in between.
+// order. It ignores decreases.
 func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	for i := 1; i < len(samples); i++ {
 		if samples[i].At.After(since) {
@@ -232,14 +232,14 @@ func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	return grown
 }
 
-// NewDIDLimitReason names the limit that a stranger met. It is a label of metrics.
+// NewDIDLimitReason is the limit exceeded by a stranger. It is a label of metrics.
 type NewDIDLimitReason string
 
-// The limits for strangers only.
+// The limits that apply only to strangers.
 const (
-	TooManyNewDIDs        NewDIDLimitReason = "dids"    // that the record met within the hour
-	TooManyFromOneAddress NewDIDLimitReason = "address" // of them, from the address of this one
-	TooMuchGrowth         NewDIDLimitReason = "growth"  // of the record within the hour
+	TooManyNewDIDs        NewDIDLimitReason = "dids"    // new DIDs within the hour
+	TooManyFromOneAddress NewDIDLimitReason = "address" // new DIDs from the address of this one
+	TooMuchGrowth         NewDIDLimitReason = "growth"  // growth of the record within the hour
 )
 
 // NewDIDLimitReasons returns all reasons.
@@ -247,14 +247,13 @@ func NewDIDLimitReasons() []NewDIDLimitReason {
 	return []NewDIDLimitReason{TooManyNewDIDs, TooManyFromOneAddress, TooMuchGrowth}
 }
 
-// NewDIDLimitError is a not-now to a DID that the record has not known for long. It wraps an
-// [*UnavailableError].
+// NewDIDLimitError is a temporary refusal of a new DID. It wraps an [*UnavailableError].
 type NewDIDLimitError struct {
 	Reason     NewDIDLimitReason
 	RetryAfter time.Duration
 }
 
-// errStrangers is the cause of each not-now to a stranger.
+// errStrangers is the cause of each temporary refusal of a stranger.
 var errStrangers = errors.New("too many came within the hour")
 
 // Error implements error.

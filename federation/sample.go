@@ -11,9 +11,9 @@ const (
 // Sample is the state of a gateway at one time.
 type Sample struct {
 	At      time.Time
-	Step    int64 // number of the newest step: differences of two samples are filed steps
+	Step    int64 // number of the newest step; the difference of two samples is the number of filed steps
 	Waiting int   // pending deliveries
 	Dead    int   // dead letters
-	Down    int   // links that do not work
+	Down    int   // links that are down
 	Disk    int   // free percent of the disk
 }

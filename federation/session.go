@@ -46,7 +46,7 @@ type Session struct {
 	Address string    // client address at its start
 	// Client identifies the OAuth client that the refresh tokens are bound to; "" for none.
 	Client     string
-	ClientName string // as the client calls itself
+	ClientName string // name given by the client
 }
 
 // MaxSessions is the maximum number of sessions per participant. Clients that log in for each
@@ -75,19 +75,19 @@ type Declaration struct {
 	At          time.Time
 }
 
-// NameKept is the time for which an unused name of a DID stays its own. A name of a DID bound by an
-// operator stays.
+// NameKept is the time for which an unused name of a DID is reserved. A name of a DID bound by an
+// operator is kept.
 const NameKept = 30 * 24 * time.Hour
 
 // Answer is the response to a request that carried an idempotency key. The same request with
 // the same key gets the same response.
 type Answer struct {
 	DID    DID
-	Key    string   // the caller's, at most 255 bytes
+	Key    string   // chosen by the caller, at most 255 bytes
 	Digest [32]byte // SHA-256 of the request
-	// Event is the id of the step that the request is, whenever it comes.
+	// Event is the ID of the step for the request and all its repeats.
 	Event  EventID
-	Status int    // status of HTTP; 0 while the request was not answered yet
+	Status int    // HTTP status; 0 until the request is answered
 	Body   []byte // nil until then
 	At     time.Time
 }

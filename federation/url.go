@@ -10,14 +10,13 @@ import (
 // ErrURL is wrapped in the errors of [CheckBaseURL], [ParseURLPath] and [JoinURL].
 var ErrURL = errors.New("federation: not a URL that this program asks")
 
-// URLPath is the path of a URL below its base, in escaped form. A constant of this program is one
-// without conversion. A value from outside becomes part of one only by [URLPath.Join] or
-// [ParseURLPath].
+// URLPath is the path of a URL below its base, in escaped form. Constants of this program need no
+// conversion. External values may be added only by [URLPath.Join] or [ParseURLPath].
 type URLPath string
 
-// Join returns the path with more segments behind it. It escapes each segment, so that a
-// slash, a question mark or a number sign in it has no meaning. [JoinURL] refuses the path
-// if a segment is empty, "." or "..".
+// Join returns the path with more segments appended. It escapes each segment, so that a slash, a
+// question mark or a number sign in it has no special meaning. [JoinURL] refuses the path if a
+// segment is empty, "." or "..".
 func (p URLPath) Join(segments ...string) URLPath {
 	for _, segment := range segments {
 		p += URLPath("/" + url.PathEscape(segment))
@@ -89,14 +88,13 @@ func JoinURL(base string, path URLPath, query url.Values) (string, error) {
 	return address, nil
 }
 
-// IsBelow reports whether an address is one below a path of a base.
+// IsBelow reports whether an address is below a path of a base.
 func IsBelow(address, base string, path URLPath) bool {
 	root, err := JoinURL(base, path, nil)
 	return err == nil && strings.HasPrefix(address, root+"/")
 }
 
-// checkPath refuses a path with a segment that is empty or a dot segment in any spelling, or not
-// escaped.
+// checkPath refuses a path with an empty or unescaped segment, or a dot segment in any spelling.
 func checkPath(path string) error {
 	if path == "" {
 		return nil
@@ -115,8 +113,8 @@ func checkPath(path string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Glob reports whether a text matches a pattern of stars and question marks. Its time grows at most
-// with the product of their lengths.
+// Glob reports whether a text matches a pattern with stars and question marks. Its time is at most
+// proportional to the product of their lengths.
 func Glob(pattern, text string) bool {
 	star, back := -1, 0
 	p, t := 0, 0

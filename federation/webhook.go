@@ -8,7 +8,7 @@ import (
 // ErrTooManyWebhooks is returned by the record for a webhook beyond the limit of a DID.
 var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 
-// WebhookID names a webhook. It is a ULID, as the id of an event is.
+// WebhookID identifies a webhook. Like the ID of an event, it is a ULID.
 type WebhookID = EventID
 
 // WebhookLink is the link name of deliveries to webhooks. No link has this name.
@@ -21,32 +21,32 @@ func WebhookName(id WebhookID) string { return WebhookLink + "/" + id.String() }
 type Webhook struct {
 	ID          WebhookID `json:"id"`
 	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
-	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
-	// Handoff is the handoff that the webhook follows: each step filed from Since on is posted,
-	// even by DID itself, and the webhook ends with the handoff. It is zero for a webhook that
-	// follows an inbox or messages.
+	Participant string    `json:"participant,omitempty"` // name of the participant on its link, for a webhook with messages of that link; "" for a webhook with the inbox of DID
+	// Handoff is the handoff that the webhook follows. Each step filed since Since is posted,
+	// including steps of DID itself, and the webhook ends with the handoff. It is zero for a
+	// webhook for an inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`
 	Label   string    `json:"label,omitempty"` // label of its owner, for one that follows a handoff
 	Sealed  []byte    `json:"-"`               // data of the posting network; the record cannot read it
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
-	// Disabled is the time at which its address responded that it is gone; zero before that.
-	// Nothing more is posted until its owner enables it again.
+	// Disabled is the time at which its address answered 410; zero before that. Nothing is posted
+	// until its owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
-	Why      string    `json:"why,omitempty"` // it is disabled
+	Why      string    `json:"why,omitempty"` // reason why it is disabled
 	// Key is the [KeyID] of the key that began the session of the webhook, "" for none. The webhook
 	// is disabled at the end of that key.
 	Key string `json:"-"`
-	// Session is the ID of the session that makes or enables the webhook, "" for none. It is not
+	// Session is the ID of the session that creates or enables the webhook, "" for none. It is not
 	// stored.
 	Session string `json:"-"`
-	// Unbound is the ID of the session of the webhook while that session is unbound, else "". A
-	// bound proof of the participant disables the webhook.
+	// Unbound is the ID of the webhook's session if that session is unbound, otherwise "". A bound
+	// proof of the participant disables the webhook.
 	Unbound string    `json:"-"`
 	Ends    time.Time `json:"-"` // when to disable it; zero for never
 }
 
-// In returns a webhook as made or enabled by a session.
+// In returns a webhook with the data of the session that creates or enables it.
 func (h Webhook) In(s Session) Webhook {
 	h.Session, h.Key, h.Unbound, h.Ends = s.ID, s.Key, s.Unbound(), s.Ends
 	return h
@@ -56,24 +56,24 @@ func (h Webhook) In(s Session) Webhook {
 func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before(h.Ends) }
 
 // Push is one delivery to a webhook, pending or ended: a step, a notice, or content for a
-// participant in a network's own tables. Pushes with one order key are made in order, notices after
-// steps. Other pushes do not wait for them.
+// participant in a network's own tables. Pushes with the same order key are made in order, notices
+// after steps. Other pushes do not wait for them.
 type Push struct {
 	Item    int64         // position among the items of its webhook; notices come last
-	Entry   Entry         // entry of an inbox, with its cursor and number; zero for all else
-	Notice  Notice        // on the [InboxLink], with its cursor; zero for all else
-	Content Content       // of a network's own tables, for a participant; nil for all else
+	Entry   Entry         // inbox entry with its cursor and number; otherwise zero
+	Notice  Notice        // notice on the [InboxLink], with its cursor; otherwise zero
+	Content Content       // item of a network's own tables for a participant; otherwise nil
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
-	Attempt int       // how often it was made, and failed
+	Attempt int       // number of failed attempts
 	Next    time.Time // time of the next attempt; zero for immediately, or while an earlier push with the same order key is pending
-	Reason  string    // why the last attempt failed; of an ended one, why it was not delivered
+	Reason  string    // error of the last attempt; for an ended push, the reason why it was not delivered
 	Ended   time.Time // zero while it waits
 	// Broken is the reason why the record cannot read it; "" if it can.
 	Broken string
 }
 
-// Ref names the pushed item: the id of the step, that of the message, or [Notice.Ref].
+// Ref returns the ID of the pushed step or message, or [Notice.Ref].
 func (p Push) Ref() string {
 	switch {
 	case p.Notice.Kind != "":
@@ -86,7 +86,7 @@ func (p Push) Ref() string {
 	return ""
 }
 
-// Handoff returns the handoff that it is about, none if it is about no step.
+// Handoff returns the handoff of the step, or the zero ID.
 func (p Push) Handoff() HandoffID {
 	if p.Notice.Kind != "" {
 		return p.Notice.Row().Handoff
@@ -100,17 +100,17 @@ func (p Push) Handoff() HandoffID {
 // Content is an item for a participant in a network's own tables. Only the network that filed it
 // uses its type; it is opaque to the record and the webhooks.
 type Content interface {
-	// Ref names it among the items of its participant.
+	// Ref identifies the item among the items of its participant.
 	Ref() string
 	// About returns the handoff of the item, the zero ID if there is none.
 	About() HandoffID
-	// Place is its position among the items of its participant, from 1.
+	// Place is the position among the items of its participant, from 1.
 	Place() uint64
 }
 
-// WebhookBacklog is the pending deliveries of one webhook, and the dead ones.
+// WebhookBacklog counts the pending and dead deliveries of one webhook.
 type WebhookBacklog struct {
 	Backlog
 
-	Dead int // abandoned, and not requeued
+	Dead int // abandoned, and not replayed
 }

@@ -23,13 +23,13 @@ import (
 //go:embed accounts.conf.tmpl
 var accountsText string
 
-// Account is a home at a hub that several operators share.
+// Account is the account of a home at a hub.
 type Account struct {
 	Home   federation.HomeID
 	Public string // public of its nkey, a user key: "U..."
 }
 
-// NewSeed returns a new nkey seed, a line of text.
+// NewSeed returns a new nkey seed, as one line of text.
 func NewSeed() ([]byte, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -43,7 +43,7 @@ func NewSeed() ([]byte, error) {
 	return append(seed, '\n'), nil
 }
 
-// PublicOf returns the public key of a seed that [NewSeed] made.
+// PublicOf returns the public key of a seed from [NewSeed].
 func PublicOf(seed []byte) (string, error) {
 	pair, err := nkeys.ParseDecoratedUserNKey(seed)
 	if err != nil {
@@ -55,7 +55,7 @@ func PublicOf(seed []byte) (string, error) {
 
 // HubServer is one server of a hub.
 type HubServer struct {
-	Name string // letters, digits, "-" and "_"; unlike that of each other server
+	Name string // letters, digits, "-" and "_"; unique among the servers
 	Host string // its host for homes and the other servers
 	Port int    // for homes; 0 for 4222
 }
@@ -92,10 +92,10 @@ func (s HubServer) route() string {
 type HubLayout struct {
 	Servers  []HubServer // servers of a cluster; empty for one server
 	Replicas int         // servers with a copy of each stream; 0 for one
-	Secret   string      // with which the servers of a cluster identify to each other
+	Secret   string      // secret for the connections between servers of a cluster
 }
 
-// servers returns the servers of the hub, or why there are none.
+// servers returns the servers of the hub, or an error for an invalid layout.
 func (l HubLayout) servers() ([]HubServer, error) {
 	if l.Replicas < 0 || l.Replicas > maxReplicas {
 		return nil, fmt.Errorf("want 1 to %d replicas, not %d", maxReplicas, l.Replicas)
@@ -130,13 +130,13 @@ type ServerFile struct {
 	Text string
 }
 
-// WriteAccounts returns the configuration of each NATS server of a hub. The hub trusts no home and
-// has one account for each.
+// WriteAccounts returns the configuration of each NATS server of a hub. The hub trusts no home,
+// and has a separate account for each.
 //
-// The streams to a home are in its own account, and only it makes and reads them. Another home has
-// one right there: to put messages into the stream with its name as the source, which the account
-// of the destination exports only to it. So no home can publish as another, read the messages for
-// another, or delete them. A home that misuses its own account harms only itself.
+// The streams to a home are in its own account, and only this home creates and reads them. Another
+// home may only publish to the stream with its own name as the source, which the account of the
+// destination exports only to it. So no home can publish as another home, or read or delete
+// messages for it. Misuse of an account harms only its own home.
 func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	servers, err := layout.servers()
 	if err != nil {
@@ -169,8 +169,8 @@ func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	return files, nil
 }
 
-// hubAccounts returns the accounts for the template. An account has room for a full stream from
-// each other home, times the copies of the hub.
+// hubAccounts returns the accounts for the template. An account has space for a full stream from
+// each other home, times the replicas.
 func hubAccounts(accounts []Account, replicas int) ([]hubAccount, error) {
 	if len(accounts) < 2 {
 		return nil, errors.New("want two homes at least")
@@ -199,7 +199,7 @@ func hubAccounts(accounts []Account, replicas int) ([]hubAccount, error) {
 // anyHost returns a port of all addresses of a machine.
 func anyHost(port int) string { return net.JoinHostPort("0.0.0.0", strconv.Itoa(port)) }
 
-// The settings of a server that homes meet at.
+// The settings of a hub server.
 const (
 	hubName         = "hub"
 	confSuffix      = ".conf"
@@ -211,7 +211,8 @@ const (
 	maxPort         = 65535
 )
 
-// The names and hosts of servers, and the secret of a cluster. They are written into the configuration as they are.
+// Names and hosts of servers, and the secret of a cluster. They are written to the configuration
+// without escaping.
 var (
 	serverName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 	clusterSecret = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
@@ -236,18 +237,18 @@ type hubAccount struct {
 	Others       []hubOther
 }
 
-// hubOther is another home, seen from an account.
+// hubOther is another home, from the view of an account.
 type hubOther struct {
 	Name string // name of its account
 	In   string // the stream with messages from it
-	From string // the subjects of that
+	From string // the subjects of that stream
 	To   string // the subjects of messages to it
 }
 
 // The names of the files of accounts.
 const (
 	HubFile    = hubName + confSuffix // the configuration of the NATS server, of a hub of one
-	SeedSuffix = ".nk"                // ends the name of the file with the seed of a home
+	SeedSuffix = ".nk"                // suffix of the seed file of a home
 
 	secretFile = "cluster.secret" // with which the servers of a hub identify to each other
 )
@@ -267,7 +268,7 @@ type AccountFiles struct {
 	Accounts []AccountFile `json:"accounts"`
 }
 
-// NamesError is returned for invalid names of homes, or too few.
+// NamesError is returned for invalid or too few names of homes.
 type NamesError struct{ Err error }
 
 // Error implements error.
@@ -276,9 +277,9 @@ func (e *NamesError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *NamesError) Unwrap() error { return e.Err }
 
-// SaveAccounts writes the configuration of each server of a hub into a folder, and an nkey seed for
-// each home, which the operator sends only to that home. Existing seeds, and the secret of the
-// servers, stay. For wrong names or an impossible layout it writes nothing and returns a
+// SaveAccounts writes the configuration of each server of a hub into a folder, and an nkey seed
+// for each home, which the operator sends only to that home. Existing seeds and the secret of the
+// servers are kept. For invalid names or an impossible layout, it writes nothing and returns a
 // [*NamesError].
 func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, error) {
 	files := AccountFiles{Accounts: []AccountFile{}}
@@ -287,7 +288,7 @@ func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, e
 		accounts[i].Home = federation.HomeID(name)
 	}
 	layout.Secret = "none yet"
-	if _, err := WriteAccounts(accounts, layout); err != nil { // before a wrong name becomes that of a file
+	if _, err := WriteAccounts(accounts, layout); err != nil { // before an invalid name is used as a file name
 		return files, &NamesError{err}
 	}
 	err := os.MkdirAll(dir, 0o700)
@@ -343,7 +344,7 @@ func (f AccountFiles) Instructions(layout HubLayout) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// saveSecret returns the secret in a file. It makes a missing file.
+// saveSecret returns the secret in a file. It creates a missing file.
 func saveSecret(path string) (string, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the operator names the folder
 	if errors.Is(err, fs.ErrNotExist) {
@@ -360,7 +361,7 @@ func saveSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// saveSeed returns the account of a home by the seed in its file. It makes a missing file.
+// saveSeed returns the account of a home from the seed in its file. It creates a missing file.
 func saveSeed(dir string, home federation.HomeID) (AccountFile, error) {
 	file := AccountFile{Home: home, Seed: filepath.Join(dir, string(home)+SeedSuffix)}
 	seed, err := os.ReadFile(file.Seed)

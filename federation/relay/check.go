@@ -16,7 +16,7 @@ import (
 // Bounds of a check.
 const (
 	checkWait = 5 * time.Second // for one answer
-	checkLag  = 100             // batches that may wait for their reader
+	checkLag  = 100             // maximum number of waiting batches
 )
 
 // Subjects on which a server names the account of a client, and its own settings.
@@ -25,12 +25,12 @@ const (
 	serverInfoSubject = "$SYS.REQ.SERVER.PING.VARZ"
 )
 
-// globalAccount is the account of all clients that name none.
+// globalAccount is the account of all clients without an account.
 const globalAccount = "$G"
 
-// Check examines the hub as this home sees it: its connection, clock, account, limits and sync, and
-// for each peer the stream and the response. It blocks up to five seconds for each missing answer.
-// A nil hub means no hub.
+// Check checks the hub from this home: the connection, clock, account, limits and sync, and for
+// each peer the stream and the response. It blocks up to five seconds for each missing answer. A
+// nil hub means no hub.
 func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if h == nil {
 		return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
@@ -190,7 +190,7 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federatio
 	return f
 }
 
-// reason explains to people why JetStream refused.
+// reason returns a readable reason for an error of JetStream.
 func reason(err error) string {
 	if told, ok := errors.AsType[jetstream.JetStreamError](err); ok && told.APIError() != nil {
 		return told.APIError().Description

@@ -10,9 +10,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Deliver sends a filed step with its ruling, after the steps that the other home lacks. It blocks
-// until the other home answers. Nil means that the other home signed that the step is on its disk.
-// A [*federation.RefusalError] is final, and so is the [*federation.DeadLetterError] for a home
+// Deliver sends a filed step with its ruling, after any steps missing at the other home. It blocks
+// until the other home answers. Nil means that the other home has signed a receipt. A
+// [*federation.RefusalError] is final, and so is the [*federation.DeadLetterError] for a home
 // blocked by an operator.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
@@ -39,13 +39,12 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	return p.deliveryError(d.Entry.Event.ID, r)
 }
 
-// blocked is the end of a delivery to a home that an operator blocked.
+// blocked is the error for a delivery to a home blocked by an operator.
 func (p *Peer) blocked() error {
 	return &federation.DeadLetterError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 }
 
-// refill sends the steps of a handoff that the other home lacks, up to a step, and returns the
-// result of that step.
+// refill sends the missing steps of a handoff up to a step, and returns the result of that step.
 func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation.Entry, have federation.Version) (result, error) {
 	var last result
 	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff, have) {
@@ -69,7 +68,7 @@ func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation
 	return last, nil
 }
 
-// deliveryError returns nil for a delivered step, a refusal, or why the delivery is retried.
+// deliveryError returns nil for a delivered step, a refusal, or the reason for a retry.
 func (p *Peer) deliveryError(id federation.EventID, r result) error {
 	switch r.Outcome {
 	case outcomeStored, outcomeDuplicate:
@@ -81,8 +80,8 @@ func (p *Peer) deliveryError(id federation.EventID, r result) error {
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// filed returns a step with its ruling: a new one for a handoff of this home, else the ruling by
-// which the step was filed here.
+// filed returns a step with its ruling: a new ruling for a handoff of this home, or otherwise the
+// ruling by which the step was filed here.
 func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.Entry) (item, error) {
 	it, err := d.carry(ctx, entry.Event)
 	if err != nil {
@@ -121,8 +120,8 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 }
 
 // textVerb takes the place of a step's verb in a [textDocument]. No verb contains a space, so a
-// home whose version does not support text refuses the document with [federation.UnknownVerb] and
-// does not request it again.
+// home without support for text refuses the document with [federation.UnknownVerb], and the text
+// is not sent again.
 const textVerb = "private text"
 
 // textDocument is private text in place of the document of a step. It has the member names of a
@@ -130,9 +129,9 @@ const textVerb = "private text"
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`
-	Handoff federation.HandoffID `json:"handoff-id"` // the conversation, whose text stays in order
+	Handoff federation.HandoffID `json:"handoff-id"` // order key of the conversation
 	Verb    string               `json:"handoff"`
-	Message string               `json:"message"` // as the home of its author signed it
+	Message string               `json:"message"` // as signed by the home of its author
 }
 
 // textItem returns private text in its wire form. Its evidence stays at the home of the author.
@@ -163,7 +162,7 @@ func (d Deps) readText(c carried) (t federation.Text, isText bool, err error) {
 }
 
 // DeliverText sends private text to the mailbox home of its recipient, as [Peer.Deliver] sends a
-// step: nil means that the other home signed that the text is on its disk.
+// step: nil means that the other home has signed a receipt.
 func (p *Peer) DeliverText(ctx context.Context, t federation.Text) error {
 	if p.Mode() == Block {
 		return p.blocked()

@@ -15,13 +15,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// When two homes compare their steps. A reconnection causes no comparison; a start of one of the
-// homes does.
+// Times of the comparisons of two homes. A start of one of the homes causes a comparison; a
+// reconnection does not.
 const (
 	compareEvery = 24 * time.Hour
 	compareAgain = time.Hour           // minimum interval without a restart of the other home
 	compareRetry = time.Minute         // after a comparison that failed
-	compareBack  = 30 * 24 * time.Hour // older handoffs are left out: the other home may have pruned them
+	compareBack  = 30 * 24 * time.Hour // older handoffs are omitted, because the other home may have pruned them
 )
 
 // digest lists the latest local versions of handoffs: this home's handoffs with steps at the other
@@ -52,7 +52,7 @@ type comparison struct {
 
 type lack struct {
 	Handoff federation.HandoffID `json:"handoff"`
-	Have    federation.Version   `json:"have"` // latest version here; the steps after it are needed
+	Have    federation.Version   `json:"have"` // latest version here; later steps are needed
 }
 
 // Compared is the result of a comparison with another home.
@@ -75,7 +75,7 @@ func parseDigest(text []byte, to federation.HomeID) (digest, error) {
 }
 
 // compareHistories compares the histories of both homes until ctx ends: now, every day, and after
-// each start of the other home. It repeats a failed comparison after a minute.
+// each start of the other home. A failed comparison is repeated after a minute.
 func (p *Peer) compareHistories(ctx context.Context) error {
 	for {
 		wait := compareEvery
@@ -117,8 +117,8 @@ func (p *Peer) tellCompared(ctx context.Context, done Compared) {
 	}
 }
 
-// CompareNow compares the histories of both homes for an operator, keeps the result and returns
-// it. [Peer.Run] must run. It blocks until all handoffs are compared.
+// CompareNow compares the histories of both homes for an operator, and stores and returns the
+// result. [Peer.Run] must run. It blocks until all handoffs are compared.
 func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	boot, _ := p.history.due(p.deps.Now())
 	done, err := p.Compare(ctx)
@@ -128,8 +128,8 @@ func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	return done, err
 }
 
-// Lost returns the other home's loss in one of its handoffs according to the last comparison, and
-// whether there is any.
+// Lost returns the loss of the other home in one of its handoffs according to the last comparison,
+// and whether there is any.
 func (p *Peer) Lost(id federation.HandoffID) (Loss, bool) { return p.history.lostOf(id) }
 
 // LostSteps reports whether the other home has lost steps of a handoff according to the last
@@ -139,9 +139,9 @@ func (p *Peer) LostSteps(id federation.HandoffID) (why string, lost bool) {
 	return l.Why, lost
 }
 
-// Compare sends the other home the latest versions here of both homes' handoffs, and the steps that
-// it lacks: steps of handoffs of this home, and steps that it ruled on before its record was
-// restored. [Peer.Run] must run. It blocks until all handoffs are compared.
+// Compare sends the other home the latest local versions of both homes' handoffs, and its missing
+// steps: steps of handoffs of this home, and steps that it ruled on before a restore. [Peer.Run]
+// must run. It blocks until all handoffs are compared.
 func (p *Peer) Compare(ctx context.Context) (Compared, error) {
 	var done Compared
 	if mode := p.Mode(); mode == Hold || mode == Block {
@@ -173,7 +173,7 @@ func (p *Peer) pages(ctx context.Context, after federation.HandoffID,
 	}
 }
 
-// compareOurs compares handoffs of this home, and sends the steps that the other home lacks.
+// compareOurs compares handoffs of this home, and sends the steps missing at the other home.
 func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home)}
 	var err error
@@ -194,8 +194,8 @@ func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, don
 	return nil
 }
 
-// compareTheirs compares handoffs of the other home. It sends back the steps that the other home
-// lost, with the rulings that it signed, and notes steps refused by the other home.
+// compareTheirs compares handoffs of the other home. It returns the steps lost by the other home,
+// with their signed rulings, and records refused steps.
 func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home), Handoffs: []reach{}}
 	var err error
@@ -228,8 +228,8 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 // erasedDetail is the reason for not sending the steps of a handoff.
 const erasedDetail = "an operator erased its content"
 
-// returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
-// It returns the reason why the home refuses them, "" if it does not.
+// returnSteps sends the steps of a handoff missing at its home, each with the ruling of that home.
+// It returns the reason for a refusal, "" for none.
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {
@@ -263,8 +263,8 @@ func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Vers
 	return "", nil
 }
 
-// reaches returns the latest version here of each handoff of a home. It leaves out pruned handoffs,
-// and handoffs ended here by an operator after their home lost them.
+// reaches returns the latest local version of each handoff of a home. It omits pruned handoffs,
+// and orphaned handoffs ended here by an operator.
 func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federation.HandoffID) ([]reach, error) {
 	found := []reach{}
 	for _, id := range ids {
@@ -348,7 +348,7 @@ func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	return lost, nil
 }
 
-// sendLacking sends the steps that the other home lacks of a handoff of the digest.
+// sendLacking sends the steps of a handoff of the digest that are missing at the other home.
 func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	for _, reached := range d.Handoffs {
 		if reached.Handoff != l.Handoff || l.Have >= reached.Version {
@@ -370,7 +370,7 @@ func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read handoff %s: %w", reached.Handoff, err)
 		case view.Exists() && view.Home != p.cfg.Home:
-			continue // here the id names a handoff of another home
+			continue // the local handoff with this ID belongs to another home
 		case view.Version < reached.Version:
 			lacks = append(lacks, lack{reached.Handoff, view.Version})
 			continue
@@ -390,16 +390,16 @@ func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	return lacks, nil
 }
 
-// maxBoots bounds how many starts of one home are remembered: more than a home has replicas.
+// maxBoots bounds the remembered starts of one home: more than the replicas of a home.
 const maxBoots = 64
 
 // Loss is a handoff whose home lost steps in a restore of its record, and did not accept them
 // again.
 type Loss struct {
 	Handoff federation.HandoffID
-	Version federation.Version // steps that are here
-	Have    federation.Version // steps that the home has
-	Why     string             // why the home does not accept them again, for people
+	Version federation.Version // number of steps here
+	Have    federation.Version // number of steps at the home
+	Why     string             // readable reason why the home does not accept them again
 }
 
 // history holds the results of comparisons with another home. It is in memory: the first connection
@@ -417,7 +417,7 @@ func newHistory() history {
 	return history{restarted: make(chan struct{}, 1), compared: map[string]time.Time{}}
 }
 
-// bootOf returns the start that a message of a home names, "" for none.
+// bootOf returns the boot ID in a message of a home, "" for none.
 func bootOf(body []byte) string {
 	var message struct {
 		Boot string `json:"boot"`
@@ -428,7 +428,7 @@ func bootOf(body []byte) string {
 	return message.Boot
 }
 
-// started notes the start that the other home named.
+// started records the boot ID of the other home.
 func (h *history) started(boot string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -450,7 +450,7 @@ func (h *history) due(now time.Time) (boot string, due bool) {
 	return h.boot, !known || now.Sub(last) >= compareAgain
 }
 
-// note keeps the result of a comparison with a start of the other home.
+// note stores the result of a comparison with a start of the other home.
 func (h *history) note(boot string, lost []Loss, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

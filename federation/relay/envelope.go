@@ -16,7 +16,7 @@ import (
 // It is used over HTTPS and through a hub. No signature covers it.
 const PathHeader = "Baton-Path"
 
-// TraceHeader is the header of W3C Trace Context. It is a header over HTTPS and through a hub alike.
+// TraceHeader is the header of W3C Trace Context. It is used over HTTPS and through a hub.
 const TraceHeader = "Traceparent"
 
 // Envelope is a message of one home to another: a body and its headers.
@@ -24,8 +24,8 @@ type Envelope struct {
 	Body      []byte
 	Signature string
 	// Path lists the homes that the steps passed through, from the home of the handoff to the
-	// sender. It ends loops sooner than the IDs of the steps do. No signature covers it, so it
-	// serves no other purpose.
+	// sender. It stops loops earlier than the IDs of the steps. No signature covers it, so it has
+	// no other use.
 	Path []federation.HomeID
 	// Trace is the span in which the first step was sent, for the traces of operators; "" for none. No
 	// signature covers it.
@@ -59,8 +59,8 @@ func (e Envelope) Header() http.Header {
 	return header
 }
 
-// through returns the path of an envelope from a home. An envelope without a path passed only that
-// home.
+// through returns the path of an envelope from a home. An envelope without a path has passed only
+// through that home.
 func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	if len(e.Path) == 0 {
 		return []federation.HomeID{from}, nil
@@ -71,8 +71,8 @@ func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	return e.Path, nil
 }
 
-// hops returns the path of this home for a step in a handoff of a home. The path begins at the home
-// of the handoff, and ends here.
+// hops returns the path for forwarding a step. The path begins at the home of the handoff, and
+// ends at this home.
 func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeID {
 	switch {
 	case of == d.Home:
@@ -95,9 +95,10 @@ func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 }
 
 // checkForwarded refuses a step that another home forwards with the ruling of a third home, unless
-// an operator moved the mailbox of a party from there to here. If the handoff is not known here, only
-// an offer to one DID shows a party, so that any other step needs some mailbox moved from there: its
-// error is a [*federation.GapError] for a later step, which the offer has to precede.
+// an operator moved the mailbox of a party from there to here. If the handoff is unknown here,
+// only an offer to one DID shows a party. Any other step then needs some mailbox moved from that
+// home; for a later step, the error is a [*federation.GapError], because the offer must come
+// first.
 func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev federation.Event, ruled federation.Ruling) error {
 	view, err := d.Record.View(ctx, ev.Handoff)
 	if err != nil {
@@ -128,7 +129,7 @@ func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev fed
 }
 
 // voucher is a home's statement about a step of one of its users in a handoff of another home. The
-// home signs it if nothing else proves that the step is from that user.
+// home signs it if there is no other proof that the step is from that user.
 type voucher struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -140,7 +141,7 @@ type voucher struct {
 	Sent    time.Time            `json:"sent"`
 }
 
-// ofParty returns the home of a voucher that names a party, "" for a voucher that does not.
+// ofParty returns the home of a voucher with a party, "" for a voucher without one.
 func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	if v.Party != party {
 		return ""
@@ -148,14 +149,14 @@ func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	return v.Home
 }
 
-// needsVoucher reports whether a step counts as a party's only if a home vouches for it: a gateway
-// signed the step for the party, or the party signed it under another DID.
+// needsVoucher reports whether a step needs a voucher to count as the step of a party: a gateway
+// signed the step for the party, or the party signed it as another DID.
 func needsVoucher(ev federation.Event, party federation.DID) bool {
 	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
 }
 
 // vouch returns a step with the voucher of this home for its party. The home of its handoff
-// passes the voucher on with the step.
+// forwards the voucher with the step.
 func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	if !needsVoucher(ev, ev.Arrival.ActingFor) {
 		return ev, nil
@@ -176,7 +177,7 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 }
 
 // attested adds the party named by the other home to a step that needs a ruling. The other home
-// must sign the party in a voucher, which travels with the step.
+// must sign the party in a voucher, which is forwarded with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
 	ev.Arrival.ActingFor = p.trustedParty(ctx, ev.Arrival.ActingFor, p.cfg.Home)
 	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
@@ -211,8 +212,8 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 }
 
 // voucherOf returns the voucher of a home for a step with a document, the zero value without a
-// valid one. The keys of the home when it sent the voucher count. The error means that a key cannot
-// be fetched now.
+// valid one. The voucher is verified by the keys that the home had when it sent the voucher. An
+// error means that a key cannot be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
 	var found voucher
 	by := ev.Arrival.Voucher

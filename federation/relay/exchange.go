@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// hubPause is the time during which only HTTPS is used after the hub brought no answer.
+// hubPause is the time during which only HTTPS is used after a timeout of the hub.
 const hubPause = time.Minute
 
 // Waits and bounds of the exchange with one home.
@@ -27,13 +27,13 @@ type exchange struct {
 	over chan struct{}
 }
 
-// ask is one step on its way to the other home.
+// ask is one step in flight to the other home.
 type ask struct {
 	item  item
 	path  []federation.HomeID // see [Envelope]
 	trace string              // see [Envelope]
 	bytes int
-	done  chan reply // holds the one reply
+	done  chan reply // receives the single reply
 }
 
 type reply struct {
@@ -145,8 +145,8 @@ func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// carry sends an envelope through the hub, if it leads to the home, and over HTTPS if the hub
-// returns no answer. A message that arrives twice has no further effect.
+// carry sends an envelope through the hub, if the home uses it, and over HTTPS if the hub returns
+// no answer. Duplicates have no effect.
 func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.hubPaused.Load() {
@@ -212,7 +212,7 @@ func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (resu
 	}
 }
 
-// size returns about how many bytes a step takes in a batch.
+// size returns the approximate size of a step in a batch.
 func (it item) size() int {
 	n := len(it.Step.Document) + len(it.Step.Signature) + 512 // names, ids and times
 	if it.Step.Evidence != nil {
@@ -224,11 +224,11 @@ func (it item) size() int {
 	return n
 }
 
-// HTTPClient sends requests to hosts that an operator named.
+// HTTPClient sends requests to hosts configured by an operator.
 type HTTPClient interface {
-	// Do sends a body, or none if it is nil, and returns the body and the header of an answer
-	// with status 200. It blocks on the network. Its error wraps
-	// [*federation.UnavailableError] for any other answer.
+	// Do sends a body, or none if it is nil, and returns the body and the header of a response
+	// with status 200. It blocks on the network. For any other response, its error wraps
+	// [*federation.UnavailableError].
 	Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error)
 }
 

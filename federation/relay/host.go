@@ -19,17 +19,17 @@ import (
 // startTimeout bounds the start of a server that reads its streams from a local disk.
 const startTimeout = 5 * time.Second
 
-// HostConfig is the listener of a NATS server of this home for homes of other operators.
+// HostConfig configures the embedded NATS server for homes of other operators.
 type HostConfig struct {
 	Listen       string // "host:port"
 	AccountsFile string // written by [WriteAccounts]; operators may add settings
 	Dir          string // directory of the streams
-	// TLS is the TLS of the listener if the file of the accounts has none; nil for no TLS.
+	// TLS is the TLS configuration of the listener if the accounts file has none; nil for no TLS.
 	TLS *tls.Config
 }
 
-// Host is a NATS server with streams in this process. Homes of other operators connect to it, each
-// with its own account. This home has an account too, without further rights.
+// Host is an embedded NATS server with streams. Homes of other operators connect to it, each with
+// its own account. This home has an account too, without additional permissions.
 type Host struct{ server *server.Server }
 
 // OpenHost starts the server, and returns once it listens.
@@ -60,7 +60,7 @@ func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, err
 // cannot create a reader of that name while they exist. A home recreates its reader within a
 // second, and receives unacknowledged messages again.
 func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.Logger) error {
-	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // listed before asking the server: a reader may be created meanwhile
+	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // listed before the query to the server, because a reader may be created meanwhile
 	if err != nil || len(folders) == 0 {
 		return err
 	}

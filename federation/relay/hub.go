@@ -21,28 +21,28 @@ type HubConfig struct {
 	ServerConfig
 
 	// Replicas is the number of servers with a copy of each stream to this home, 0 for one. An
-	// existing stream is changed to that.
+	// existing stream is changed accordingly.
 	Replicas int
-	// MaxBytes is the largest size of a stream to this home, which the server reserves; 0 for 16
+	// MaxBytes is the maximum size of a stream to this home, which the server reserves; 0 for 16
 	// MiB. A full stream accepts no more messages, and deliveries wait.
 	MaxBytes int64
-	// Ours is true if the server belongs to this operator: an existing stream is changed to this
-	// configuration. At a server of another operator its size and age stay as they are.
+	// Ours is true if the server belongs to this operator; then existing streams are changed to
+	// this configuration. At a server of another operator, their size and age do not change.
 	Ours bool
 }
 
 // Bounds of the traffic through a hub.
 const (
 	hubAnswer   = 10 * time.Second    // timeout for a response of the other home, after which the batch is sent over HTTPS
-	hubResend   = 3 * time.Second     // without an answer
+	hubResend   = 3 * time.Second     // interval of repeats without an answer
 	hubAck      = 2 * time.Second     // timeout for the hub's acknowledgement of a message, after which it is sent again
 	hubAge      = 14 * 24 * time.Hour // lifetime of an unfetched batch
 	hubBytes    = 16 << 20            // maximum size of one stream: few batches are in flight, and pending deliveries are in the record
 	hubBatches  = 8                   // batches of one home judged at a time
 	hubAckWait  = time.Minute         // time after which an unjudged batch is redelivered
-	hubPull     = 2 * time.Second     // of one request for messages; then the next request may reach another server of the cluster
+	hubPull     = 2 * time.Second     // timeout of one request for messages; the next request may reach another server of the cluster
 	hubLook     = time.Second         // interval of checks for streams to read
-	hubPending  = 1024                // batches handed out and not judged
+	hubPending  = 1024                // received batches that are not judged yet
 	hubRenew    = time.Minute         // interval of attempts to recreate a damaged stream
 	hubConsumer = "home"              // the durable consumer of each stream
 )
@@ -50,7 +50,7 @@ const (
 var (
 	// Returned while the hub is not connected.
 	errHubAway = errors.New("the hub is not connected")
-	// Returned while one of the two homes lacks its stream: the batch, or the answer, would be
+	// Returned if one of the two streams does not exist yet: the batch or the answer would be
 	// lost.
 	errNoStream = errors.New("no stream there between the homes yet")
 )
@@ -58,7 +58,7 @@ var (
 // Hub is a NATS server that connects homes. Each pair of homes has a stream in each direction,
 // "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>", which its receiver makes: see
 // [WriteAccounts]. It has the messages of [StepsPath], with the same bytes and headers. So the
-// server can forge nothing, and homes resend whatever it loses.
+// server cannot forge anything, and homes resend lost messages.
 //
 // The reader acknowledges a message after its steps are on disk. It compares signed documents, and
 // ignores the ids of messages.
@@ -74,7 +74,7 @@ type Hub struct {
 
 	mu      sync.Mutex
 	waiting map[string]chan Envelope    // by the SHA-256 of the batch
-	read    map[federation.HomeID]bool  // homes whose streams are read, which also carry answers
+	read    map[federation.HomeID]bool  // homes whose streams, which also carry answers, are read
 	unread  map[federation.HomeID]error // reasons why the streams of other homes are not read
 	renewed map[federation.HomeID]time.Time
 	cut     chan struct{} // closed and replaced when the connection breaks
@@ -100,8 +100,8 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// broken ends all waits for responses, because the messages may be lost and must be sent again at
-// once.
+// broken ends all waits for responses after a disconnect: the messages may be lost and are sent
+// again at once.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,8 +120,8 @@ func (h *Hub) Ready() error {
 	return nil
 }
 
-// Away returns the URL and the cause of each failed connection while the hub is not connected; nil while it
-// is. It blocks for up to three seconds for each server.
+// Away returns the URL and the cause of each failed connection if the hub is not connected;
+// otherwise nil. It blocks for up to three seconds for each server.
 func (h *Hub) Away(ctx context.Context) error {
 	if h.Ready() == nil {
 		return nil
@@ -129,7 +129,8 @@ func (h *Hub) Away(ctx context.Context) error {
 	return cmp.Or(h.server.Probe(ctx, h.home), h.Ready())
 }
 
-// Watch logs why the hub is not connected, once for each cause, and its return. It blocks until ctx ends.
+// Watch logs disconnections of the hub, once for each cause, and reconnections. It blocks until
+// ctx ends.
 func (h *Hub) Watch(ctx context.Context) {
 	tick := time.NewTicker(hubLook)
 	defer tick.Stop()
@@ -157,8 +158,8 @@ func (h *Hub) Watch(ctx context.Context) {
 	}
 }
 
-// token returns the name of a home in subjects and names of streams, which give dots a meaning. No
-// host name has an underscore, so no two homes have the same token.
+// token returns the name of a home for subjects and stream names, without dots, which have a
+// meaning there. Host names have no underscores, so no two homes have the same token.
 func token(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
 
 func streamName(to, from federation.HomeID) string { return "FED_" + token(to) + "__" + token(from) }
@@ -167,9 +168,8 @@ func hubSubject(to, from federation.HomeID) string {
 	return "fed." + token(to) + "." + token(from) + ".>"
 }
 
-// Carry sends an envelope to another home and waits for the answer, for ten seconds at most. The
-// error wraps [*federation.UnavailableError] if no response arrived; the batch may have been
-// received.
+// Carry sends an envelope to another home and waits at most ten seconds for the answer. The error
+// wraps [*federation.UnavailableError] if no response arrived; the batch may have been received.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeSteps, e)
 }
@@ -231,7 +231,7 @@ func (h *Hub) publishUntilAcked(ctx context.Context, to federation.HomeID, kind 
 	}
 }
 
-// open returns nil while this home reads the stream from a home, and so its answers.
+// open returns nil if this home reads the stream from a home, and so its answers.
 func (h *Hub) open(to federation.HomeID) error {
 	if err := h.Ready(); err != nil {
 		return err
@@ -244,8 +244,8 @@ func (h *Hub) open(to federation.HomeID) error {
 	return nil
 }
 
-// publish puts a message into the stream to another home. The error is errNoStream before the other
-// home has made the stream.
+// publish adds a message to the stream to another home. The error is errNoStream if the other home
+// has not created the stream yet.
 func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	_, err := h.js.PublishMsg(ctx, &nats.Msg{
 		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: e.Body, Header: nats.Header(e.Header()),
@@ -265,7 +265,7 @@ func (cfg HubConfig) streams() jetstream.StreamConfig {
 	}
 }
 
-// stream returns the stream from another home, and makes it if there is none.
+// stream returns the stream from another home, and creates it if there is none.
 func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
 	cfg := h.streams
 	cfg.Name, cfg.Subjects = streamName(h.home, from), []string{hubSubject(h.home, from)}
@@ -279,7 +279,7 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 	return h.changed(ctx, stream, cfg), nil
 }
 
-// changed updates an existing stream: its copies if the configuration names them, and its size at a
+// changed updates an existing stream: its replicas if they are configured, and its size at a
 // server of this operator. If the server does not allow it, the stream is not changed, and relay
 // check shows the difference.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type

@@ -16,7 +16,7 @@ import (
 )
 
 // Run reads the messages of other homes from the hub, until ctx ends. It reads the stream from a
-// home once the home is a peer and the stream exists or can be made.
+// home once the home is a peer and the stream exists or can be created.
 func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
 	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, told: map[federation.HomeID]string{}}
 	r.takes.Caught = handler.caught(ctx)
@@ -41,11 +41,11 @@ type hubReader struct {
 	handler *PeerHandler
 	takes   fault.Group // messages being processed
 	streams map[federation.HomeID]jetstream.ConsumeContext
-	told    map[federation.HomeID]string // why a stream is not read, as logged last
+	told    map[federation.HomeID]string // last logged reason why a stream is not read
 	warned  bool
 }
 
-// close ends reading and waits until the messages handed out are judged.
+// close ends reading and waits until received messages are judged.
 func (r *hubReader) close() {
 	for _, each := range r.streams {
 		each.Stop()
@@ -87,8 +87,8 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	}
 }
 
-// logOnce logs why the stream from a home is not read, each reason once: the reader tries each
-// second.
+// logOnce logs the reason why the stream from a home is not read. It logs each reason once,
+// because the reader retries every second.
 func (r *hubReader) logOnce(ctx context.Context, from federation.HomeID, err error) {
 	r.hub.noteUnread(from, err)
 	switch {
@@ -175,8 +175,8 @@ func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	}
 }
 
-// inflow is the messages from one home. Judging a batch may need a response of the same home, such
-// as its key, so batches must not delay responses or lookups.
+// inflow handles the messages from one home. Judging a batch may need a response of the same home,
+// such as its key, so batches must not delay responses or lookups.
 type inflow struct {
 	hub     *Hub
 	from    federation.HomeID
@@ -186,8 +186,8 @@ type inflow struct {
 	lookups chan struct{} // one token for each answered lookup
 }
 
-// sort passes a message on by its kind. It does not block. The server bounds the waiting batches:
-// by their number, and by the size of the stream.
+// sort dispatches a message by its kind. It does not block. The server limits the waiting batches
+// by number, and by the size of the stream.
 func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	received, judging := time.Now(), context.WithoutCancel(ctx)
 	switch kind := m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]; kind {
@@ -211,8 +211,8 @@ func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	}
 }
 
-// acquire waits for the turn of a message. It returns false once the server hands the message
-// out again, or ctx ends.
+// acquire waits for the turn of a message. It returns false once the server redelivers the
+// message, or ctx ends.
 func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received time.Time) bool {
 	again := time.NewTimer(hubAckWait - time.Since(received))
 	defer again.Stop()
@@ -225,7 +225,7 @@ func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received t
 	return false
 }
 
-// answer judges a question and sends the answer. A message that cannot be acknowledged is
+// answer processes a request and sends the answer. A message that cannot be acknowledged is
 // redelivered as a duplicate.
 func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(context.Context, federation.HomeID, Envelope) (Envelope, *problem)) {
 	answer, p := judge(ctx, in.from, NewEnvelope(m.Data(), http.Header(m.Headers())))
@@ -247,7 +247,7 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 	_ = m.Ack()
 }
 
-// answered hands an answer to the exchange waiting for it, which verifies it.
+// answered passes an answer to the waiting exchange, which verifies it.
 func (h *Hub) answered(e Envelope) {
 	var a struct {
 		Of string `json:"of"`
@@ -260,12 +260,12 @@ func (h *Hub) answered(e Envelope) {
 	if waiting := h.waiting[a.Of]; waiting != nil {
 		select {
 		case waiting <- e:
-		default: // it has one
+		default: // it already has one
 		}
 	}
 }
 
-// vouches reports whether the hub identifies homes: it gives each an account of its own.
+// vouches reports whether the hub identifies homes: each has its own account.
 func (h *Hub) vouches(ctx context.Context) (bool, error) {
 	if err := h.Ready(); err != nil {
 		return false, err
@@ -278,8 +278,8 @@ func (h *Hub) vouches(ctx context.Context) (bool, error) {
 }
 
 // HubVouches reports whether the hub vouches for the name of the other home: with an account for
-// each home, no other client can publish in the stream from that home. It blocks for five seconds
-// at most.
+// each home, no other client can publish in the stream from that home. It blocks for at most five
+// seconds.
 func (p *Peer) HubVouches(ctx context.Context) (bool, error) {
 	if !p.ByHub() {
 		return false, errors.New("it is not reached through a hub")

@@ -15,8 +15,8 @@ import (
 
 // Bounds of lookups through a hub.
 const (
-	maxDocumentBytes = 64 << 10 // maximum size of one document: the documents of homes and agents have some 6 KiB
-	hubLookups       = 4        // of one home, answered at a time
+	maxDocumentBytes = 64 << 10 // maximum size of one document: documents of homes and agents have about 6 KiB
+	hubLookups       = 4        // concurrent lookups of one home
 )
 
 // DIDDocumentPath is the path of the DID document of a home.
@@ -41,7 +41,7 @@ type found struct {
 
 	Status    int    `json:"status"`              // status of HTTP
 	Body      string `json:"body"`                // empty unless the status is 200
-	Signature string `json:"signature,omitempty"` // the header of that name over HTTPS
+	Signature string `json:"signature,omitempty"` // the header with the same name over HTTPS
 }
 
 // Document is a public document of another home, received through a hub.
@@ -55,7 +55,7 @@ type Document struct {
 }
 
 // public reports whether a home answers lookups of a path: the path of a DID document, of the
-// profile, or of the question about a mailbox.
+// profile, or of a mailbox query.
 func public(path string) bool {
 	return path == string(federation.ProfilePath) || strings.HasSuffix(path, "/did.json") ||
 		strings.HasPrefix(path, string(ResidentPath)+"/")
@@ -76,9 +76,9 @@ func parseLookup(text []byte, to federation.HomeID) (lookup, *url.URL, error) {
 	return asked, at, asked.check(typeLookup, to)
 }
 
-// Lookup reads a public document of the other home through the hub. It blocks for ten seconds at
-// most. The error wraps [federation.ErrNotFound] if the other home reports that there is none, and
-// [*federation.UnavailableError] if it did not answer.
+// Lookup reads a public document of the other home through the hub. It blocks for at most ten
+// seconds. The error wraps [federation.ErrNotFound] if the other home reports that there is none,
+// and [*federation.UnavailableError] if it did not answer.
 func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, error) {
 	if !p.ByHub() {
 		return Document{}, p.unavailable(errNoWay)
@@ -155,8 +155,7 @@ func (h *PeerHandler) find(ctx context.Context, from federation.HomeID, e Envelo
 	return h.sign(ctx, document)
 }
 
-// page is the answer of a handler in memory, up to a bound. It implements
-// [http.ResponseWriter].
+// page is the response of a handler in memory, up to a limit. It implements [http.ResponseWriter].
 type page struct {
 	header http.Header
 	status int
@@ -195,7 +194,8 @@ func (p *page) answered() int {
 
 var errOtherAnswer = errors.New("it answers something else")
 
-// ResidentPath and a DID is the path of the answer whether the home has the mailbox of the DID.
+// ResidentPath, followed by a DID, is the path of the mailbox query: whether the home has the
+// mailbox of the DID.
 const ResidentPath federation.URLPath = "/fed/v1/homes"
 
 type resident struct {
@@ -254,7 +254,8 @@ func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	return found.Here, nil
 }
 
-// BatchLimits returns the largest batch that this home sends. Another home must accept it.
+// BatchLimits returns the maximum size of the batches that this home sends. Other homes must
+// accept it.
 func BatchLimits() federation.HomeLimits {
 	return federation.HomeLimits{Steps: maxItems, Bytes: maxBatchBytes}
 }

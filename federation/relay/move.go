@@ -18,12 +18,12 @@ type move struct {
 	DID federation.DID `json:"did"`
 }
 
-// moved answers whether the home takes it.
+// moved is the answer to a move.
 type moved struct {
 	answerHeading
 
 	Taken bool   `json:"taken"`
-	Why   string `json:"why,omitempty"` // why not, for people
+	Why   string `json:"why,omitempty"` // readable reason of a refusal
 }
 
 func parseMove(text []byte, to federation.HomeID) (move, error) {
@@ -37,8 +37,8 @@ func parseMove(text []byte, to federation.HomeID) (move, error) {
 	return m, m.check(typeMove, to)
 }
 
-// Move gives the mailbox of a DID to the other home. It blocks on the network. A
-// [*federation.RefusalError] explains why the other home refuses it.
+// Move moves the mailbox of a DID to the other home. It blocks on the network. If the other home
+// refuses, the error is a [*federation.RefusalError].
 func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	if p.Mode() == Hold || p.Mode() == Block {
 		return p.unavailable(errHeld)
@@ -73,8 +73,8 @@ func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, er
 	return answer, err
 }
 
-// learn records the mailboxes moved by the other home. It names them with each result, so that one
-// which cannot be stored now is learned later.
+// learn records the mailboxes moved by the other home. The other home repeats them with each
+// result, so a failed write is made up for later.
 func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
 		if err := p.deps.Mailboxes.LearnMove(ctx, each, p.cfg.Home, p.deps.Now()); err != nil {
@@ -83,17 +83,17 @@ func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	}
 }
 
-// offenceEvery is the shortest interval between two notes of offences of one kind. It bounds the
+// offenceEvery is the minimum interval between two records of offences of one kind. It bounds the
 // cost of a home that constantly sends false claims.
 const offenceEvery = time.Second
 
-// reported is the times of the last notes of a home's offences. It may be used concurrently.
+// reported has the times of the last recorded offences of a home. It may be used concurrently.
 type reported struct {
 	mu   sync.Mutex
 	last map[federation.MisbehaviorKind]time.Time
 }
 
-// due reports whether an offence is to be noted, and counts it as noted.
+// due reports whether to record an offence, and counts it as recorded.
 func (d *reported) due(kind federation.MisbehaviorKind, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,7 +129,8 @@ func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federa
 	return p.foreignVoice(ctx, ev.Verb, ev.ID, ev.For)
 }
 
-// foreignVoice reports and refuses a step, or text, for a DID that the other home may not speak for.
+// foreignVoice reports and refuses a step or text for a DID that the other home must not
+// represent.
 func (p *Peer) foreignVoice(ctx context.Context, verb federation.Verb, id federation.EventID, did federation.DID) error {
 	p.ReportMisbehavior(ctx, federation.MisbehaviorVoice, string(verb)+" "+id.String()+" in the name of "+string(did))
 	return &federation.RefusalError{Code: federation.WrongSender, Event: id, Detail: "it stands for a DID whose mailbox is at another home"}
@@ -144,7 +145,7 @@ func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict f
 }
 
 // reportEvery is the interval between two log lines about refused messages of one home for one
-// reason: a home can send invalid messages at any rate.
+// reason, because a home can send invalid messages at any rate.
 const reportEvery = time.Minute
 
 // reportLimiter admits one log line in an interval for each key, and counts the others. Its keys

@@ -21,14 +21,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The tables of a configuration that a [NATSText] comes from.
+// The tables of a configuration for a [NATSText].
 const (
 	ownTable = "relay"
 	HubTable = "relay.hub"
 )
 
-// hostFolder has, below data_dir, the accounts, seeds and streams of the server that homes of other
-// operators connect to.
+// hostFolder is the folder below data_dir with the accounts, seeds and streams of the server for
+// homes of other operators.
 const hostFolder = "relay"
 
 // StreamsFolder is the folder of the streams of that server, below data_dir.
@@ -36,7 +36,7 @@ func StreamsFolder() string { return hostFile("jetstream") }
 
 func hostFile(name string) string { return filepath.Join(hostFolder, name) }
 
-// NATSText is a [NATSConfig] as the operator wrote it in a configuration.
+// NATSText is the text form of a [NATSConfig] in a configuration.
 type NATSText struct {
 	Home     federation.HomeID
 	Own      ServerText // [relay]
@@ -48,16 +48,16 @@ type NATSText struct {
 	HubReplicas int
 }
 
-// NATSConfig is a home's use of NATS, besides the server inside its process.
+// NATSConfig configures the use of NATS by a home.
 type NATSConfig struct {
-	Own  ServerConfig // wakes the waiters of other replicas, if it names a server
+	Own  ServerConfig // for wake-ups of other replicas, if it names a server
 	Host *HostConfig  // listener for homes of other operators; nil for none
-	Hub  HubConfig    // meeting point of homes, if it names a server or there is a host
+	Hub  HubConfig    // the hub, if it names a server or there is a host
 }
 
-// Parse returns the meeting point of homes: the server of this home if it listens for other homes,
-// else the hub, else the servers shared by the replicas of this home. It calls mistake with the
-// table, the key and the reason of each invalid value.
+// Parse returns the hub: the server of this home if it listens for other homes, otherwise the
+// configured hub, or otherwise the servers shared by the replicas of this home. It calls mistake
+// with the table, the key and the reason of each invalid value.
 func (t NATSText) Parse(files ConfigFiles, mistake func(table, key, why string)) NATSConfig {
 	server := func(table string, text ServerText) ServerConfig {
 		cfg, mistakes := text.Parse(files)
@@ -108,8 +108,7 @@ type ServerConfig struct {
 // Named reports whether it names a server.
 func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
 
-// connect begins to connect, and keeps trying without end. It returns an error if a file cannot be
-// read.
+// connect begins to connect, and retries forever. It returns an error if a file cannot be read.
 func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -135,8 +134,8 @@ func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more .
 	return nats.Connect(strings.Join(cfg.URLs, ","), options...)
 }
 
-// Probe connects to each server in turn. It returns nil after the first connection, and else the URL
-// and the cause of each failure. It blocks for three seconds for each server.
+// Probe connects to each server in turn. It returns nil after the first connection, or otherwise
+// the URL and the cause of each failure. It blocks for up to three seconds for each server.
 func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error {
 	var failed []error
 	for _, address := range cfg.URLs {
@@ -156,7 +155,7 @@ func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error
 	return errors.Join(failed...)
 }
 
-// explained adds to an error of the client of NATS the setting that it is about.
+// explained adds the relevant setting to an error of the NATS client.
 func explained(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
@@ -175,7 +174,8 @@ func explained(err error) error {
 	return err
 }
 
-// dial opens a TCP connection to a server: the client of NATS does not return why one cannot be opened.
+// dial opens a TCP connection to a server, because the NATS client does not return the reason of a
+// failure.
 func dial(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -200,13 +200,13 @@ func failed(log *slog.Logger) nats.ErrHandler {
 	}
 }
 
-// ServerText is a [ServerConfig] as the operator wrote it in a configuration.
+// ServerText is the text form of a [ServerConfig] in a configuration.
 type ServerText struct {
 	URLs                        []string
 	CredsFile, NKeyFile, CAFile string
 }
 
-// ConfigFiles reads the files that a configuration names.
+// ConfigFiles reads the files named in a configuration.
 type ConfigFiles interface {
 	// Path returns the path of a file.
 	Path(name string) string

@@ -20,7 +20,7 @@ import (
 var (
 	errAway = errors.New("not reached")
 	errHeld = errors.New("on hold")
-	// Ends the session of a home that an operator blocked or allowed.
+	// Ends the session of a home after an operator blocked or allowed it.
 	errModeChanged = errors.New("an operator changed its mode")
 )
 
@@ -39,8 +39,7 @@ type Peer struct {
 	compared  atomic.Int64 // see [Peer.Compared]
 	// skewed is the time of the last warning of a skew, in unix nanoseconds.
 	skewed atomic.Int64
-	// operatorMode is the mode that an operator chose, and modeChanged holds a token once it
-	// changed.
+	// operatorMode is the mode set by an operator; modeChanged holds a token after a change.
 	operatorMode atomic.Pointer[Mode]
 	modeChanged  chan struct{}
 	history      history
@@ -64,7 +63,7 @@ func (p *Peer) Home() federation.HomeID { return p.cfg.Home }
 // URL returns the address of the other home, without a path.
 func (p *Peer) URL() string { return p.cfg.URL }
 
-// Key returns the id of the key that the configuration has for the other home; "" for none.
+// Key returns the ID of the configured key of the other home; "" for none.
 func (p *Peer) Key() string { return p.cfg.Key }
 
 // Fetch reads an address of the other home by HTTPS. It blocks on the network, and has the
@@ -85,7 +84,7 @@ func (*Peer) Carries(context.Context, federation.Event, federation.View) (bool, 
 	return false, nil
 }
 
-// Heard returns when the last signed message of the other home arrived.
+// Heard returns the arrival time of the last signed message of the other home.
 func (p *Peer) Heard() time.Time {
 	if at := p.heard.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -108,7 +107,7 @@ func (p *Peer) noteHeard() {
 // the reason. It calls up once the home has answered.
 func (p *Peer) Run(ctx context.Context, up func()) error {
 	if p.Mode() == Block {
-		up() // there is nothing to wait for
+		up() // blocked: there is nothing to wait for
 		if err := p.whileBlocked(ctx, true); err != nil {
 			return err
 		}
@@ -150,14 +149,14 @@ func (p *Peer) unavailable(err error) error {
 type PeerConfig struct {
 	Home federation.HomeID
 	URL  string // without a path; empty for a home reached only through the hub
-	Path Path   // empty without another way than HTTPS
+	Path Path   // empty if only HTTPS is used
 	Mode Mode
 	// Key is the id of the key that signs the DID document of the other home if the document comes
 	// through a hub. The operators exchange it out of band. Empty for none.
 	Key string
 }
 
-// Path is the way to reach a home.
+// Path is the transport to a home.
 type Path string
 
 // The paths.
@@ -191,12 +190,12 @@ func (c PeerConfig) Check(own federation.HomeID, mistake func(key, why string)) 
 	}
 }
 
-// Known returns how the other home is reached.
+// Known returns the address data of the other home.
 func (p *Peer) Known() federation.KnownHome {
 	return federation.KnownHome{Home: p.Home(), URL: p.URL(), Path: string(p.Path())}
 }
 
-// Blocked reports whether an operator blocked the other home: it is sent nothing.
+// Blocked reports whether an operator blocked the other home. Nothing is sent to a blocked home.
 func (p *Peer) Blocked() bool { return p.Mode() == Block }
 
 // Mode is the set of actions allowed to another home.
@@ -204,17 +203,17 @@ type Mode string
 
 // The modes.
 const (
-	Allow Mode = "allow" // steps go both ways
+	Allow Mode = "allow" // steps are sent in both directions
 	Limit Mode = "limit" // the same, limited to a few per second
-	Hold  Mode = "hold"  // the home is asked to send later, and deliveries to it wait
+	Hold  Mode = "hold"  // the home must send later, and deliveries to it wait
 	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )
 
-// limitedRate bounds the steps a second of a home in mode limit.
+// limitedRate is the maximum number of steps per second of a home in mode limit.
 const limitedRate = 10
 
-// SetOperatorMode overrides the configured mode by an operator's choice; "" restores the configured
-// one. It takes effect at once, even for exchanges in progress.
+// SetOperatorMode overrides the configured mode; "" restores the configured one. It takes effect
+// at once, even for exchanges in progress.
 func (p *Peer) SetOperatorMode(mode Mode) {
 	if before := p.operatorMode.Swap(&mode); before == nil || *before != mode {
 		select {
@@ -224,7 +223,7 @@ func (p *Peer) SetOperatorMode(mode Mode) {
 	}
 }
 
-// OperatorMode returns the mode that an operator chose; "" for none.
+// OperatorMode returns the mode set by an operator; "" for none.
 func (p *Peer) OperatorMode() Mode {
 	if mode := p.operatorMode.Load(); mode != nil {
 		return *mode
@@ -235,8 +234,8 @@ func (p *Peer) OperatorMode() Mode {
 // Mode returns the mode of the other home here.
 func (p *Peer) Mode() Mode { return cmp.Or(p.OperatorMode(), p.cfg.Mode) }
 
-// whileBlocked waits until the other home is no longer blocked, or with false until it is blocked,
-// or until ctx ends.
+// whileBlocked waits until the other home is no longer blocked, or with blocked false until it is
+// blocked. It returns early when ctx ends.
 func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	for (p.Mode() == Block) == blocked {
 		select {
@@ -253,12 +252,12 @@ type modeLimiter struct{ flow *rate.Limiter }
 
 func newModeLimiter() modeLimiter { return modeLimiter{flow: rate.NewLimiter(limitedRate, maxItems)} }
 
-// admits counts a number of steps of the sender, and reports whether it may send them now.
+// admits counts a number of steps of the home, and reports whether it may send them now.
 func (t modeLimiter) admits(mode Mode, steps int, now time.Time) bool {
 	return steps == 0 || mode != Hold && (mode != Limit || t.flow.AllowN(now, steps))
 }
 
-// When the clocks of two homes are compared, and how far apart they may be.
+// Times of clock comparisons, and tolerated differences.
 const (
 	clockSlip   = time.Second      // tolerated clock difference of two machines
 	clockSkew   = 30 * time.Second // above which the log warns: steps are refused from two minutes on, unless configured otherwise
@@ -266,8 +265,8 @@ const (
 	clockRepeat = time.Hour        // between two warnings
 )
 
-// Skew returns how far the local clock is ahead of that of the other home; zero before the first
-// comparison. It includes the time that the last question took to arrive over HTTPS.
+// Skew returns the lead of the local clock over the clock of the other home; zero before the first
+// comparison. Over HTTPS, it includes the latency of the last request.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
 // Compared returns the local time of the last clock comparison; zero for none.
@@ -278,7 +277,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// noteSkew stores how far the local clock is ahead, and warns of a large difference once an hour.
+// noteSkew stores the lead of the local clock, and warns of a large difference once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())
@@ -315,8 +314,8 @@ func (p *Peer) watchClock(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// profile reads the profile of the other home through the hub, and notes the difference of the
-// clocks. It returns how long the answer took.
+// profile reads the profile of the other home through the hub, and records the clock difference.
+// It returns the response time.
 func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	asked := p.deps.Now()
 	document, err := p.Lookup(ctx, federation.ProfilePath)
@@ -337,7 +336,8 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	case !profile.Speaks():
 		return 0, errors.New("it speaks no version of this home: upgrade the older one")
 	}
-	// The peer stamped its profile between asked and heard: a time outside is clock skew.
+	// The other home stamped its profile between asked and heard: a time outside this range is
+	// clock skew.
 	switch {
 	case profile.Sent.Before(asked):
 		p.noteSkew(ctx, asked.Sub(profile.Sent))

@@ -20,8 +20,8 @@ const StepsPath federation.URLPath = "/fed/v1/events"
 // laterAfter is the retry interval for a home whose request is deferred, in whole seconds.
 const laterAfter = time.Minute
 
-// PeerHandler answers the requests of other homes: steps, digests, moves, questions about
-// mailboxes. It is safe for concurrent use.
+// PeerHandler answers the requests of other homes: steps, digests, moves, mailbox queries. It is
+// safe for concurrent use.
 type PeerHandler struct {
 	Deps Deps
 	// Peer returns a known home, or nil.
@@ -30,8 +30,8 @@ type PeerHandler struct {
 	// between the time in a signed id and the local clock.
 	PublicURL string
 	ClockSkew func() time.Duration
-	// Documents serves the public documents of this home that other homes read through a hub: DID
-	// documents, the profile and answers about mailboxes. Nil without a hub.
+	// Documents serves the public documents of this home to other homes through a hub: DID
+	// documents, the profile and mailbox queries. Nil without a hub.
 	Documents http.Handler
 	reports   reportLimiter
 }
@@ -116,8 +116,8 @@ func (h *PeerHandler) read(body []byte) (question, error) {
 	}}, err
 }
 
-// process judges a question and returns the signed answer. A question from the stream of a home must
-// be of that home; from is "" over HTTPS.
+// process handles a request and returns the signed answer. A request in the stream of a home must
+// be from that home; from is "" over HTTPS.
 func (h *PeerHandler) process(ctx context.Context, from federation.HomeID, e Envelope) (Envelope, *problem) {
 	asked, err := h.read(e.Body)
 	if err != nil {
@@ -170,8 +170,8 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 	return answer, nil
 }
 
-// judge judges the steps of a batch that arrived on a path. It keeps the order of each handoff, and
-// judges all handoffs at the same time, so that the batch of at most [maxItems] takes few commits.
+// judge judges the steps of a batch with a path. It keeps the order within each handoff, and
+// judges all handoffs concurrently, so that the batch of at most [maxItems] needs few commits.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	inOrder, results := map[federation.HandoffID][]func(){}, make([]result, len(items))
 	for i, it := range items {
@@ -277,8 +277,8 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	}
 }
 
-// judgeAsked judges a step of a user of the other home in a handoff of this home, and answers
-// with the steps that the other home lacks.
+// judgeAsked judges a step of a user of the other home in a handoff of this home, and answers with
+// the steps missing at the other home.
 func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *result) {
 	if ev.Verb == federation.Offer || ev.Verb == federation.Confirm {
 		r.fail(federation.Refuse(ev, federation.WrongSender, "an offer is filed where it enters"))
@@ -304,7 +304,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	var have federation.Version
-	if it.Have != nil { // with another history, the other home may have more steps than precede this one
+	if it.Have != nil { // with another history, the other home may have more earlier steps than this home
 		have = min(*it.Have, judged.Entry.Version-1)
 	}
 	if r.Steps, err = p.deps.stepsAfter(ctx, judged.Entry, have); err != nil {
@@ -332,7 +332,7 @@ func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federa
 	return steps, nil
 }
 
-// arrive completes the arrival of a step, which may be stamped with a time, or of text.
+// arrive completes the arrival data of a step or text, which may have a time.
 func (p *Peer) arrive(at federation.Arrival, stamped bool, it item) federation.Arrival {
 	now := p.deps.Now()
 	at.Network, at.Link, at.Home, at.RemoteVenue = Network, p.Name(), p.cfg.Home, true
@@ -342,7 +342,7 @@ func (p *Peer) arrive(at federation.Arrival, stamped bool, it item) federation.A
 	return at
 }
 
-// trustedParty returns a party if one of these homes may speak for it, else "".
+// trustedParty returns a party if one of these homes may represent it, otherwise "".
 func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...federation.HomeID) federation.DID {
 	for _, home := range homes {
 		if party != "" && home != "" && p.deps.Mailboxes.MaySpeakFor(ctx, party, home) {
@@ -366,8 +366,8 @@ func (r *result) set(judged federation.Judgement, err error) {
 	}
 }
 
-// fail writes an error into the result. Other homes retry after an error other than a refusal, and
-// do not see its text.
+// fail writes an error into the result. After an error other than a refusal, other homes retry;
+// they do not see its text.
 func (r *result) fail(err error) {
 	*r = result{Event: r.Event, Digest: r.Digest, Outcome: outcomeLater}
 	if gap, ok := errors.AsType[*federation.GapError](err); ok {
@@ -385,9 +385,9 @@ func (r *result) fail(err error) {
 	r.Outcome, r.Code, r.Detail = outcomeRefused, string(refused.Code), refused.Detail
 }
 
-// judgeOwn files a step that this home ruled on and lost in a restore, and that another home sends
-// back. The signature of this home on the ruling proves the place of the step, and that this home
-// verified the step then.
+// judgeOwn files a step that this home ruled on, lost in a restore, and gets back from another
+// home. Its own signature on the ruling proves the position of the step, and that this home has
+// verified it.
 func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled federation.Ruling, r *result) {
 	verdict, err := p.deps.Signer.Verify(ctx, p.deps.Home, ruled.Filed, []byte(ruled.Document), ruled.Signature)
 	switch {

@@ -13,14 +13,14 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Waits between two questions for the ruling on a step: they double from the first to the last, and
-// start over with each connection.
+// Backoff between two requests for the ruling on a step. It doubles from the first to the last
+// value, and restarts with each connection.
 const (
 	firstAsk = time.Second
 	lastAsk  = 10 * time.Minute
 )
 
-// lookEvery is the interval of reads of the record without a wake-up, which may have been lost.
+// lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
 const lookEvery = 10 * time.Second
 
 // maxAwaiting bounds the pending rulings read at a time. More stay in the record.
@@ -49,7 +49,7 @@ func (p *Peer) askPending(ctx context.Context) error {
 	}
 }
 
-// wait is the time until the ruling on a step is asked for again.
+// wait is the time until the next request for the ruling on a step.
 type wait struct {
 	long time.Duration
 	next time.Time
@@ -80,7 +80,7 @@ func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (
 		}
 	}
 	var group errgroup.Group
-	group.SetLimit(maxItems) // as many as a batch holds
+	group.SetLimit(maxItems) // at most one batch
 	for _, id := range order {
 		group.Go(fault.Func(func() error { return p.askHandoff(ctx, byHandoff[id], waits) }))
 	}
@@ -153,9 +153,9 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// fileAll files the steps that the home sent with its ruling on a step, and reports whether
-// that step was among them. The error is a [*federation.RefusalError] if the home has another
-// history than the one here.
+// fileAll files the steps that the home sent with its ruling on a step, and reports whether that
+// step was among them. The error is a [*federation.RefusalError] if the home has a different
+// history.
 func (p *Peer) fileAll(ctx context.Context, id federation.EventID, steps []item) (found bool, err error) {
 	for _, it := range steps {
 		r := p.takeRuled(ctx, it)

@@ -12,10 +12,10 @@ import (
 // Network is the label of other homes in metrics, logs and arrivals.
 const Network = "home"
 
-// Record is the part of the record for the exchange between homes, with the promises of
-// [store.Record].
+// Record is the part of the record for the exchange between homes. [store.Record] documents the
+// methods.
 type Record interface {
-	// View returns the view of a handoff, the zero value for one without a log.
+	// View returns the view of a handoff, or the zero View without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
 	// Log returns the steps of a handoff after a version in order. Version 0 returns all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
@@ -50,7 +50,7 @@ type Gateway interface {
 	// Say files private text for a participant of this home, once: known reports whether it was on
 	// file before. Its errors are refusals and outages.
 	Say(ctx context.Context, t federation.Text) (known bool, err error)
-	// RejectPending ends the wait of a step for a home that refused it, and has its sender notified.
+	// RejectPending ends the wait of a step refused by a home, and notifies its sender.
 	RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Place returns the local channel for a new offer of another home.
 	Place(ctx context.Context, ev federation.Event) (federation.ChannelRef, error)
@@ -69,25 +69,25 @@ type Mailboxes interface {
 	// MovedFrom reports whether the mailbox of any DID was at a home until an operator moved
 	// it here.
 	MovedFrom(ctx context.Context, from federation.HomeID) (bool, error)
-	// TakeOver moves the mailbox of a DID to this home, which another home gives away. A non-empty
-	// reason, for people, explains why this home refuses it.
+	// TakeOver moves the mailbox of a DID from another home to this home. A non-empty reason means
+	// that this home refuses it.
 	TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error)
 	// MovedAway returns the parties of a handoff whose mailboxes were here until they moved.
 	MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox
-	// LearnMove notes that a home gave the mailbox of a DID to another home.
+	// LearnMove records that a home moved the mailbox of a DID to another home.
 	LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error
 }
 
 // Signer signs for this home, and verifies the signatures of other homes.
 type Signer interface {
-	// Sign returns the signature of a message, as [federation.SignatureHeader] carries it.
+	// Sign returns the signature of a message, in the form of [federation.SignatureHeader].
 	Sign(ctx context.Context, message []byte) (string, error)
 	// Verify judges the signature of a home by the keys that the home had at a time. The error
 	// is nil only for [federation.Valid].
 	Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error)
 }
 
-// Poster is the HTTPS client for homes that the operator named.
+// Poster is the HTTPS client for configured homes.
 type Poster interface {
 	// Post sends an envelope and returns the answer. The error wraps
 	// [*federation.UnavailableError] if the envelope may have arrived, and a
@@ -97,11 +97,11 @@ type Poster interface {
 	Get(ctx context.Context, address string) (Envelope, error)
 }
 
-// Traces carries the traces of steps to other homes and from them. Its methods do not block.
+// Traces carries the traces of steps to and from other homes. Its methods do not block.
 type Traces interface {
 	// Parent returns the value of the header traceparent for a step; "" for none.
 	Parent(ctx context.Context, step federation.EventID) string
-	// Join returns ctx with the span that a header traceparent names.
+	// Join returns ctx with the span of a header traceparent.
 	Join(ctx context.Context, parent string) context.Context
 }
 
@@ -113,7 +113,7 @@ type Deps struct {
 	Boot    string
 	Record  Record
 	Gateway Gateway
-	// Mailboxes decides for which DIDs another home may speak.
+	// Mailboxes decides which DIDs another home may represent.
 	Mailboxes Mailboxes
 	Signer    Signer
 	Poster    Poster
@@ -123,8 +123,8 @@ type Deps struct {
 	Log       *slog.Logger
 	// Read returns the step in a canonical document.
 	Read func(document string) (federation.Event, error)
-	// ReadText returns the private text in a document that a home signed for its author. The error
-	// is a [*federation.RefusalError], also for a signature that does not match.
+	// ReadText returns the private text in a document signed by a home for its author. The error
+	// is a [*federation.RefusalError], even for an invalid signature.
 	ReadText func(document, signature string) (federation.Text, error)
 	// Topic returns the topic of the steps pending the ruling of a home.
 	Topic func(home federation.HomeID) string

@@ -1,5 +1,5 @@
 // Package relay carries steps between homes, and wakes waiters inside one home. It is the only
-// package that speaks NATS.
+// package that uses NATS.
 //
 // # Main types
 //
@@ -33,7 +33,7 @@
 //	   "have": VERSION}]}
 //
 // The document and the signature of a step are the bytes made by its signer. The receiver verifies
-// them by the keys of the signer, and relies on no verdict of another home.
+// them with the keys of the signer, and does not rely on a verdict of another home.
 //
 // A step with a ruling was filed by the home of its handoff. The ruling is signed like a body. A
 // version counts the steps of the log from 1; the chain is [federation.Link] after the step:
@@ -52,9 +52,9 @@
 // "step" is the SHA-256 of the document of the step. The receiver judges a voucher by the keys that
 // its home had when the voucher was sent.
 //
-// The answer has one result for each step, in order. "of" is the SHA-256 of the question, "digest"
-// that of the document of the step, and "steps" has the steps that the asking home lacks, each with
-// its ruling:
+// The answer has one result for each step, in order. "of" is the SHA-256 of the request, "digest"
+// that of the document of the step, and "steps" has the steps missing at the requesting home, each
+// with its ruling:
 //
 //	{"type": "results", "v": 1, "from": HOME, "to": HOME, "of": HEX, "boot": TEXT, "results": [
 //	  {"event": ULID, "digest": HEX, "outcome": OUTCOME, "code": CODE, "detail": TEXT,
@@ -68,8 +68,7 @@
 //	gap         comes after steps that are missing: send what follows "have"
 //	later       cannot be judged now: send it again
 //
-// A batch refused as a whole is answered with a status other than 200, and none of its steps was
-// filed.
+// If a whole batch is refused, the status is not 200, and no step is filed.
 //
 // # Comparison of histories
 //
@@ -77,9 +76,9 @@
 // every day. "boot" in each message changes with each start. The requesting home lists its latest
 // versions, 256 at a time: of its own handoffs with steps at the other home ("handoffs"), and of
 // the other home's handoffs ("yours"). The response lists missing steps of the former, and the
-// other home's own lost steps ("lost"). The requesting home sends both again. A home restored from
-// an older backup gets its steps back that way. If a log has different steps, the response requests
-// the last one: its ruling is the proof of a fork.
+// other home's own lost steps ("lost"). The requesting home sends both again. This is how a home
+// restored from an older backup gets its steps back. If a log has different steps, the response
+// requests the last one: its ruling is the proof of a fork.
 //
 //	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT,
 //	 "handoffs": [{"handoff": ULID, "version": NUMBER, "chain": HEX}],
@@ -89,9 +88,9 @@
 //
 // # Mailboxes that move
 //
-// An operator may give the mailbox of a DID to another home. That home answers whether it takes the
-// mailbox. From then on the results of steps for that DID name the new home under "moved", and the
-// homes of its handoffs send later steps there:
+// An operator may move the mailbox of a DID to another home. That home accepts or refuses it.
+// After that, the results of steps for the DID have the new home in "moved", and the homes of its
+// handoffs send later steps there:
 //
 //	{"type": "move", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "did": DID}
 //	{"type": "moved", "v": 1, "from": HOME, "to": HOME, "of": HEX, "taken": true|false, "why": TEXT}
@@ -104,12 +103,12 @@
 //
 // # Documents
 //
-// GET [ResidentPath] and a DID answers, likewise signed, whether the home has the mailbox of the
-// DID:
+// GET [ResidentPath], followed by a DID, returns a signed statement whether the home has the
+// mailbox of the DID:
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}
 //
-// A home without a public address is asked for its documents through a hub. "path" is a path of
+// The documents of a home without a public address are read through a hub. "path" is a path of
 // such a document, "status" and "signature" are as in the answer over HTTPS:
 //
 //	{"type": "lookup", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT, "path": PATH}
@@ -122,8 +121,8 @@
 //
 // A [Relay] wakes a poll waiting for a message, and a link whose outbox was empty: inside one
 // process, or through NATS servers that the replicas of a home share. A wake-up carries only its
-// topic and may be lost, so each waiter also polls from time to time. Subscribe before looking, so
-// that nothing is missed in between:
+// topic and may be lost, so each waiter also polls from time to time. Subscribe before reading, so
+// that nothing is missed:
 //
 //	wake, stop := r.Subscribe(topic)
 //	defer stop()
@@ -136,9 +135,9 @@
 //		}
 //	}
 //
-// Replicas send core NATS messages, on subjects "live.<home>.<hash of the topic>". A wake-up has no
-// body. [Relay.Publish] sends a body, and its message may be lost too. A nil *Relay wakes no waiter,
-// and [Relay.Ready] reports that; the gateway runs on with it.
+// Replicas send core NATS messages, on subjects "live.<home>.<hash of the topic>". A wake-up has
+// no body. [Relay.Publish] sends a body, and its message may be lost too. A nil *Relay is valid:
+// it wakes no waiter, and [Relay.Ready] reports that.
 //
 // All methods may be called concurrently.
 package relay
@@ -166,7 +165,7 @@ type Relay struct {
 	closed chan struct{}
 
 	mu     sync.Mutex
-	topics map[string]*waiters // by topic, those with a waiter
+	topics map[string]*waiters // topics with a waiter
 }
 
 // Local returns a relay for a home with one gateway.
@@ -213,7 +212,7 @@ func (r *Relay) where() string {
 	return r.conn.ConnectedUrlRedacted()
 }
 
-// Check examines the server that wakes waiters inside this home.
+// Check checks the server for wake-ups inside this home.
 func (r *Relay) Check() federation.Finding {
 	if err := r.Ready(); err != nil {
 		return federation.Finding{What: "inside", State: federation.FindingWarn, Detail: err.Error() + ": waiters look every second"}
@@ -221,7 +220,7 @@ func (r *Relay) Check() federation.Finding {
 	return federation.Finding{What: "inside", State: federation.FindingOK, Detail: r.where()}
 }
 
-// Close ends the connection and waits until it has ended. Closing again does nothing.
+// Close closes the connection and waits until it is closed. It is idempotent.
 func (r *Relay) Close() {
 	if r != nil && r.conn != nil {
 		r.conn.Close()
@@ -229,11 +228,11 @@ func (r *Relay) Close() {
 	}
 }
 
-// maxPending bounds the waiting wake-ups of a topic: while one is being converted to tokens, a
-// second one covers all that follow.
+// maxPending bounds the waiting wake-ups of a topic: while one is processed, a second one covers
+// all later ones.
 const maxPending = 2
 
-// liveSubject begins the subjects of wake-ups.
+// liveSubject is the prefix of the subjects of wake-ups.
 const liveSubject = "live."
 
 // Wake wakes all waiters of the topics. It does not block.
@@ -251,7 +250,7 @@ func (r *Relay) Wake(topics ...string) {
 }
 
 // Subscribe returns a channel that holds one token after the topic was woken, once or repeatedly.
-// After stop it gets none. The channel is never closed.
+// After stop, it gets no more tokens. The channel is never closed.
 func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	token := make(chan struct{}, 1)
 	if r == nil {
@@ -278,8 +277,8 @@ func (r *Relay) Publish(topic string, message []byte) {
 	}
 }
 
-// Receive calls take for each message about a topic, also from this replica, until ctx ends. Messages
-// wait while take is busy: unlike wake-ups, they cannot be merged.
+// Receive calls take for each message about a topic, including messages from this replica, until
+// ctx ends. Messages wait while take is busy: unlike wake-ups, they cannot be merged.
 func (r *Relay) Receive(ctx context.Context, topic string, take func(message []byte)) {
 	if r == nil || r.conn == nil {
 		return
@@ -292,7 +291,7 @@ func (r *Relay) Receive(ctx context.Context, topic string, take func(message []b
 	_ = subscription.Unsubscribe() // fails for an ended one
 }
 
-// waiters is the waiters of one topic, which share one subscription at the servers.
+// waiters has the waiters of one topic, which share one subscription at the servers.
 type waiters struct {
 	subscription *nats.Subscription // nil inside one process
 	tokens       map[chan struct{}]struct{}
@@ -342,8 +341,8 @@ func (r *Relay) leave(topic string, token chan struct{}) {
 	}
 }
 
-// subject returns the NATS subject of a topic. It has a hash of the topic, since dots, wildcards
-// and spaces have a meaning in subjects.
+// subject returns the NATS subject of a topic. It contains a hash of the topic, because dots,
+// wildcards and spaces have a meaning in subjects.
 func (r *Relay) subject(topic string) string {
 	sum := sha256.Sum256([]byte(topic))
 	return r.prefix + hex.EncodeToString(sum[:16])

@@ -18,13 +18,13 @@ const Version = federation.HomeProtocol
 // Bounds of one exchange.
 const (
 	maxItems      = 256       // steps of a batch
-	batchBytes    = 512 << 10 // of steps in a batch; the last step may exceed it
+	batchBytes    = 512 << 10 // bytes of steps in a batch; the last step may exceed it
 	maxBatchBytes = 2 << 20   // maximum size of a read batch: enough for the largest step
 	maxSteps      = 64        // maximum steps in one result; the requesting home requests the rest
 )
 
-// The types of the documents that homes sign for each other, beside [federation.HomeProfileType].
-// The type is in the signed bytes, so that no signature fits a document of another type.
+// The types of documents signed by homes, besides [federation.HomeProfileType]. The type is in the
+// signed bytes, so that no signature fits a document of another type.
 const (
 	typeSteps      = "steps"
 	typeResults    = "results"
@@ -39,7 +39,7 @@ const (
 	typeFound      = "found"
 )
 
-// heading begins each question of one home to another.
+// heading has the first members of each message between homes.
 type heading struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
@@ -49,7 +49,7 @@ type heading struct {
 	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
-// check returns the reason why a question is not of a type, or not for a home.
+// check returns an error for a message of another type, or for another home.
 func (h heading) check(kind string, to federation.HomeID) error {
 	switch {
 	case h.Type != kind || h.V != Version:
@@ -79,7 +79,7 @@ func (h heading) answers(kind string, question []byte) answerHeading {
 	return answerHeading{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
 }
 
-// is reports whether a heading is the expected one, whatever start of the other home it names.
+// is reports whether a heading is the expected one, ignoring the boot ID.
 func (f answerHeading) is(expected answerHeading) bool {
 	expected.Boot = f.Boot
 	return f == expected
@@ -91,7 +91,7 @@ func (d Deps) answers(h heading, kind string, question []byte) answerHeading {
 	return f
 }
 
-// batch is steps for another home. The steps of one handoff are in order.
+// batch has steps for another home. The steps of one handoff are in order.
 type batch struct {
 	heading
 
@@ -111,24 +111,23 @@ type signed struct {
 	Signature string `json:"signature"`
 }
 
-// carried is a step as its signer signed it. The members beside the document and its signature are
-// not in the document; no signature covers them.
+// carried is a signed step. No signature covers the members other than the document.
 type carried struct {
 	Document   string                `json:"document"`
 	Signature  string                `json:"signature"`
 	ID         federation.EventID    `json:"id"`
 	Provenance federation.Provenance `json:"provenance"`
 	Party      federation.DID        `json:"party,omitempty"` // the requesting home's DID for the signer
-	Name       string                `json:"name,omitempty"`  // name of the signer, for people only
+	Name       string                `json:"name,omitempty"`  // display name of the signer
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
-	Voucher    *signed               `json:"voucher,omitempty"` // voucher of the home that it passed through
+	Voucher    *signed               `json:"voucher,omitempty"` // voucher of a home on its path
 }
 
 type evidence struct {
 	URL     string `json:"url"`
-	Content string `json:"content"` // whose SHA-256 the step names
+	Content string `json:"content"` // evidence with the SHA-256 in the step
 }
 
 // ruling is the signed statement of the home of a handoff about one step.
@@ -153,7 +152,7 @@ type answer struct {
 	Results []result `json:"results"`
 }
 
-// result is the outcome of one step, which Event and Digest name.
+// result is the outcome of one step, identified by Event and Digest.
 type result struct {
 	Event   federation.EventID `json:"event"`
 	Digest  string             `json:"digest"` // SHA-256 of the signed document, hexadecimal
@@ -161,9 +160,10 @@ type result struct {
 	Code    string             `json:"code,omitempty"`   // code of a refusal
 	Detail  string             `json:"detail,omitempty"` // for people
 	Have    federation.Version `json:"have,omitempty"`   // version of the log, for a gap
-	// Steps are the steps that the asking home lacks, up to the step in its question.
+	// Steps are the steps missing at the requesting home, up to the step in its request.
 	Steps []item `json:"steps,omitempty"`
-	// Moved is the parties whose mailboxes were moved to other homes: later steps for them go there.
+	// Moved lists parties whose mailboxes were moved to other homes: later steps for them go
+	// there.
 	Moved []federation.MovedMailbox `json:"moved,omitempty"`
 }
 
@@ -179,7 +179,7 @@ const (
 	outcomeLater     outcome = "later"     // the sender sends the step again
 )
 
-// digestOf returns the SHA-256 of a signed document, as results name it.
+// digestOf returns the SHA-256 of a signed document, in the form of results.
 func digestOf(document string) string {
 	sum := sha256.Sum256([]byte(document))
 	return hex.EncodeToString(sum[:])
@@ -199,8 +199,8 @@ func carry(ev federation.Event, original []byte) carried {
 	return c
 }
 
-// decode returns the step of its wire form; read parses its document. A step that names evidence is
-// vouched, even if the sender called it signed.
+// decode returns the step of its wire form; read parses its document. A step with evidence is
+// vouched, even if the sender marked it as signed.
 func (c carried) decode(read func(document string) (federation.Event, error)) (federation.Event, error) {
 	ev, err := read(c.Document)
 	if err != nil {
@@ -223,7 +223,7 @@ func (c carried) decode(read func(document string) (federation.Event, error)) (f
 	return c.original(ev)
 }
 
-// original adds the evidence to a step, and refuses evidence that the step does not name.
+// original adds the evidence to a step, and refuses evidence that does not match the step.
 func (c carried) original(ev federation.Event) (federation.Event, error) {
 	named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	switch {
@@ -249,8 +249,8 @@ func (c carried) original(ev federation.Event) (federation.Event, error) {
 	return ev, nil
 }
 
-// parse reads a message of a home strictly. It refuses unknown and repeated members, which two
-// programs could read differently.
+// parse reads a message of a home strictly. It refuses unknown and repeated members, because two
+// programs could read them differently.
 func parse(text []byte, into any) error {
 	if err := federation.ExactJSON(text); err != nil {
 		return err
