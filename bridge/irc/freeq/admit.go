@@ -26,7 +26,7 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	case slices.ContainsFunc(held, func(earlier federation.Pending) bool {
 		return laneOf(earlier) == laneOf(h) && earlier.Event.ID != h.Event.ID
 	}):
-		return nil // the ruling on the earlier step decides: the step may follow an accept in flight
+		return nil // the ruling on the earlier step decides, because an accept may be in flight
 	}
 	return err
 }
@@ -63,8 +63,8 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 		" itself, in act tags for "+d.View.Venue+": sign the step, or ask for an offer to "+string(kept))
 }
 
-// takes returns the DIDs whose steps the server accepts. It returns false if any DID may take the
-// step, or if the log has not shown the handoff.
+// takes returns the DIDs whose steps the server accepts. It returns false if any DID may send the
+// step, or if the handoff is not in the log yet.
 func (l *Link) takes(written federation.Event, v federation.View) (from []federation.DID, known bool) {
 	of, seen := l.peers.of(v.ID)
 	switch l.deps.Rulings.Role(v, written.Verb) {
@@ -92,9 +92,9 @@ func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
 	return err
 }
 
-// answersAs returns the DID that signs the answers to an offer, which the offer has to name because
-// a server accepts answers from no other DID. For a participant outside freeq it is the key that
-// the gateway keeps for the participant. For an agent whose own key the gateway has, it is the DID
+// answersAs returns the DID that signs the answers to an offer. The offer must name it, because a
+// server accepts answers only from that DID. For a participant outside freeq, it is the DID of the
+// gateway's key for the participant. For an agent whose own key the gateway has, it is the DID
 // itself.
 func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.View) (federation.DID, error) {
 	if of, known := l.peers.of(v.ID); known {
@@ -124,8 +124,7 @@ func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Network == network, err
 }
 
-// maxMembers bounds the remembered users of a peer. Beyond it new ones are reached only in
-// channels.
+// maxMembers bounds the tracked users of a peer. Further users are reached only in channels.
 const maxMembers = 1 << 16
 
 type person struct {
@@ -230,7 +229,7 @@ func (p *person) holder() string {
 	return p.id
 }
 
-// held returns the guest with an ID, nil if it left.
+// held returns the guest with an ID, or nil if it left.
 func (m *members) held(holder string) *person {
 	for _, p := range m.nicks {
 		if p.id == holder {

@@ -24,8 +24,8 @@ const catchupWindow = 24 * time.Hour
 // clockMargin is how far a server's clock may differ from ours before steps are missed.
 const clockMargin = 2 * time.Minute
 
-// Waits before steps are requested again that met a limit, or whose keys could not be fetched. The
-// wait doubles while steps stay missing, as at servers.
+// Backoff before steps are requested again that exceeded a limit, or whose keys could not be
+// fetched. It doubles while steps are missing, as at servers.
 //
 // spec: freeq-s2s "Verdicts and parking"
 const (
@@ -34,8 +34,8 @@ const (
 	lastWait       = 10 * time.Minute
 )
 
-// maxPages bounds one catch-up: at 500 rows a page, more than a server can receive in a day of
-// steps at its own limits would mean a peer that never finishes.
+// maxPages bounds one catch-up, so that a peer cannot continue forever: at 500 rows per page, it
+// is more than a server can receive in a day at its own limits.
 const maxPages = 4096
 
 // maxAnswers is the maximum number of queued responses to a peer. A peer sends one request at a
@@ -74,7 +74,7 @@ func (s *session) askPage() {
 	s.ask(question{page: true}, &catchupRequest{Since: s.catchup.since})
 }
 
-// gap is the missed steps that the log of the peer still has.
+// gap describes missed steps that are still in the log of the peer.
 type gap struct {
 	since time.Time // when the oldest was received; zero for none
 	due   time.Time // when they are requested
@@ -168,7 +168,7 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	s.turn(ctx)
 }
 
-// turn continues a running replay as far as there is room.
+// turn continues a running replay as far as there is capacity.
 func (s *session) turn(ctx context.Context) {
 	c := s.catchup
 	if c == nil {
@@ -194,7 +194,7 @@ func (s *session) turn(ctx context.Context) {
 		return
 	}
 	if c.waits(s.asked) || s.replaying() {
-		return // the link is up once the missed steps are on record
+		return // the link is up once the missed steps are recorded
 	}
 	s.catchup = nil
 	for _, g := range []*gap{&s.limited, &s.keyless} {
@@ -222,7 +222,7 @@ func (s *session) onRow(ctx context.Context, row replayed) {
 		return
 	}
 	if row.Origin != s.link.cfg.EndpointID && row.Origin != s.link.id && row.Origin != "" {
-		return // from a server unknown to this gateway, which the peer cannot vouch for
+		return // from an unknown server, for which the peer cannot vouch
 	}
 	ev, err := translate.FromDocument(row.Canonical)
 	if err != nil {
@@ -288,7 +288,7 @@ func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err e
 	}
 	for _, task := range list.Tasks {
 		if task.Updated < second {
-			break // a task last updated earlier has no rows in it
+			break // a task last updated earlier has no rows in that second
 		}
 		id, err := federation.ParseEventID(task.ID)
 		if err != nil {
@@ -331,8 +331,8 @@ func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Value
 	return nil
 }
 
-// answerRows is the page size of an answer to a peer, as among servers, and maxAnswerRows the size
-// if the rows share a second, which a question cannot divide.
+// answerRows is the page size of an answer to a peer, as among servers. maxAnswerRows is the size
+// if the rows share a second, because a request cannot divide a second.
 //
 // spec: freeq-s2s "catchup_request"
 const (
@@ -347,8 +347,8 @@ type answer struct {
 }
 
 // onCatchupRequest answers a peer that requests missed steps. The record keeps deliveries of this
-// link until the peer has proved that it read them, but a peer may have lost a step since, or was
-// stopped while the step waited for a key.
+// link until the peer has proved that it read them, but a peer may have lost a step since then, or
+// was stopped while the step waited for a key.
 func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	if len(s.answers)+len(s.queue.waiting[control]) > maxAnswers {
 		s.badInput(ctx, flooded, m.Type)
@@ -360,8 +360,8 @@ func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	}
 }
 
-// answerNext answers the oldest question. Answers are sent in the order of the questions, so one
-// read from the record holds up later ones: the peer takes each as a sign that all its earlier
+// answerNext answers the oldest question. Answers are sent in the order of the requests, so one
+// read from the record delays later answers: for the peer, each answer means that all its earlier
 // messages were read.
 func (s *session) answerNext() {
 	for len(s.answers) > 0 {
@@ -375,7 +375,7 @@ func (s *session) answerNext() {
 			})
 			return
 		}
-		s.answerOldest(&catchupEvents{Events: []replayed{}}) // the question is a sign of life
+		s.answerOldest(&catchupEvents{Events: []replayed{}}) // the request shows that the peer is alive
 	}
 }
 
@@ -386,8 +386,7 @@ func (s *session) answerOldest(m *catchupEvents) {
 }
 
 // history returns the messages this link sent, from a time on, about handoffs that this gateway
-// introduces, oldest first. If something cannot be read now, the peer gets only the messages before
-// it.
+// introduces, oldest first. If a read fails, the peer gets only the earlier messages.
 func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	m := &catchupEvents{Events: []replayed{}}
 	given, more, err := l.page(ctx, a)
@@ -411,7 +410,7 @@ func (l *Link) remember(ctx context.Context, given []federation.CompletedDeliver
 		}
 		r, err := writer.row(ctx, g.Delivery, false)
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
-			continue // it no longer has a place here
+			continue // the handoff no longer has a place here
 		}
 		if err != nil {
 			return events, err
@@ -436,15 +435,15 @@ func (l *Link) again() *Link {
 	return again
 }
 
-// onDisk is the evidence of steps written before.
+// onDisk has the evidence of steps written earlier.
 type onDisk struct{ bridge.Evidence }
 
 // Keep implements [bridge.Evidence]. It does nothing: the evidence was kept when the step was first
 // written.
 func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
-// page reads the rows that answer a question. The next question starts at the last second of a
-// page: a page that would end in its first second continues into the next second.
+// page reads the rows for a request. The next request starts at the last second of a page, so a
+// page that would end in its first second continues into the next second.
 func (l *Link) page(ctx context.Context, a answer) (given []federation.CompletedDelivery, more bool, err error) {
 	most, limit := maxAnswerRows, answerRows
 	if a.limit > 0 && a.limit < answerRows {

@@ -23,7 +23,7 @@ var _ bridge.Relayer = (*Link)(nil)
 // spec: freeq-s2s "privmsg"
 const multilineTag = "+freeq.at/multiline"
 
-// noticeMark begins text that was a notice elsewhere: a server relays no NOTICE.
+// noticeMark is the prefix of text that was a notice elsewhere, because a server relays no NOTICE.
 const noticeMark = "[notice] "
 
 // Relays implements [bridge.Relayer].
@@ -115,9 +115,9 @@ func (l *Link) chatRow(ctx context.Context, t federation.Text) (*outbound, error
 	return &outbound{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
 
-// deliverChat queues a text in a channel. The server drops a text whose ID it has, so all attempts
-// show it once. A reaction may be in no log; the answer to a question behind it proves it. It names
-// no account: a server drops a reaction that its account did not sign.
+// deliverChat queues a text in a channel. The server drops a text with a known ID, so all attempts
+// show it once. A reaction may not appear in a log; it is proved by the answer to a later request.
+// It has no account tag, because a server drops a reaction that its account did not sign.
 func (s *session) deliverChat(r *outbound) {
 	if irc.IsReaction(*r.text) {
 		from := s.speaker(r.did, r.shown, r.name, r.venue)
@@ -220,8 +220,8 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 }
 
 // deliverText queues the lines of private text once the reader is present, because clients do not
-// fetch the history of private text unless asked to. Lines to a guest never appear in a log. Their
-// proof is the answer to a probe sent after them.
+// fetch the history of private text unless asked to. Lines to a guest never appear in a log. They
+// are proved by the answer to a later probe.
 func (s *session) deliverText(r *outbound) {
 	if r.to != "" && s.misses(r) {
 		return
@@ -260,8 +260,8 @@ func (s *session) deliverText(r *outbound) {
 	}
 }
 
-// maxMissed bounds the absent readers that a session remembers. Deliveries to others are only
-// retried by time.
+// maxMissed bounds the remembered absent readers of a session. Deliveries to further readers are
+// only retried by time.
 const maxMissed = 4096
 
 // misses reports whether the reader of a row is absent, and answers the row in that case.
@@ -286,7 +286,7 @@ func (s *session) meetAgain() {
 	}
 }
 
-// back retries the pending deliveries to a DID; "" means all of the link.
+// back retries the pending deliveries to a DID, or with "" all of the link.
 func (s *session) back(did federation.DID) {
 	if s.link.deps.Messages == nil {
 		return
@@ -296,8 +296,8 @@ func (s *session) back(did federation.DID) {
 	})
 }
 
-// textID returns the message ID of a line of private text, the same one each time: a server drops
-// a line whose ID it has.
+// textID returns the message ID of a line of private text. It is deterministic, because a server
+// drops a line with a known ID.
 func textID(t federation.Text, line int) string {
 	if line == 0 {
 		return t.ID.String()

@@ -18,7 +18,7 @@ func (s *session) toSelf(m *said) bool {
 }
 
 // onCommand queues a command to the gateway's own user. A user without a login gets no reply, and
-// neither does another gateway's own user: two of them would answer each other for ever.
+// neither does another gateway's own user: two of them would answer each other forever.
 func (s *session) onCommand(m *said) {
 	from := s.theirs.named(m.From)
 	if from == nil || from.did == "" || m.Text == "" || s.Steps.Full() {
@@ -38,7 +38,7 @@ func (s *session) onCommand(m *said) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". It is called by a judge.
+// lookup returns the DID of a user on this network by its nick, or "". A judge calls it.
 func (s *session) lookup(nick string) (did federation.DID) {
 	s.Do(func() {
 		if p := s.theirs.named(nick); p != nil {
@@ -81,8 +81,8 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 
 var errNoReader = errors.New("no user is logged in as the reader")
 
-// deliverNotice writes a notice to a nick, by which the client of its reader knows it. Its proof is
-// the answer to a probe sent after it.
+// deliverNotice writes a notice to a nick, by which the client of its reader knows it. It is
+// proved by the answer to a later probe.
 func (s *session) deliverNotice(r *outbound) {
 	reader := s.theirs.dids[r.to]
 	if reader == nil {
@@ -95,7 +95,7 @@ func (s *session) deliverNotice(r *outbound) {
 	s.probe(r)
 }
 
-// vendorPrefix begins the name of each tag known to servers.
+// vendorPrefix is the prefix of each tag name known to servers.
 const vendorPrefix = "+freeq.at/"
 
 // errNotOurs is the reason for dropping a private step that is not addressed to a participant of

@@ -15,11 +15,11 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// Transport names the carrier of a link's byte stream.
+// Transport is the carrier of a link's byte stream.
 type Transport string
 
-// The transports. Only exec proves the key of the other end; the other two are for tunnels that
-// prove it, and for tests.
+// The transports. Only exec authenticates the other end; the other two are for authenticated
+// tunnels, and for tests.
 const (
 	Exec Transport = "exec" // a child process whose stdin and stdout are the stream
 	TCP  Transport = "tcp"
@@ -29,8 +29,8 @@ const (
 // Config is one [[irc.freeq]] table.
 type Config struct {
 	Name          string    `toml:"name"`           // unique among all links: label in logs and metrics
-	ServerName    string    `toml:"server_name"`    // theirs; its receipts are signed by did:web:<server_name>
-	EndpointID    string    `toml:"endpoint_id"`    // theirs, 64 lower-case hex characters
+	ServerName    string    `toml:"server_name"`    // name of the server; its receipts are signed by did:web:<server_name>
+	EndpointID    string    `toml:"endpoint_id"`    // ID of the server's endpoint, 64 lower-case hex characters
 	PeerAPI       string    `toml:"peer_api"`       // API that serves its signing keys
 	Transport     Transport `toml:"transport"`      // exec, tcp or unix
 	Address       string    `toml:"address"`        // we dial: "ip:port" or ticket of their endpoint, "host:port", or a path
@@ -100,7 +100,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// dials reports whether this end dials. It does not if only listen is set.
+// dials reports whether this end dials: not if only listen is set.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
 func (c Config) checkTransport() error {
@@ -153,7 +153,8 @@ func (c Config) ticket() ticket {
 	return t
 }
 
-// numeric reports whether an address is an IP address and a port: a program resolves no other.
+// numeric reports whether an address is an IP address and a port, because the program does not
+// resolve names.
 func numeric(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil
@@ -193,8 +194,8 @@ type Deps struct {
 	bridge.Ports
 
 	Record *registry.Record
-	// Given returns up to limit deliveries of a link made at or after a time, in order: the method of
-	// the record. It blocks on that.
+	// Given returns up to limit deliveries of a link made at or after a time, in order. It is a
+	// method of the record, and blocks on it.
 	Given   func(ctx context.Context, link string, since time.Time, limit int) ([]federation.CompletedDelivery, error)
 	Rulings Rulings
 	// Fetch returns the body at an address of the server's web API. Its error wraps
@@ -212,10 +213,10 @@ type Deps struct {
 type Rulings interface {
 	// Moves reports whether a step by a verb moves a handoff, which its home then confirms.
 	Moves(v federation.View, verb federation.Verb) bool
-	// Role returns the role in a handoff that may take a step with a verb, "" for an unknown verb.
+	// Role returns the role in a handoff that may send a verb, "" for an unknown verb.
 	Role(v federation.View, verb federation.Verb) federation.Role
-	// Receipt returns the receipt of a filed step, the same one each time. The view gives its dialect
-	// and venue.
+	// Receipt returns the receipt of a filed step. It is deterministic. The view determines its
+	// dialect and venue.
 	Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
 	// Settle completes the effects of the filed rulings for a handoff, in case of a crash after a
 	// ruling was filed.

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// repeatAfter is the minimum age of a step for its receipt to be sent again: servers send each step
-// twice at once.
+// repeatAfter is the minimum age of a step for sending its receipt again, because servers send
+// each step twice at once.
 const repeatAfter = 2 * time.Second
 
 // outbound is one delivery in progress.
@@ -33,10 +33,10 @@ type outbound struct {
 	about  string           // subject of a line that a later one supersedes
 	step   federation.EventID
 	ref    federation.HandoffID
-	done   chan error // has room for the one answer
+	done   chan error // has capacity for one answer
 
 	// Owned by the session.
-	unproven int // messages that the peer's log still has to show
+	unproven int // messages not yet seen in the peer's log
 	answered bool
 
 	foreign bool // the step came from another freeq server
@@ -140,10 +140,11 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbo
 	return r, nil
 }
 
-// place returns the venue for the steps of a handoff here, which they are signed for.
+// place returns the venue for the steps of a handoff here, which their signatures cover.
 //
-// A server takes the signer of a private step for one of its pair. Steps in other tags than its own
-// are rendered with the gateway's keys for their actors, so the pair consists of these keys.
+// A server requires the signer of a private step to be one of its pair. Steps in a different
+// dialect are rendered with the gateway's keys for their actors, so the pair consists of these
+// keys.
 func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed, nil
@@ -227,10 +228,10 @@ func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, st
 	return l.describe(ctx, r, step, rendered, d.View)
 }
 
-// addLine adds the line about a step that the server cannot file because it lacks an earlier step of
-// the handoff. A user took that step by a command, and a server accepts it from no other signer.
-// For a command on this link, the gateway's own user notifies the others; its author gets an
-// answer.
+// addLine adds the line about a step that the server cannot file because an earlier step of the
+// handoff is missing there. A user sent that step as a command, and a server does not accept it
+// from another signer. For a command on this link, the gateway's own user notifies the other
+// users; the author gets an answer.
 func (l *Link) addLine(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -290,10 +291,10 @@ func withDID(line string, did federation.DID) string {
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// render returns a step in the act dialect, for the place of the handoff. If the home accepted a signer for a
-// party with another DID, the step is written as from that party, because a server has one DID per user. A
-// step of another home itself is written as a step of this gateway. An offer signed by the gateway names the
-// DID that signs the answers.
+// render returns a step in the act dialect, for the place of the handoff. If the home accepted a
+// signer for a party with another DID, the step is written in the name of that party, because a
+// server has one DID per user. A step of another home itself is written as a step of this gateway.
+// An offer signed by the gateway names the DID that signs the answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -344,8 +345,8 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 	return l.message(ctx, receipt, d.View)
 }
 
-// target returns the target of a step: its channel, or the DID of the other party: a server finds a
-// user only by its DID.
+// target returns the target of a step: its channel, or the DID of the other party, because a
+// server finds users only by their DIDs.
 func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) (string, error) {
 	a, b, private := federation.Parties(v.Venue)
 	if !private {
@@ -432,9 +433,9 @@ func (s *session) queueLine(r *outbound, from string) {
 	s.queueProved(lines, line, r.about)
 }
 
-// lineID returns the message ID of the line beside a step, the same one each time: a server drops a
-// line whose ID it has. It keeps the timestamp of the step and inverts the other bits, so lineID of
-// that ID is the ID of the step.
+// lineID returns the message ID of the line for a step. It is deterministic, because a server
+// drops a line with a known ID. It keeps the timestamp of the step and inverts the other bits, so
+// applying lineID twice returns the ID of the step.
 func lineID(step federation.EventID) string {
 	for i := clockBytes; i < len(step); i++ {
 		step[i] = ^step[i]
@@ -445,7 +446,7 @@ func lineID(step federation.EventID) string {
 // clockBytes is the length of the timestamp in an ID.
 const clockBytes = 6
 
-// refsIn reads the tags of a message, which may answer the line beside a step.
+// refsIn reads the tags of a message, which may answer the line for a step.
 func refsIn(tags map[string]string) irc.Refs {
 	refs := irc.RefsIn(tags)
 	if id, err := federation.ParseEventID(refs.Reply); err == nil {
@@ -454,7 +455,7 @@ func refsIn(tags map[string]string) irc.Refs {
 	return refs
 }
 
-// repeat answers a step whose sender routed it again for lack of the receipt.
+// repeat answers a step that was routed again because its receipt is missing.
 func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Judgement) {
 	entry, v := answer.Entry, answer.View
 	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Rulings.Moves(v, entry.Event.Verb) {

@@ -46,7 +46,7 @@ func (l *Link) Describe() bridge.Description {
 }
 
 // installDumbpipe installs a version that works with freeq servers. Other versions write their log
-// into the stream, or speak another protocol.
+// into the stream, or use another protocol.
 //
 // spec: freeq-s2s "What works against freeq's iroh 0.97"
 const installDumbpipe = "cargo install dumbpipe --version 0.40.1 --locked"

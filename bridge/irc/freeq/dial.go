@@ -20,11 +20,11 @@ type stream struct {
 	dialled bool // by this end
 }
 
-// way is one of the two ways to connect: to dial, or to be dialled.
+// way is one of the two directions of connecting: to dial, or to be dialled.
 type way struct {
 	transport transport // nil if the configuration does not name it
 	dialled   bool
-	busy      bool // an attempt is running, or its result is not taken yet
+	busy      bool // an attempt is running, or its result is not received yet
 }
 
 type arrival struct {
@@ -35,12 +35,12 @@ type arrival struct {
 
 func (a arrival) stream() stream { return stream{ReadWriteCloser: a.conn, dialled: a.way.dialled} }
 
-// reach makes connections to the peer, both ways if the configuration names both. Attempts continue
-// between two sessions, so that a peer can always dial in. It is owned by one goroutine.
+// reach makes connections to the peer, in both directions if both are configured. Attempts
+// continue between two sessions, so that a peer can always dial in. It is owned by one goroutine.
 type reach struct {
 	dial, listen way
-	arrivals     chan arrival  // has room for a result of each way
-	back         chan struct{} // has one token while a connection waits to be taken
+	arrivals     chan arrival  // has capacity for a result of each way
+	back         chan struct{} // has one token while a connection is available
 	log          *slog.Logger
 
 	trying  context.Context // context of the attempts; nil while there are none
@@ -61,7 +61,7 @@ func newReach(cfg Config, d Deps) *reach {
 	return r
 }
 
-// try starts an attempt, unless that way has one.
+// try starts an attempt, unless one is running.
 func (r *reach) try(ctx context.Context, w *way) { //nolint:contextcheck // an attempt outlives the session that starts it
 	if w.transport == nil || w.busy {
 		return
@@ -103,7 +103,7 @@ func (r *reach) keep(a arrival) {
 	r.arrivals <- a
 }
 
-// meet blocks until there is a connection, or no chance of one before the next attempt.
+// meet blocks until there is a connection, or until no attempt is running.
 func (r *reach) meet(ctx context.Context) (stream, error) {
 	r.try(ctx, &r.listen)
 	if len(r.arrivals) == 0 {
@@ -154,7 +154,7 @@ func (r *reach) Close() error {
 // the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// transport makes streams, each with the lines of one connection. It is used by one goroutine.
+// transport creates streams, each with the lines of one connection. It is used by one goroutine.
 type transport interface {
 	// connect blocks until the transport has a stream to the configured endpoint. Closing it ends
 	// both ways and makes a pending Read and Write return.
@@ -251,7 +251,7 @@ func (d *listening) admit(ctx context.Context, conn net.Conn) (io.ReadWriteClose
 	return &admitted{Conn: conn, in: io.MultiReader(bytes.NewReader(append(line, '\n')), r)}, nil
 }
 
-// know returns the reason why a line is not the greeting of the peer.
+// know returns the reason why a line is not the greeting of the peer, or nil.
 func (d *listening) know(line []byte) error {
 	m, _ := read(line)
 	switch greeting, ok := m.(*hello); {

@@ -107,8 +107,8 @@ const (
 	maxRelayBytes      = 2048
 )
 
-// ticket is the address of an endpoint for the transport program: its id and its possible network
-// addresses. Without a place the program searches by the id.
+// ticket is the address of an endpoint for the transport program: its ID and its possible network
+// addresses. Without an address, the program searches by the ID.
 type ticket struct {
 	endpoint ed25519.PublicKey
 	relays   []string // URLs

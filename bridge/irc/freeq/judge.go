@@ -17,8 +17,8 @@ import (
 	"github.com/baton-gateway/baton/translate/acttag"
 )
 
-// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each. Steps beyond it
-// are fetched again.
+// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each. Further steps
+// are fetched again later.
 const maxSteps = 4096
 
 // inbound is one step from the server to the gateway, or a command of one of its users.
@@ -30,7 +30,7 @@ type inbound struct {
 	ev     federation.Event
 	to     federation.DID // our user: the recipient of a private step
 	routed bool           // it arrived as act_route
-	minted bool           // true if this gateway opened the handoff, according to the peer
+	minted bool           // whether this gateway opened the handoff, according to the peer
 	replay bool           // it came from the log of their server
 	at     time.Time      // when the server received it; zero for a live one
 
@@ -119,9 +119,9 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 	return d.Gateway.Submit(ctx, ev)
 }
 
-// rendered reports whether this gateway wrote a step: its evidence is here. The record has the
-// original, which is another document, so the gateway would take the rendered one for another step
-// under the same id.
+// rendered reports whether this gateway wrote a step, which it knows by the evidence. The record
+// has the original, which is a different document, so the gateway would treat the rendered step as
+// another step with the same ID.
 func (l *Link) rendered(ev federation.Event) bool {
 	return federation.IsBelow(ev.Fields["act-src"], l.deps.PublicURL, signing.EvidencePath)
 }
@@ -213,7 +213,7 @@ func (s *session) nameOf(from federation.DID, nick string) string {
 }
 
 // decode reads a step and checks the claims that the peer can vouch for. It cannot vouch for the
-// identity of a user, but for a did:web being a server's.
+// identity of a user, but it can vouch that a did:web belongs to a server.
 func (s *session) decode(a arriving) (*inbound, error) {
 	to, _, pair := federation.Parties(a.target) // as a log spells it
 	if !pair {

@@ -4,13 +4,13 @@
 //
 // The gateway is a leaf. It keeps no channels, topics, bans or accounts, stores no channel text,
 // forwards no message of another server, and ignores every message irrelevant to handoffs. Each
-// federated DID that speaks gets its own user there on first use. The server's users must address
-// it by its DID, which they can copy from WHOIS and from the lines beside its steps.
+// federated DID gets its own user there on first use. The server's users must address it by its
+// DID, which they can copy from WHOIS and from the lines of its steps.
 //
-// Steps travel both ways as TAGMSG with the signed tags. The network supports only the act dialect,
-// so any other step is rendered as text. In a channel each has one PRIVMSG for people beside it. A
-// server link has no acknowledgement: a step counts as delivered once the peer answers a later
-// question, because it answers in order.
+// Steps travel both ways as TAGMSG with the signed tags. The network supports only the act
+// dialect, so any other step is rendered as text. In a channel, each step has one readable
+// PRIVMSG. A server link has no acknowledgement: a step counts as delivered once the peer answers
+// a later request, because it answers in order.
 //
 // A text from a logged-in user to the gateway's own user is a command. The gateway signs its step if the
 // operator's binding of the user vouches for it. No server accepts such a step from the gateway, so the
@@ -21,11 +21,11 @@
 //
 // A server is the home of its users' offers, and this gateway of the offers it introduces there.
 // These include handoffs of other gateways. No server here trusts those gateways, so this gateway
-// first files their ruling and then signs its own. As the home, the link follows each step that
-// moved a handoff with the receipt of the gateway. For remote handoffs it takes the steps waiting
-// for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at growing
-// intervals, until the receipt arrives or the home is known to have refused: a home does not report
-// refusals.
+// first files their ruling and then signs its own. As the home, the link sends the receipt of the
+// gateway after each step that changed the state. For remote handoffs, it reads the steps waiting
+// for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at
+// growing intervals, until the receipt arrives or the home is known to have refused: a home does
+// not report refusals.
 //
 // If a step from there is delayed, undeliverable, or refused later, the gateway's own user notifies
 // the signer in a private line: servers relay no NOTICE and have no message for any of these. The
@@ -34,7 +34,8 @@
 // # Two connections
 //
 // A link may dial and be dialled. If both ends dial each other, the connection of the end with the
-// smaller endpoint id is kept, as among servers, even if the other one was already established.
+// smaller endpoint ID is kept, as among servers, even if the other connection was established
+// first.
 //
 // # Concurrency
 //
@@ -99,8 +100,8 @@ var (
 	_ bridge.DisconnectNotifier = (*Link)(nil)
 )
 
-// Open checks the configuration and returns the link. It neither dials nor listens. Its error joins
-// one [*bridge.KeyError] for each mistake.
+// Open checks the configuration and returns the link. It neither dials nor listens. Its error
+// joins one [*bridge.KeyError] for each mistake.
 func Open(cfg Config, d Deps) (*Link, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

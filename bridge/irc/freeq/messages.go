@@ -142,7 +142,7 @@ func (s *session) onHello(ctx context.Context, m *hello) error {
 	return nil
 }
 
-// clip shortens a stranger's text for the log.
+// clip truncates foreign text for the log.
 func clip(s string) string { return s[:min(len(s), maxNickBytes)] }
 
 func (s *session) onHelloAck(m *helloAck) error {
@@ -252,7 +252,7 @@ func (s *session) onKick(m *member) {
 	s.theirs.part(m.Nick, m.Channel)
 }
 
-// onMode records the modes that our state has to repeat.
+// onMode records the modes that our state must repeat.
 func (s *session) onMode(m *mode) {
 	venue, _ := translate.Channel(m.Channel)
 	c := s.modes[venue]

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// question is a catchup_request waiting for its answer. The protocol has no other question, and
-// responses arrive in order. A response means that the peer has processed, or dropped, each message
-// written before the question.
+// question is a catchup_request waiting for its answer. The protocol has no other request, and
+// responses arrive in order. A response means that the peer has processed, or dropped, each
+// message written before the question.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
@@ -31,7 +31,7 @@ func (s *session) ask(q question, m *catchupRequest) {
 	s.put(control, m)
 }
 
-// probe asks for an empty answer, which proves a row that was written before it, or with none only
+// probe requests an empty answer. It proves a row that was written earlier, or without a row only
 // that the peer is alive.
 func (s *session) probe(r *outbound) {
 	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})

@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// How the log of the peer is searched for a message. A server files a step at once if it has the
-// key of the signer. Otherwise it fetches the key first, which takes at most five seconds.
+// Timing of the search for a message in the log of the peer. A server files a step at once if it
+// has the key of the signer. Otherwise it fetches the key first, which takes at most five seconds.
 //
 // spec: freeq-s2s "Keys", "Verdicts and parking"
 const (
@@ -31,7 +31,7 @@ var (
 	errTextNotFiled = errors.New("the server answers but does not file the text: the channel may be moderated, or closed to its author")
 )
 
-// errOtherBytes is the refusal detail if another step has the step's id there.
+// errOtherBytes is the refusal detail if another step there has the same ID.
 const errOtherBytes = "the server has another step under this id"
 
 // proof is a message not yet seen in the log of the peer. A server acknowledges nothing, and
@@ -53,11 +53,11 @@ type proof struct {
 // ofRow reports whether a row waits for a proof, which may be nil.
 func (p *proof) ofRow() bool { return p != nil && p.row != nil }
 
-// maxFiled is how many steps of a peer's log are remembered, at some 200 bytes each: more than are
-// in flight when a connection breaks.
+// maxFiled bounds the remembered steps of a peer's log, at about 200 bytes each: more than are in
+// flight when a connection breaks.
 const maxFiled = 1 << 14
 
-// filed is the steps last shown by the log of the peer, with their signatures. It outlives the
+// filed has the newest steps in the log of the peer, with their signatures. It outlives the
 // connection, so that an interrupted delivery is not written twice.
 type filed struct {
 	signatures map[string]string // by event id
@@ -110,8 +110,8 @@ func (s *session) queueProved(at priority, p *proof, about string) {
 	s.queue.add(at, outgoing{message: p.message, proof: p, about: about})
 }
 
-// settled answers the row of a message already shown by the log of the peer, and reports whether it
-// was.
+// settled answers the row of a message that is already in the log of the peer, and reports whether
+// it was there.
 func (s *session) settled(p *proof) bool {
 	signature, known := s.link.filed.signatures[p.id]
 	if known && signature != p.signature && p.row != nil && !p.row.foreign {
@@ -132,7 +132,7 @@ func (s *session) wrote(p *proof, now time.Time) {
 	}
 }
 
-// proved records that the log has one more message of the row.
+// proved records that one more message of the row is in the log.
 func (r *outbound) proved() {
 	if r.unproven--; r.unproven == 0 {
 		r.answer(r.ends)
@@ -162,7 +162,7 @@ func (s *session) prove(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// look requests the end of the peer's log. If the peer drops nothing, any answer will do.
+// look requests the end of the peer's log. If the peer drops nothing, any answer is enough.
 func (s *session) look() {
 	s.unanswered = false
 	m := &catchupRequest{Since: s.cursor}
@@ -239,8 +239,8 @@ func (s *session) proved(p *proof) {
 	p.row.proved()
 }
 
-// missing handles a message absent from the peer's log. It searches again, then writes the message
-// again, and then leaves it to a later attempt.
+// missing handles a message that is not in the peer's log. It searches again, then writes the
+// message again, and then leaves it to a later attempt.
 func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	p.absent++
 	switch {
@@ -263,8 +263,8 @@ func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	}
 }
 
-// writeAgain queues a message dropped by the peer. The JOIN of its user may be lost too, without
-// which a channel accepts no line.
+// writeAgain queues a message dropped by the peer. The JOIN of its user, which a channel requires,
+// may be lost too.
 func (s *session) writeAgain(p *proof) {
 	s.link.deps.Metrics.Resent.WithLabelValues(network, s.link.cfg.Name).Inc()
 	if p.message.Type == typeTagmsg {

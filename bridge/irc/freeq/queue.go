@@ -7,7 +7,7 @@ import (
 
 type priority int
 
-// The priorities: messages that keep the link alive go first, text for people last.
+// The priorities: messages that keep the link alive are first, readable text is last.
 const (
 	control priority = iota
 	steps
@@ -29,7 +29,7 @@ type queue struct {
 	last    uint64 // id of the last message
 }
 
-// newQueue starts ids at the current time, so that they also increase across a restart.
+// newQueue starts IDs at the current time, so that they increase even across restarts.
 func newQueue(origin string, now time.Time) *queue {
 	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }

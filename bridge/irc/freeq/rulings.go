@@ -12,7 +12,7 @@ import (
 )
 
 // Waits for the ruling of a home. A receipt takes a tenth of a second; a step without one after
-// firstRoute was dropped on the way, refused, or is not known there yet.
+// firstRoute was dropped, refused, or is not known there yet.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"
 const (
@@ -20,7 +20,7 @@ const (
 	lastRoute  = 10 * time.Minute
 )
 
-// lookEvery is how often the record is read without a wake-up, which may get lost.
+// lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
 const lookEvery = 10 * time.Second
 
 // lookAgain is the same interval while a step waits for earlier deliveries of its handoff, whose
@@ -30,8 +30,8 @@ const lookAgain = 100 * time.Millisecond
 // maxRulings is the maximum number of steps in flight. The others stay in the record.
 const maxRulings = 1024
 
-// inquireAfter is the number of times a step is routed before the outcome is queried from the home.
-// By then the home has had enough time.
+// inquireAfter is the number of routes of a step before its outcome is requested from the home. By
+// then the home has had enough time.
 const inquireAfter = 2
 
 // maxWait is how long a step waits for a home that does not answer at all. A home ends handoffs
@@ -51,7 +51,7 @@ type pendingRuling struct {
 	next   time.Time // when it is routed again
 	wait   time.Duration
 	routes int
-	asking bool // the home's API is being asked
+	asking bool // a request to the home's API is running
 }
 
 // lane is the delivery lane of a pending ruling: the steps of one actor in one handoff are sent one
@@ -101,7 +101,7 @@ func (s *session) awaitRulings(ctx context.Context) {
 	}
 }
 
-// settleAgain finishes the effects of a filed ruling after a crash or a failed notice.
+// settleAgain completes the effects of a filed ruling after a crash or a failed notice.
 func (s *session) settleAgain(ctx context.Context) {
 	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	done := map[federation.HandoffID]bool{}
@@ -167,9 +167,9 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	return waiting, behind, nil
 }
 
-// otherAsks reports whether the server of a step requests the ruling itself, which a freeq server
-// not peered with this one cannot. With soon, the log does not show the step yet, and the step is
-// left to the other server only for peerDelay.
+// otherAsks reports whether the server of a step requests the ruling itself. It cannot if it is
+// not peered with this server. With soon, the step is not in the log yet, and this link waits only
+// peerDelay for the other server.
 func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.Time) (asks, soon bool, err error) {
 	if h.Event.Arrival.Home == "" {
 		return false, false, nil
@@ -258,8 +258,8 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	s.unanswered = true
 }
 
-// press routes the steps without a ruling again, at growing intervals, and requests the outcome of
-// steps routed several times.
+// press routes steps without a ruling again, with a backoff, and requests the outcome of steps
+// routed several times.
 func (s *session) press(ctx context.Context, now time.Time) {
 	for _, p := range s.rulings {
 		if now.Before(p.next) || s.queue.size() > maxWaiting {

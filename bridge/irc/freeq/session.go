@@ -53,7 +53,7 @@ type session struct {
 	link *Link
 	conn stream
 	log  *slog.Logger
-	up   func() // called once rows may be taken
+	up   func() // called once rows are accepted
 	rows chan *outbound
 	// agreed is for operators. It is constant once the session takes rows.
 	agreed map[string]string
@@ -77,7 +77,7 @@ type session struct {
 	unanswered    bool             // a message without proof was written after the last probe
 	cursor        int64            // position in the peer's log, by its clock; later entries are never before it
 	asked         []question       // not answered by the peer yet, in the order of the wire
-	answers       []answer         // owed to the peer, in the order of its questions
+	answers       []answer         // pending answers to the peer, in the order of its requests
 	catchup       *catchup         // running, or nil
 	rulings       []*pendingRuling // in progress
 	written       irc.Recent       // steps to rewrite only if the log lacks them

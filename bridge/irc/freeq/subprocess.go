@@ -159,7 +159,7 @@ func (p *pipe) say(line string) {
 	p.word = line
 }
 
-// lastWord returns a child's last line on stderr, the reason for its end.
+// lastWord returns the last line of a child on stderr, which is the reason for its end.
 func (p *pipe) lastWord() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +194,7 @@ func (p *pipe) Close() error {
 		defer kill.Stop()
 		_, _ = io.Copy(io.Discard, p.out)
 		<-p.drained
-		_ = p.command.Wait() // it adds nothing to the stderr
+		_ = p.command.Wait() // the stderr already has the reason
 		close(p.gone)
 	})
 	return nil

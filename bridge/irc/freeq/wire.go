@@ -100,8 +100,7 @@ type nickInfo struct {
 	ActorClass *string `json:"actor_class"`
 }
 
-// member is a join, part, quit, nick_change or kick: each has its own few of these
-// fields.
+// member is a join, part, quit, nick_change or kick. Each uses only some of these fields.
 type member struct {
 	Type       string  `json:"type"`
 	EventID    string  `json:"event_id"`
@@ -158,7 +157,7 @@ type catchupRequest struct {
 	Type   string `json:"type"`
 	PeerID string `json:"peer_id"`
 	Since  int64  `json:"since_ts"` // unix seconds
-	Limit  int    `json:"limit"`    // 0 is the peer's own
+	Limit  int    `json:"limit"`    // 0 for a step of the peer itself
 }
 
 type catchupEvents struct {
