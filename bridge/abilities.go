@@ -8,7 +8,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The optional abilities of a [Link]. Callers ask a link for an ability, never for its type or
+// The optional abilities of a [Link]. Callers check a link for an ability, never for its type or
 // its network. All methods may be called while Run runs. The abilities for private text are in
 // messages.go, and those for the status of a link in status.go.
 
@@ -29,10 +29,10 @@ type Served interface {
 	Pattern() string
 }
 
-// OnceShower is a [Link] that shows something at most once, such as a line for people.
+// OnceShower is a [Link] that shows something at most once, such as a readable line.
 // [federation.Delivery.Attempt] shows the link whether an earlier attempt may have shown it. Each
-// attempt is on disk before Deliver is called, the first one with the step itself. For other links
-// an attempt is counted after it failed.
+// attempt is on disk before Deliver is called; the first attempt is stored with the step. For
+// other links, attempts are counted after they failed.
 type OnceShower interface {
 	Link
 	// ShowsOnce reports whether this delivery shows something at most once. It
@@ -40,7 +40,7 @@ type OnceShower interface {
 	ShowsOnce(d federation.Delivery) bool
 }
 
-// ReconnectNotifier is a [Link] that learns before it dials that its peer is back.
+// ReconnectNotifier is a [Link] that can detect the return of its peer without dialling.
 type ReconnectNotifier interface {
 	Link
 	// Reconnected returns a channel that holds a token after the peer connected or sent something.
@@ -67,24 +67,23 @@ type Paced interface {
 // one transaction with the step, and are not delivered by the outbox.
 type Recorder interface {
 	Link
-	// Effects returns the rows to write to the link's tables with a step about to be filed,
-	// and the topics to wake after that. It blocks on the record. An error keeps the step
-	// from being filed now.
+	// Effects returns the rows to write to the link's tables together with a step, and the topics
+	// to wake afterwards. It blocks on the record. After an error, the step is not filed now.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
-	// TextEffects is Effects for private text.
+	// TextEffects is like Effects, for private text.
 	TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error)
 }
 
 // ChannelLink is a [Link] with channels, in which offers from other networks can be written.
 type ChannelLink interface {
 	Link
-	// Channels returns the configured channels as venues, the first for offers that name none.
+	// Channels returns the configured channels as venues. The first one is the default for offers.
 	Channels() []string
 	// Dialect returns the dialect of offers from networks without tags.
 	Dialect() federation.Dialect
-	// Online reports whether the user that last signed as a DID is connected, under any nick.
-	// The binding is the record's knowledge of that user: only the DID if the user never
-	// signed here, which counts if the network proved that DID.
+	// Online reports whether the user that last signed as a DID is connected, under any nick. The
+	// binding is the recorded data of that user. If the user never signed here, it has only the
+	// DID, which counts if the network proved it.
 	Online(ctx context.Context, b federation.Binding) bool
 }
 
@@ -108,21 +107,21 @@ type PresenceChange struct {
 	Link string         // link of the user
 	DID  federation.DID // under which its text was relayed
 
-	Gone bool // it left the network
-	// Name is its new nick, and Now the DID under which its text is relayed from now on: a new
-	// one if the user has no DID of its own. Both are empty unless the nick changed.
+	Gone bool // the user left the network
+	// Name is the new nick, and Now the DID under which later text is relayed: a new DID if the
+	// user has no DID of its own. Both are empty unless the nick changed.
 	Name string
 	Now  federation.DID
-	Away string // why it is away; "" if it is not
+	Away string // away reason; "" if the user is not away
 
-	// Typing is "active" or "paused" for a user writing in the channel Venue of this
-	// federation, "done" for one that stopped; "" for any other change. Message is the ID of
-	// the message that states it, the same on each network.
+	// Typing is "active" or "paused" for a user typing in the channel Venue of this federation,
+	// "done" for a user that stopped, and "" for any other change. Message is the ID of the typing
+	// notification, which is the same on each network.
 	Typing, Venue, Message string
 }
 
 // Replayer is a [ChannelLink] that delivers the inboxes of its users, and reads their positions
-// from them. A delivery to a channel ends no waiting in an inbox.
+// from them. A delivery to a channel does not end the waiting of an inbox entry.
 type Replayer interface {
 	ChannelLink
 	// Replays does nothing: it marks the link as a Replayer.
@@ -152,8 +151,8 @@ type Eraser interface {
 type RefusalNotifier interface {
 	Link
 	// NotifyRefusal notifies the sender of a step of its late refusal. It does not block on the
-	// sender. A sender that is away and has no mailbox is never notified. After an error,
-	// NotifyRefusal is called again later.
+	// sender. An offline sender without a mailbox is never notified. After an error, NotifyRefusal
+	// is called again later.
 	NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 
@@ -161,8 +160,8 @@ type RefusalNotifier interface {
 // participants about a disabled webhook.
 type Notifier interface {
 	Link
-	// Notify notifies the reader, and returns once the notice is sent, or can never be. An error
-	// means that the reader is currently offline: Notify is called again later.
+	// Notify notifies the reader, and returns once the notice is sent or can never be sent. An
+	// error means that the reader is currently offline: Notify is called again later.
 	Notify(ctx context.Context, n federation.Notice) error
 }
 
@@ -172,20 +171,20 @@ type Pusher interface {
 	// Pushes reports whether the owner of a webhook is a participant of this link. It does not
 	// block.
 	Pushes(h federation.Webhook) bool
-	// Write returns the content to post for a push: its kind, in words with dots between
-	// them, and JSON. It blocks on the record and returns its errors.
+	// Write returns the content to post for a push: its kind, as words separated by dots, and
+	// JSON. It blocks on the record and returns its errors.
 	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
 	// Taken records that the owner of the webhook has received the push, before the record does. It
 	// blocks on the record and returns its errors.
 	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }
 
-// Poster is a [Pusher] whose network has a form of its own for posts. Its Write is not called.
+// Poster is a [Pusher] whose network has its own form of posts. Its Write is not called.
 type Poster interface {
 	Pusher
 	// Posts returns the posts of a push, in order. The push is delivered once all are accepted;
-	// otherwise all are made again. It blocks on the record. Its error is that of the record, or
-	// wraps [ErrBroken]: then the push is a dead letter.
+	// otherwise all are made again. It blocks on the record. It returns the errors of the record,
+	// or an error that wraps [ErrBroken]: then the push becomes a dead letter.
 	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
 }
 
@@ -195,8 +194,8 @@ type Post struct {
 	Body   []byte
 }
 
-// InboxReader is a [Link] to participants without a connection: they read their inbox and
-// their notices from the record.
+// InboxReader is a [Link] for participants without a connection, which read their inbox and their
+// notices from the record.
 type InboxReader interface {
 	Link
 	// ReadsInbox does nothing: it marks the link as an InboxReader.
@@ -230,9 +229,9 @@ type Registrar interface {
 	// Unverified returns the handle under which the link stores messages in the name of a
 	// handle with an unverified sender.
 	Unverified(handle string) string
-	// AllowHeld delivers one message held for its recipient's consent, which does not change. It
-	// blocks on the record. It returns [federation.ErrNotFound] if the message is not held, and
-	// otherwise the errors of [Messages.Say].
+	// AllowHeld delivers one message held for its recipient's consent. The consent does not
+	// change. It blocks on the record. It returns [federation.ErrNotFound] if the message is not
+	// held, and otherwise the errors of [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error
 }
 
@@ -242,7 +241,7 @@ type Peered interface {
 	Link
 	// Peers returns the configured peers.
 	Peers() []Peer
-	// CheckPeer returns the reason why a name cannot be that of a peer, nil for a name that can.
+	// CheckPeer returns the reason why a name cannot be the name of a peer, or nil.
 	CheckPeer(name string) error
 	// Backlogs returns the queue of each configured peer, even if empty, and the queues of
 	// all other peers together as [OtherPeers] if there are any. It blocks on the record
@@ -256,14 +255,14 @@ type Peer struct {
 	URL     string
 	Mode    string // the operator's policy, such as "allow" or "block"
 	Dialect string // by the configuration; "" for none
-	// Unsigned is the policy by which unsigned messages count as from the peer; "" for none.
+	// Unsigned is the policy for unsigned messages in the name of the peer; "" for none.
 	Unsigned string
 }
 
 // Introducer is a [Link] with peers whose participants are addressed by name.
 type Introducer interface {
 	Link
-	// Introduce is as [Messages.Introduce] for the peers of the link.
+	// Introduce is like [Messages.Introduce], for the peers of the link.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 }
 
@@ -295,8 +294,8 @@ type PeerHome interface {
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// LossReporter is a [Homed] that knows which handoffs its home has lost steps of, such as after the
-// restore of an older copy of its record.
+// LossReporter is a [Homed] that knows the handoffs with steps lost by their home, for example
+// after a restore of an older record.
 type LossReporter interface {
 	Homed
 	// LostSteps reports whether the other home has lost steps of a handoff, and returns a
@@ -307,7 +306,7 @@ type LossReporter interface {
 // Explainer is a [Link] that can list the settings needed on the other side.
 type Explainer interface {
 	Link
-	// Explain returns that as text to send to the other operator, without a secret in it. It
-	// needs no connection.
+	// Explain returns these settings as text for the other operator, without secrets. It needs no
+	// connection.
 	Explain() string
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Subnet returns the unit that limits count as one client: one IPv4 address, or one /64
-// of IPv6. It returns the zero Prefix for the zero Addr.
+// Subnet returns the network that limits count as one client: one IPv4 address, or one /64 of
+// IPv6. It returns the zero Prefix for the zero Addr.
 func Subnet(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	bits := federation.SubnetBits
@@ -54,14 +54,14 @@ func SubnetFrom(ctx context.Context) netip.Prefix {
 	return from
 }
 
-// Allowance is how much of a rate a participant or an address has left.
+// Allowance is the remaining part of a rate limit of a participant or an address.
 type Allowance struct {
 	Limit int // size of the bucket; 0 if there is no limit
 	Left  int
-	Full  time.Time // when the bucket is full again
+	Full  time.Time // time at which the bucket is full again
 }
 
-// WriteHeader writes the allowance into the header of an HTTP answer.
+// WriteHeader writes the allowance to the header of an HTTP response.
 func (a Allowance) WriteHeader(h http.Header) {
 	if a.Limit == 0 {
 		return

@@ -2,13 +2,13 @@
 // abilities, the ports of a link, and the supervisor of a link.
 //
 // A [Network] is a value returned by the folder of the network. It opens a [Link] for each table
-// of the configuration, and gives it [Ports]. A link reads steps from its peer and submits them
-// to its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the [Outbox]
-// of the link while the link is up. Anything else a link can do is an ability, one small
-// interface such as [ChannelLink] or [Mounted].
+// of the configuration, and gives it [Ports]. A link reads steps from its peer and submits them to
+// its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the [Outbox] of
+// the link while the link is up. Further functions of a link are abilities, each a small interface
+// such as [ChannelLink] or [Mounted].
 //
-// The package is independent of any network. Each has a folder below this one with a file edge.go,
-// the only place that turns errors of the gateway into errors of the network.
+// The package is independent of any network. Each network has a folder below this one with a file
+// edge.go, the only place that converts errors of the gateway to errors of the network.
 package bridge
 
 import (
@@ -20,13 +20,13 @@ import (
 
 // Link is one configured peer of a network, connected or not. One goroutine owns its state.
 type Link interface {
-	// Name is unique among all links: the label in logs, in metrics and of the outbox.
+	// Name is unique among all links. It is the label in logs, metrics and the outbox.
 	Name() string
 	// Network is the label of the network in metrics, such as "spanningtree".
 	Network() string
-	// Carries reports whether a filed step is delivered to this link, whether connected or not. The
-	// view is the state after the step. Carries may block on the record, returns its error, and may
-	// be called while Run runs.
+	// Carries reports whether a filed step is delivered to this link, whether connected or not.
+	// The view is the view after the step. Carries may block on the record, returns its error, and
+	// may be called while Run runs.
 	Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error)
 	// Run dials or accepts a connection, serves it until ctx ends or the connection breaks, and
 	// returns the reason. It calls up after the peer has authenticated and both bursts are over.
@@ -53,7 +53,7 @@ func OutboxTopic(link string) string { return "feed." + link }
 // InboxTopic is the topic of an agent of the gateway's registry with a new message.
 func InboxTopic(handle string) string { return "inbox." + handle }
 
-// RulingTopic is the topic of a home whose ruling a step waits for.
+// RulingTopic is the topic of a home with steps waiting for its ruling.
 func RulingTopic(home federation.HomeID) string { return "ruling." + string(home) }
 
 // DIDTopic is the topic of a DID whose inbox has a new step.
@@ -74,20 +74,20 @@ type KeyError struct {
 // Error implements error.
 func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 
-// Network describes a foreign protocol: how its links are configured and opened. It is a
-// value returned by the folder of the network; the program has one list of them.
+// Network describes a foreign protocol: how its links are configured and opened. It is a value
+// returned by the folder of the network; the program has a list of all networks.
 type Network struct {
 	Name  string // the label in metrics, such as "spanningtree"
 	Table string // table of the configuration, such as "irc.spanningtree"
 	// Many allows any number of tables, one for each link.
 	Many bool
-	// Reference is the part of the reference file: each key of the table with its default and
-	// its purpose. A repeatable table is commented out.
+	// Reference is the network's part of the reference file: each key of the table with its
+	// default and its purpose. A repeatable table is commented out.
 	Reference string
-	// Open returns the link of a table, or [ErrOff] if the table turns its network off. It
-	// reads secret files and does no other I/O. Its error joins one [*KeyError] for each
-	// mistake in the table. A check of the configuration calls Open too, with no interface but
-	// Secrets, so that Open may use no other interface.
+	// Open returns the link of a table, or [ErrOff] if the table turns its network off. It reads
+	// secret files and does no other I/O. Its error joins one [*KeyError] for each mistake in the
+	// table. A check of the configuration also calls Open, with Secrets as the only interface, so
+	// Open must not use other interfaces.
 	Open func(t Table, p Ports) (Link, error)
 }
 
@@ -96,8 +96,8 @@ var ErrOff = errors.New("turned off")
 
 // Table is one table of the configuration.
 type Table interface {
-	// Decode writes the table into the struct that a pointer points to. The tags "toml" of its
-	// fields name the keys; keys missing in the table keep their value. The file gathers unknown
-	// keys and values of the wrong type as mistakes, so Decode returns none.
+	// Decode writes the table into the struct behind a pointer. The tags "toml" of its fields are
+	// the keys; fields without a key in the table keep their value. The file collects unknown keys
+	// and values of the wrong type as mistakes, so Decode returns none.
 	Decode(into any)
 }

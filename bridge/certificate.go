@@ -31,14 +31,14 @@ func NewCertificate(first *tls.Certificate, challenge func(hello *tls.ClientHell
 	return c
 }
 
-// Set makes a certificate the current one. Open connections keep theirs.
+// Set replaces the current certificate. Open connections are not affected.
 func (c *Certificate) Set(next *tls.Certificate) { c.current.Store(next) }
 
-// Current returns the current certificate, and nil if none has been issued yet.
+// Current returns the current certificate, or nil if none has been issued yet.
 func (c *Certificate) Current() *tls.Certificate { return c.current.Load() }
 
-// Config returns a new TLS configuration of a listener or a dialler that presents the certificate,
-// with the protocols accepted by a listener.
+// Config returns a new TLS configuration with the certificate, for a listener or a dialler, with
+// the protocols accepted by a listener.
 func (c *Certificate) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,

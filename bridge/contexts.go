@@ -18,17 +18,17 @@ import (
 type Contexts struct {
 	Blobs     federation.Blobs
 	Originals Originals
-	// Admit returns the reason why a DID may not upload a context now; nil admits each.
+	// Admit returns the reason why a DID must not upload a context now; nil admits all DIDs.
 	Admit     func(ctx context.Context, owner federation.DID, now time.Time) error
 	PublicURL string                    // public URL of this gateway, without a path
-	Limits    func() (one, ofDID int64) // bytes of one context, and of all of a DID; no limit for a DID is 0
+	Limits    func() (one, ofDID int64) // maximum bytes of one context, and of all contexts of a DID; 0 means no limit per DID
 	Log       *slog.Logger
 }
 
 // Originals keeps the evidence behind renditions.
 type Originals interface {
-	// Keep files the evidence behind a rendition. It blocks on the record and returns its
-	// errors. After a nil error the evidence is on disk.
+	// Keep files the evidence of a rendition. It blocks on the record and returns its errors.
+	// After a nil error the evidence is on disk.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
 }
 
@@ -95,8 +95,9 @@ func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, nil
 }
 
-// ContextServer serves the contexts in [Contexts] to holders of their capabilities. The gateway
-// does not know the type of a context, so that no browser opens it.
+// ContextServer serves the contexts in [Contexts] to holders of their capabilities. Contexts are
+// served without a media type that a browser would open, because the gateway does not know their
+// type.
 type ContextServer struct {
 	Blobs federation.Blobs
 	Log   *slog.Logger

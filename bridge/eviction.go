@@ -6,9 +6,9 @@ import (
 	"net/netip"
 )
 
-// EvictionQueue orders the items of clients at a listener, such as connections, for
-// eviction: the address with the most items loses its oldest first. A client that opens
-// many connections evicts only its own.
+// EvictionQueue orders the items of clients at a listener, such as connections, for eviction: the
+// oldest item of the address with the most items is evicted first. A client that opens many
+// connections evicts only its own.
 //
 // Make one with [NewEvictionQueue]. It is not safe for concurrent use. Each method takes
 // constant time, or grows with the logarithm of the number of addresses.
@@ -112,8 +112,8 @@ func entry[T comparable](place *list.Element) *queued[T] {
 	return q
 }
 
-// heaviest is a heap of addresses: the one with the most items is first, and of equals the
-// one with the oldest item.
+// heaviest is a heap of addresses: the one with the most items is first, and among equals the one
+// with the oldest item.
 type heaviest []*holder
 
 // Len implements [heap.Interface], as do the other methods.
@@ -142,7 +142,7 @@ func (h *heaviest) Push(x any) {
 	*h = append(*h, of)
 }
 
-// Pop takes the last address off.
+// Pop removes the last address.
 func (h *heaviest) Pop() any {
 	last := len(*h) - 1
 	of := (*h)[last]

@@ -12,38 +12,40 @@ import (
 // Messages carries private text between participants, and text between channels. A message is not a step. Its methods
 // block on the record; their other errors wrap [*federation.UnavailableError].
 type Messages interface {
-	// Say stores a message. The caller sets ID (zero for a new one), Author, To, Body, About, Fields
-	// and Arrival. The field [federation.Reply] is the message ID in the author's network. The Place
-	// of the Arrival is that of a [Recipient]. When Say returns nil the message is on disk. A message
-	// with the ID of an earlier one gets its answer and changes nothing. The error is a
-	// [*federation.RefusalError] for a refused message, and wraps [federation.ErrNotFound] if no link
-	// reaches the recipient.
+	// Say stores a message. The caller sets ID (zero for a new one), Author, To, Body, About,
+	// Fields and Arrival. The field [federation.Reply] is the message ID in the author's network.
+	// The Place of the Arrival is that of a [Recipient]. After a nil error, the message is on
+	// disk. A message with the ID of an earlier one returns the earlier result and changes
+	// nothing. The error is a [*federation.RefusalError] for a refused message, and wraps
+	// [federation.ErrNotFound] if no link reaches the recipient.
 	Say(ctx context.Context, t federation.Text, original signing.Original) (Said, error)
-	// Relay files a line of a channel for the other links that relay the channel. The caller sets ID,
-	// of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. When Relay returns nil
-	// the line is on disk. A line with the ID of an earlier one changes nothing, which stops text
-	// that returns over another gateway. The error is a [*federation.RefusalError] for a refused
-	// line, and for the first line that a link has no space for: all other links have that line.
+	// Relay files a line of a channel for the other links that relay the channel. The caller sets
+	// ID, of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. After a nil
+	// error, the line is on disk. A line with the ID of an earlier one changes nothing, which
+	// stops loops over other gateways. The error is a [*federation.RefusalError] for a refused
+	// line, and for the first line without space in the queue of a link: all other links get that
+	// line.
 	Relay(ctx context.Context, line federation.Text, original signing.Original) error
-	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
-	// if there is no such link, or no user of it can have the nick.
+	// Addressee returns the recipient for NICK@LINK. It returns [federation.ErrNotFound] if there
+	// is no such link, or if the nick is invalid there.
 	Addressee(ctx context.Context, address string) (Recipient, error)
 	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of a
 	// configured registry, and files a new participant. It blocks on the peer. It returns
 	// [federation.ErrNotFound] if no peer has the name, and wraps [*federation.UnavailableError] if
 	// the peer is unreachable.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
-	// Guest returns the gateway's DID for a user of a link without a DID of its own: the
-	// same DID for a nick in any case. It does not block.
+	// Guest returns the gateway's DID for a user of a link without its own DID. It ignores the
+	// case of the nick. It does not block.
 	Guest(link, nick string) federation.DID
-	// Decide records whether a participant takes messages of a sender. The decision holds on every
-	// network. Decide returns [federation.ErrTooManyContacts] for one sender too many.
+	// Decide records whether a participant accepts messages of a sender. The decision applies on
+	// every network. Decide returns [federation.ErrTooManyContacts] if the limit of senders is
+	// reached.
 	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
 	// Contacts returns, after a cursor, up to limit senders that wrote to a participant or
 	// were allowed or blocked, and the next cursor: "" after the last.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 	// Back makes the pending messages and steps for a DID due now, because the DID connected to a
-	// link; "" means all of the link.
+	// link; "" means all deliveries of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
 	// Answered returns the handoff of a message with an ID on its network: that of its step, or
 	// the one it names. It returns [federation.ErrNotFound] if there is none.
@@ -51,15 +53,15 @@ type Messages interface {
 	// ShownAs returns the message ID that text with the ID of a field [federation.Reply] has on a
 	// link. It returns [federation.ErrNotFound] if no such text is on record.
 	ShownAs(ctx context.Context, link, id string) (messageID string, err error)
-	// About returns the text that names a handoff, oldest first.
+	// About returns the text that refers to a handoff, oldest first.
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
 }
 
 // Recipient is the destination of a message.
 type Recipient struct {
 	DID federation.DID
-	// Place names the link and the nick of a user without a DID of its own; zero for a DID,
-	// which the gateway looks up.
+	// Place has the link and the nick of a user without its own DID; zero for a DID, which the
+	// gateway looks up.
 	Place federation.ChannelRef
 }
 
@@ -68,11 +70,11 @@ type Said struct {
 	Text  federation.Text // on file
 	Known bool            // already on file
 	Away  bool            // the message waits: the recipient is not connected, or another home must accept it
-	// Forwarded is true if another home or registry has to take the message. This gateway does not
+	// Forwarded is true if another home or registry must accept the message. This gateway does not
 	// know whether the recipient is connected there.
 	Forwarded bool
-	// ToNick is true if the next user with the recipient's nick gets a waiting message: a guest
-	// has no DID.
+	// ToNick is true if the next user with the recipient's nick gets a waiting message, because a
+	// guest has no DID.
 	ToNick bool
 }
 
@@ -82,15 +84,15 @@ const ToNickNote = "the recipient is not connected and has no account: the next 
 // TextLink is a [Link] that delivers text.
 type TextLink interface {
 	Link
-	// DeliverText delivers text as [Link.Deliver] does a step, with the same errors.
+	// DeliverText delivers text. It has the contract and the errors of [Link.Deliver].
 	DeliverText(ctx context.Context, t federation.Text) error
 }
 
-// Messenger is a [TextLink] to users that take private text, as lines from the sender's nick.
+// Messenger is a [TextLink] to users that receive private text, as lines from the sender's nick.
 type Messenger interface {
 	TextLink
-	// Addressee returns the DID of the user with a nick now, "" for none, and whether a user
-	// can have that nick.
+	// Addressee returns the DID of the current user with a nick, "" for none, and whether the nick
+	// is valid.
 	Addressee(ctx context.Context, nick string) (did federation.DID, valid bool)
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
 	// DID. For a nick it also returns its [federation.Holder].
@@ -107,8 +109,8 @@ type Consenter interface {
 	Consents(ctx context.Context, person, sender federation.DID) (bool, error)
 	// Decide stores the decision of such a DID about a sender.
 	Decide(ctx context.Context, c federation.Contact, now time.Time) error
-	// Answer records that such a DID wrote to another DID. This allows the messages of the other
-	// DID unless blocked.
+	// Answer records that such a DID wrote to another DID. This allows messages of the other DID
+	// unless it is blocked.
 	Answer(ctx context.Context, person, to federation.DID, now time.Time) error
 	// Contacts returns the known senders of such a DID, like [Messages.Contacts].
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
@@ -122,8 +124,8 @@ type Relayer interface {
 	Relays() []string
 }
 
-// IdentityClaim is the claim that a gateway may make about the identity of a person,
-// given how the person was identified.
+// IdentityClaim is a claim of a gateway about the identity of a person, depending on the kind of
+// identification.
 //
 // spec: freeq identity-claims
 type IdentityClaim string
@@ -135,7 +137,7 @@ const (
 	Relayed    IdentityClaim = "relayed"    // another server names the account, and this gateway did not check it
 	Guest      IdentityClaim = "guest"      // a nick without an account
 	LookingUp  IdentityClaim = "lookingUp"  // the answer is pending: state nothing yet
-	Unknown    IdentityClaim = "unknown"    // nothing is known, which does not prove a guest
+	Unknown    IdentityClaim = "unknown"    // nothing is known; the person may still have an account
 )
 
 // stamped returns the time from which servers mark each message with the account of its sender.
@@ -144,7 +146,7 @@ const (
 // spec: freeq identity-claims "stamping_epoch"
 func stamped() time.Time { return time.Date(2026, time.August, 1, 0, 0, 0, 0, time.UTC) }
 
-// Lookup is the state of the look-up of the account behind a name.
+// Lookup is the state of the lookup of the account of a name.
 type Lookup string
 
 // The states. The zero Lookup was never asked.
@@ -155,13 +157,12 @@ const (
 	TimedOut   Lookup = "timedOut"
 )
 
-// Seen is the evidence in one message about its sender, and the present
-// knowledge of the sender.
+// Seen has the evidence in one message about its sender, and the current data about the sender.
 type Seen struct {
 	Account federation.DID // account tag of the message; empty for none
 	Origin  string         // the server that relayed it, empty for our own
 	Present bool           // the sender is connected now
-	Live    federation.DID // current DID of the sender, or the DID found by the look-up
+	Live    federation.DID // current DID of the sender, or the DID found by the lookup
 	At      time.Time      // time of the message; zero if unknown
 }
 
@@ -181,9 +182,8 @@ func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	return Unknown, ""
 }
 
-// ClaimOfPerson returns the claim about the person behind a name if no message proves
-// one: the DID bound to the name here, else the peer's statement, which may be an
-// account.
+// ClaimOfPerson returns the claim about the person with a name without evidence in a message: the
+// DID bound to the name here, or otherwise the peer's statement, which may be an account.
 func ClaimOfPerson(bound federation.DID, byPeer, account bool, asked Lookup) (IdentityClaim, federation.DID) {
 	switch {
 	case bound != "":
@@ -239,11 +239,11 @@ type Webhooks interface {
 	// network and the record.
 	Register(ctx context.Context, h federation.Webhook, now time.Time) (Registered, error)
 	// Follow stores a webhook that follows a handoff, with the owner, handoff, label, address and
-	// sealed content of h. It returns the errors of Register. A DID may have as many followers of a
-	// handoff as it may have other webhooks.
+	// sealed content of h. It returns the errors of Register. The limit of webhooks of a DID
+	// applies to each followed handoff separately.
 	Follow(ctx context.Context, h federation.Webhook, now time.Time) (federation.Webhook, error)
-	// Enable enables a disabled webhook with a valid address, for the session in h. Its error is
-	// that of Check, or wraps [federation.ErrNotFound] for a removed webhook.
+	// Enable enables a disabled webhook with a valid address, for the session in h. It returns the
+	// errors of Check, or an error that wraps [federation.ErrNotFound] for a removed webhook.
 	Enable(ctx context.Context, h federation.Webhook) error
 	// PublicKey returns the public key of a webhook, as shown to its owner. It does not
 	// block.

@@ -104,7 +104,7 @@ type Tracer interface {
 	Delivering(ctx context.Context, link Link, d federation.Delivery) (delivering context.Context, end func(error))
 }
 
-// Judged is a step and how it was judged.
+// Judged is a step and its judgement.
 type Judged struct {
 	Event     federation.Event // as received
 	Judgement federation.Judgement

@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Ports is the part of the gateway open to every link. A network that needs more, such as the
-// record, takes it as an argument of its function Network.
+// Ports is the part of the gateway open to every link. If a network needs more, such as the
+// record, that is an argument of its function Network.
 type Ports struct {
 	Home      federation.HomeID
 	PublicURL string // public URL of this gateway, without a path and without a slash at the end
@@ -31,7 +31,7 @@ type Ports struct {
 	Limits   LimitSource
 	Secrets  Secrets
 	PubSub   PubSub
-	Presence Presence // nil: no user is known to have left
+	Presence Presence // nil if departures of users are unknown
 	Messages Messages // nil if no private text is carried
 
 	// Resolve returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or
@@ -52,24 +52,24 @@ type HTTP struct {
 	MaxStreams   int            // concurrent watchers of an inbox, of all callers together
 }
 
-// Gateway files the steps that a link reads, and answers a link's questions
-// about steps to write.
+// Gateway files the steps read by a link, and provides data for steps written by a link.
 type Gateway interface {
-	// Submit judges one inbound step and files it. When Submit returns nil the step is on disk. A
+	// Submit judges one inbound step and files it. After a nil error, the step is on disk. A
 	// [*federation.RefusalError] is final, except one that Waits: its step is on disk too, and the
 	// gateway judges the step again. Any other error wraps [*federation.UnavailableError], and the
 	// link submits the step again later. Submit writes the log line and counts the step; the link
 	// reports a refusal to its peer.
 	//
 	// Submit waits at most one second for a missing key; after that the step waits for it in the
-	// record. A link may submit many steps at a time: the gateway bounds how many are judged. If ctx
-	// ends before the step is judged, nothing is filed, and the error is the error of ctx.
+	// record. A link may submit many steps concurrently, because the gateway limits the number of
+	// judged steps. If ctx ends before the step is judged, nothing is filed, and the error is the
+	// error of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// View returns a handoff, the zero View for an unknown one. It blocks on the record and
+	// View returns a handoff, or the zero View for an unknown one. It blocks on the record and
 	// returns its errors.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Name returns the name of a DID for people: the handle of an agent, the nick of an IRC
-	// user, or else the shortened DID. It blocks on the record.
+	// Name returns the display name of a DID: the handle of an agent, the nick of an IRC user, or
+	// otherwise the shortened DID. It blocks on the record.
 	Name(ctx context.Context, did federation.DID) string
 	// Same reports whether two DIDs belong to one agent. It blocks on the record.
 	Same(ctx context.Context, a, b federation.DID) bool
@@ -78,20 +78,19 @@ type Gateway interface {
 	// returns its errors.
 	Owner(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Place returns the place on IRC for an offer from a network without channels, and its
-	// dialect. An offer to an online user is private to that user; any other offer is written
-	// in a channel of the user's link. An open offer, which has no recipient, is written in the
-	// channel if a link lists that, else in the first channel of the first link. Place returns
-	// the zero Place if no link reaches the recipient. It blocks on the record and returns its
-	// errors.
+	// dialect. An offer to an online user is private to that user; any other offer is written in a
+	// channel of the user's link. An open offer, which has no recipient, is written in the channel
+	// if a link lists it, or otherwise in the first channel of the first link. Place returns the
+	// zero Place if no link reaches the recipient. It blocks on the record and returns its errors.
 	Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error)
 }
 
 // Signer has the keys with which a gateway signs. Its methods do not block.
 type Signer interface {
-	// Own returns the key that signs the home's own steps now.
+	// Own returns the current key for steps of the home itself.
 	Own() federation.SigningKey
-	// Kept returns the gateway's key for a name, the same key each time. Names are "airc:" and
-	// a handle for an agent, and "person:" and a DID for any other participant.
+	// Kept returns the gateway's key for a name. The key of a name never changes. Names are
+	// "airc:" and a handle for an agent, and "person:" and a DID for any other participant.
 	Kept(name string) federation.SigningKey
 }
 
@@ -110,16 +109,16 @@ type Bindings interface {
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
 
-// Evidence stores the objects named by steps: the original bytes behind a rendition, and
-// contexts too large for a step. Its methods block on the record and return its errors; after
-// a nil error the bytes are on disk.
+// Evidence stores objects to which steps refer: the original bytes of a rendition, and contexts
+// that are too large for a step. Its methods block on the record and return its errors; after a
+// nil error the bytes are on disk.
 type Evidence interface {
-	// Keep files the evidence behind a rendition.
+	// Keep files the evidence of a rendition.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
-	// Refer stores the inline context of a step and returns the step with a reference in its
-	// place, the same reference each time for a handoff on record. A reference to a context
-	// stored here gets its hash. Any other step is returned unchanged, and so is one whose
-	// context has no room.
+	// Refer stores the inline context of a step and returns the step with a reference instead,
+	// which is always the same for a recorded handoff. A reference to a context stored here gets
+	// its hash. Any other step is returned unchanged, and so is a step if there is no space for
+	// its context.
 	Refer(ctx context.Context, ev federation.Event) (federation.Event, error)
 	// Store stores a context uploaded by a participant. It returns [federation.ErrBlobTooLarge]
 	// and [federation.ErrNoBlobRoom].
@@ -164,8 +163,8 @@ func (p Ports) EvidenceOf(ctx context.Context, original signing.Original, venue 
 
 // Presence reports which users are connected to the networks of this gateway.
 type Presence interface {
-	// Left reports whether a DID took its last step on a network with known users, and is not
-	// connected there now. It is false while the link to that network is down, or if the record
+	// Left reports whether a DID sent its last step on a network with known users, and is not
+	// connected there now. It is false if the link to that network is down, or if the record
 	// cannot be read. It blocks on the record and on the owner of the link.
 	Left(ctx context.Context, did federation.DID) bool
 	// Changed notifies the other links that a user of a link left, went away or changed its nick.
@@ -180,8 +179,7 @@ type Secrets interface {
 	Secret(file string) (string, error)
 }
 
-// PubSub wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be
-// lost, and each waiter looks again later.
+// PubSub wakes waiters inside one gateway. Wake-ups may be lost, so each waiter also polls.
 type PubSub interface {
 	// Wake wakes all subscribers of the topics. It does not block.
 	Wake(topics ...string)
@@ -192,7 +190,7 @@ type PubSub interface {
 
 // LimitSource has the limits of links, which may change while the gateway runs.
 type LimitSource interface {
-	// Current returns the limits that hold now. It does not block.
+	// Current returns the current limits. It does not block.
 	Current() Limits
 }
 
@@ -202,9 +200,9 @@ type LimitSource interface {
 type Limits struct {
 	UserEventsPerMinute int // limit for one remote user; excess events are refused
 	LinkEventsPerSecond int // limit for the whole link; above it the link reads more slowly, without refusals
-	// ContextBytes is how large a context may be stored here.
+	// ContextBytes is the maximum size of a stored context.
 	ContextBytes int64
-	// MaxDeadline bounds the time to the deadline of an offer; 0 for any.
+	// MaxDeadline bounds the time to the deadline of an offer; 0 means no limit.
 	MaxDeadline time.Duration
 	// Concurrent connections at a listener: of one address ([Subnet]), and of all
 	// clients not yet registered.
@@ -218,7 +216,7 @@ func (l Limits) Current() Limits { return l }
 // Its methods may be called concurrently.
 type LiveLimits struct{ now atomic.Pointer[Limits] }
 
-// Set makes limits the current ones.
+// Set replaces the current limits.
 func (l *LiveLimits) Set(limits Limits) { l.now.Store(&limits) }
 
 // Current implements [LimitSource].

@@ -17,15 +17,15 @@ const (
 	CodeUnknownName   = "unknown-name"   // no participant has the name
 	CodeAmbiguousName = "ambiguous-name" // several participants have the name
 	CodeUnauthorized  = "unauthorized"   // the caller is unknown
-	CodeForbidden     = "forbidden"      // the caller may not do this
-	CodeUnavailable   = "unavailable"    // not now
+	CodeForbidden     = "forbidden"      // the caller must not do this
+	CodeUnavailable   = "unavailable"    // temporarily unavailable
 	CodeFailed        = "failed"         // any other error
 )
 
 // unavailableAfter is the Retry-After for an outage of unknown length.
 const unavailableAfter = 5 * time.Second
 
-// ProblemError is an error as the HTTP APIs answer it.
+// ProblemError is an error in the form of the HTTP APIs.
 //
 // spec: RFC 9457 §3
 type ProblemError struct {
@@ -124,7 +124,7 @@ func statusOf(code federation.RefusalCode) int {
 	return http.StatusBadRequest
 }
 
-// Document is an answer served byte for byte, as a signature covers it.
+// Document is a response served byte for byte, because a signature covers it.
 type Document struct {
 	MediaType string
 	Content   []byte

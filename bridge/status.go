@@ -14,17 +14,17 @@ type LinkState string
 
 // The states of a link.
 const (
-	LinkUp       LinkState = "up"       // the peer has authenticated: steps go both ways
+	LinkUp       LinkState = "up"       // the peer has authenticated: steps are exchanged
 	LinkDialling LinkState = "dialling" // dialling, accepting, or waiting to retry
 	LinkDown     LinkState = "down"     // not running
 	LinkStandby  LinkState = "standby"  // another replica of the home runs it
 )
 
-// Status is the state of a link now, with the reason.
+// Status is the current state of a link, with the reason.
 type Status struct {
 	State     LinkState
 	NextDial  time.Time // zero unless it waits to dial
-	LastError string    // why the last session ended; "" before
+	LastError string    // reason for the end of the last session; "" before
 }
 
 // Unforwarded counts requests from trusted proxies without a usable client address.
@@ -44,8 +44,8 @@ type Hearer interface {
 	Heard() time.Time
 }
 
-// Hearing notes when a link read something last. A [Link] that embeds it is a [Hearer]. The zero
-// Hearing has read nothing. It may be used concurrently.
+// Hearing stores the time of the last read of a link. A [Link] that embeds it is a [Hearer]. The
+// zero Hearing is ready. It may be used concurrently.
 type Hearing struct{ last atomic.Int64 } // unix nanoseconds; 0 before anything was read
 
 // Hear records the time of a read.
@@ -75,7 +75,7 @@ type DisconnectSignal struct{ ended chan struct{} }
 // NewDisconnectSignal returns a signal for a new link.
 func NewDisconnectSignal() DisconnectSignal { return DisconnectSignal{make(chan struct{}, 1)} }
 
-// SignalDisconnect notes that the connection has ended. It does not block.
+// SignalDisconnect signals the end of the connection. It does not block.
 func (l DisconnectSignal) SignalDisconnect() {
 	select {
 	case l.ended <- struct{}{}:
@@ -98,7 +98,7 @@ type Description struct {
 	// Negotiated is the outcome of the negotiation, in terms of the network; empty while the
 	// link is not up.
 	Negotiated map[string]string
-	Skew       time.Duration // how far our clock is ahead of the peer's; zero if unknown
+	Skew       time.Duration // lead of our clock over the peer's; zero if unknown
 	Channels   []string      // as venues; empty for a network without channels
 	NotCarried []string      // parts of a step that this link cannot carry, one sentence each
 	// Obstacles lists the obstacles to deliveries or receipts known from the configuration and
@@ -179,15 +179,15 @@ type Sender struct {
 type Purged struct {
 	federation.Purged
 
-	Handoffs int // offered here by the source
+	Handoffs int // handoffs offered here by the source
 }
 
 // OrphanAfter is the silence of a home after which the handoffs that it orders count as
 // orphaned.
 const OrphanAfter = 24 * time.Hour
 
-// WhyOrphaned returns the reason why no home orders the steps of a handoff any more, "" if its home
-// does: the home has lost steps of it, or is silent, see [Orphaned].
+// WhyOrphaned returns the reason why a handoff is orphaned: its home has lost steps of it, or is
+// silent, see [Orphaned]. It returns "" for any other handoff.
 func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) string {
 	if !v.Remote || v.Over {
 		return ""
@@ -205,10 +205,10 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 	return ""
 }
 
-// Orphaned reports whether a handoff is open at another home silent for [OrphanAfter]: its link
-// read nothing, and no step of the handoff arrived. No step records that, and the home may return:
-// work offered again may be done twice. The links are all links of the gateway, and up reports
-// whether a link is up.
+// Orphaned reports whether a handoff is open at another home that has been silent for
+// [OrphanAfter]: its link read nothing, and no step of the handoff arrived. No step records this,
+// and the home may return, so work that is offered again may be done twice. The links are all
+// links of the gateway, and up reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {

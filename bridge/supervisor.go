@@ -19,8 +19,8 @@ import (
 
 var errEnded = errors.New("bridge: the link ended")
 
-// Waits between two dials of a link: they double from the first to the last, with jitter, and
-// start again after a peer has authenticated.
+// Backoff between two dials of a link: exponential with jitter, and reset after a peer has
+// authenticated.
 const (
 	firstWait = 500 * time.Millisecond
 	lastWait  = 30 * time.Second
@@ -57,7 +57,7 @@ func (s *Supervisor) destination() delivery.Destination {
 	if shower, ok := s.link.(OnceShower); ok {
 		to.ShowsOnce = shower.ShowsOnce
 	}
-	_, to.Shown = s.link.(ChannelLink) // users in a channel see the step
+	_, to.Shown = s.link.(ChannelLink) // users in the channel see the step
 	if _, replays := s.link.(Replayer); replays {
 		to.Shown = false // users acknowledge their inbox themselves
 	}
@@ -112,8 +112,8 @@ func ReadersOf(link Link) string {
 	return federation.NoticesOf(link.Name())
 }
 
-// Tell delivers the notices of the link until ctx ends. A link other than a [Mounted] one does so
-// itself while it is up.
+// Tell delivers the notices of the link until ctx ends. Links other than a [Mounted] one do this
+// themselves while they are up.
 func (s *Supervisor) Tell(ctx context.Context) {
 	if s.notices == nil {
 		return
@@ -151,8 +151,8 @@ func (s *Supervisor) Status() Status { return s.status.get() }
 // Name returns the name of the link.
 func (s *Supervisor) Name() string { return s.link.Name() }
 
-// Fresh notes a step about to be filed with its first attempt counted. The attempt of
-// any other step counts as made.
+// Fresh records a step that is about to be filed together with its first attempt. For any other
+// step, the first attempt counts as made.
 func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 
 // Heard records that a DID sent a step on the link. A pending delivery is retried once.
@@ -193,7 +193,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// contained is session with panics of the link's code returned as errors of the connection.
+// contained is session, with panics in the link's code returned as errors of the connection.
 func (s *Supervisor) contained(ctx context.Context, onUp, onLoss func()) error {
 	err := fault.Catch(func() error { return s.session(ctx, onUp, onLoss) })
 	s.metrics.Fault(ctx, s.log, "link "+s.link.Name(), err)
@@ -268,8 +268,8 @@ func (s *Supervisor) deliver(ctx context.Context) error {
 	}
 }
 
-// lost returns the channel that gets a token when the connection has ended, nil for a link
-// whose Run returns then. It removes the token of an earlier session.
+// lost returns the channel that gets a token at the end of the connection, or nil for a link whose
+// Run returns at that time. It removes the token of an earlier session.
 func (s *Supervisor) lost() <-chan struct{} {
 	loser, ok := s.link.(DisconnectNotifier)
 	if !ok {
@@ -291,12 +291,12 @@ func newWaits() *backoff.ExponentialBackOff {
 
 // waitToDial waits before the next dial of the link, or until the peer is back or [Supervisor.Dial].
 func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
-	var back <-chan struct{} // nil for a link that does not know
+	var back <-chan struct{} // nil for a link without this ability
 	if returner, ok := s.link.(ReconnectNotifier); ok {
 		back = returner.Reconnected()
 	}
 	select {
-	case <-s.dialNow: // the request was made before this wait
+	case <-s.dialNow: // a request from before this wait
 	default:
 	}
 	timer := time.NewTimer(wait)

@@ -22,17 +22,17 @@ type Account struct {
 
 // InboxQuery selects entries of an inbox.
 type InboxQuery struct {
-	Cursor federation.Cursor `json:"cursor,omitempty"` // "" for that of the device
+	Cursor federation.Cursor `json:"cursor,omitempty"` // "" for the position of the device
 	Device string            `json:"device,omitempty"`
 	Limit  int               `json:"limit"`
-	// Wait is how long to wait for an entry if there is none; 0 for no wait.
+	// Wait is the maximum time to wait for an entry; 0 for no wait.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 
-// InboxPage is entries of an inbox.
+// InboxPage is a page of an inbox.
 type InboxPage struct {
 	Items []Named           `json:"items"`
-	Next  federation.Cursor `json:"next_cursor"` // to continue from
+	Next  federation.Cursor `json:"next_cursor"` // cursor to continue from
 }
 
 // Inbox returns entries of the inbox of the caller. It changes nothing. With Wait it blocks until
@@ -63,7 +63,7 @@ func (a Account) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 	return answer, nil
 }
 
-// Acknowledge marks an entry of the inbox and all entries before it as read.
+// Acknowledge marks an entry of the inbox and all earlier entries as read.
 func (a Account) Acknowledge(ctx context.Context, device string, upTo federation.Cursor) error {
 	did, err := a.Caller.Person()
 	if err != nil {
@@ -92,7 +92,7 @@ type HandoffLog struct {
 	Steps []Named `json:"steps"`
 }
 
-// maxSteps bounds the steps of one answer: the first ones of a longer log.
+// maxSteps bounds the steps of one response, which has the first steps of a longer log.
 const maxSteps = 500
 
 // Handoff returns a visible handoff, with its first 500 steps.
@@ -170,7 +170,7 @@ func (a Account) Store(ctx context.Context, content []byte) (Stored, error) {
 	return Stored{blob.URL(a.Access.deps.PublicURL), blob.Hash()}, nil
 }
 
-// Pair returns a pairing code for the caller, as [Service.Pair] does.
+// Pair returns a pairing code for the caller, like [Service.Pair].
 func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
@@ -192,7 +192,7 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 	defer stop()
 	over := time.NewTimer(within)
 	defer over.Stop()
-	again := time.NewTicker(lookAgain) // as a wake-up may be lost
+	again := time.NewTicker(lookAgain) // because a wake-up may be lost
 	defer again.Stop()
 	for {
 		view, err = a.Access.Find(ctx, a.Caller, id)
@@ -215,18 +215,17 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 	}
 }
 
-// Offer opens a handoff, as [Service.Offer] does.
+// Offer opens a handoff, like [Service.Offer].
 func (a Account) Offer(ctx context.Context, o Offer, key string) (Filed, error) {
 	return a.Access.Offer(ctx, a.Caller, o, Request{Key: key})
 }
 
-// Take takes a step in a handoff, as [Service.Take] does.
+// Take sends a step in a handoff, like [Service.Take].
 func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s StepRequest, key string) (Filed, error) {
 	return a.Access.Take(ctx, a.Caller, id, verb, s, Request{Key: key})
 }
 
-// Reserve returns the place of a step to be signed by the caller, as
-// [Service.Reserve] does.
+// Reserve returns the ID for a step to be signed by the caller, like [Service.Reserve].
 func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return a.Access.Reserve(ctx, a.Caller, u)
 }
@@ -237,23 +236,23 @@ type Resolution struct {
 	Resolved *Resolved      `json:"resolved,omitempty"` // nil for a DID
 }
 
-// Resolve returns the recipient named by a text, as [Service.Resolve] does.
+// Resolve returns the recipient named by a text, like [Service.Resolve].
 func (a Account) Resolve(ctx context.Context, to string) (Resolution, error) {
 	did, resolved, err := a.Access.Resolve(ctx, to)
 	return Resolution{did, resolved}, err
 }
 
-// Declare changes the declaration of the caller, as [Service.Declare] does.
+// Declare changes the declaration of the caller, like [Service.Declare].
 func (a Account) Declare(ctx context.Context, u AgentUpdate) (Agent, error) {
 	return a.Access.Declare(ctx, a.Caller, a.Caller.DID, u, time.Now())
 }
 
-// Whois returns the participants with a name, as [Service.Whois] does.
+// Whois returns the participants with a name, like [Service.Whois].
 func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.Access.Whois(ctx, who)
 }
 
-// Explain returns the outcome of an event, as [Service.Explain] does.
+// Explain returns the outcome of an event, like [Service.Explain].
 func (a Account) Explain(ctx context.Context, event string) (Explanation, error) {
 	return a.Access.Explain(ctx, a.Caller, event)
 }

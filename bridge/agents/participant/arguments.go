@@ -11,8 +11,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// DidYouMean returns a remedy to append to the error for an unknown word: the known word that is
-// similar, or all known words if none is.
+// DidYouMean returns a hint to append to the error for an unknown word: the most similar known
+// word, or all known words.
 func DidYouMean(word string, known []string) string {
 	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
 	known = slices.Sorted(slices.Values(known))
@@ -30,7 +30,7 @@ func DidYouMean(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// maxInteger bounds the integers that a float64 holds without a gap.
+// maxInteger is the largest integer up to which a float64 represents all integers.
 const maxInteger = 1 << 53
 
 // Integer returns the digits of a number without a fraction: models often write 20.0 for 20.

@@ -60,8 +60,8 @@ func (a *Service) CheckOrigin(r *http.Request) error {
 	return Forbidden("requests of web pages of " + origin + " are not allowed; see http.cors_origins")
 }
 
-// TakeLogin counts one login of the address of a request, and returns a refusal for one too many.
-// It writes the remaining number into the header of the answer.
+// TakeLogin counts one login of the address of a request, and returns a refusal over the limit. It
+// writes the remaining number to the header of the response.
 func (a *Service) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	from := credential.AddressOf(r)
 	taken, has := a.deps.Logins.Take(from, now), a.deps.Logins.Left(from, now)
@@ -135,7 +135,7 @@ func (a *Service) Refresh(ctx context.Context, text, client string, now time.Tim
 // Pairing is a new pairing code.
 type Pairing struct {
 	Code      string         `json:"code"`
-	DID       federation.DID `json:"did"` // DID that logs in
+	DID       federation.DID `json:"did"` // the DID to log in as
 	ExpiresAt time.Time      `json:"expires_at"`
 }
 

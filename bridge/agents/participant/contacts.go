@@ -50,7 +50,8 @@ func (a *Service) contact(ctx context.Context, c federation.Contact) Contact {
 	return Contact{DID: c.Sender, Name: c.Name, State: c.State, Since: c.Since}
 }
 
-// Decide notes whether the caller takes messages of a sender: a DID, or a name as in an offer. The decision holds on every network.
+// Decide records whether the caller accepts messages of a sender: a DID, or a name as in an offer.
+// The decision applies on every network.
 func (a *Service) Decide(ctx context.Context, who Caller, sender string, state federation.ContactState) (Contact, error) {
 	did, err := who.Person()
 	if err != nil {
@@ -92,8 +93,8 @@ func (r Remote) Decide(ctx context.Context, sender string, state federation.Cont
 	return invoke[Contact](ctx, r, "decide", decideCall{sender, state})
 }
 
-// namesOf returns a person for each name of a DID, and one without a name if it has none but
-// is known.
+// namesOf returns a Person for each name of a DID. A known DID without a name gets one Person
+// without a name.
 func (a *Service) namesOf(ctx context.Context, did federation.DID) ([]Person, error) {
 	caps, err := a.deps.Record.Declared(ctx, did)
 	if err != nil {
@@ -143,7 +144,7 @@ func (a *Service) namesOf(ctx context.Context, did federation.DID) ([]Person, er
 	return found, nil
 }
 
-// online reports whether the user behind a name is connected to its link now.
+// online reports whether the user with a name is connected to its link now.
 func (a *Service) online(ctx context.Context, b federation.Binding) bool {
 	for _, s := range a.deps.Venues.Statuses() {
 		if placer, ok := s.Link.(bridge.ChannelLink); ok && s.Link.Name() == b.Link {
@@ -153,8 +154,8 @@ func (a *Service) online(ctx context.Context, b federation.Binding) bool {
 	return false
 }
 
-// visible reports whether a handoff is shown to a caller. An open offer is shown to each agent: any of
-// them may claim it, or declare its capabilities.
+// visible reports whether a handoff is visible to a caller. An open offer is visible to each
+// agent, because any agent may declare its capabilities and claim it.
 func (a *Service) visible(ctx context.Context, who Caller, v federation.View) bool {
 	switch {
 	case who.Operator:
@@ -175,7 +176,7 @@ func (a *Service) Find(ctx context.Context, who Caller, text string) (federation
 	return a.find(ctx, who, text, func(v federation.View) federation.View { return v })
 }
 
-// findFor returns a handoff in which the caller may take a step. A late claim gets the handoff if
+// findFor returns a handoff in which the caller may send a step. A late claim finds the handoff if
 // the caller could see it while it was open, because its home names the winner.
 func (a *Service) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View {
@@ -186,8 +187,7 @@ func (a *Service) findFor(ctx context.Context, who Caller, text string, verb fed
 	})
 }
 
-// find returns a handoff whose state, as returned by shown, the caller may
-// see.
+// find returns a handoff if the caller may see its state as returned by shown.
 func (a *Service) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -81,16 +81,16 @@ func joined[Word ~string](words []Word) string {
 	return strings.Join(text, ", ")
 }
 
-// Listed is a handoff as it is shown to one caller.
+// Listed is a handoff in the form for one caller.
 type Listed struct {
 	View federation.View `json:"view"`
-	// Missing is the capabilities that an open offer asks for and the caller has not declared. It is
-	// nil for any other handoff.
+	// Missing has the required capabilities of an open offer that the caller has not declared. It
+	// is nil for any other handoff.
 	Missing []string `json:"missing_caps"`
 }
 
-// List returns up to limit visible handoffs that match a query after a cursor, the most
-// recently changed first, and the next cursor: "" after the last.
+// List returns up to limit visible handoffs that match a query after a cursor, most recently
+// changed first, and the next cursor: "" after the last.
 func (a *Service) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
 	f, unfinished, err := q.filter(who.DID, a.kinds().States())
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *Service) Listed(ctx context.Context, who Caller, v federation.View) (Li
 	return shownTo(who, v, declared), err
 }
 
-// declared returns the declared capabilities of a caller; none of an operator.
+// declared returns the declared capabilities of a caller; none for an operator.
 func (a *Service) declared(ctx context.Context, who Caller) ([]string, error) {
 	if who.DID == "" {
 		return nil, nil
@@ -136,8 +136,8 @@ func (a *Service) declared(ctx context.Context, who Caller) ([]string, error) {
 	return declared, nil
 }
 
-// shownTo returns a handoff in the form for a caller with declared
-// capabilities. An operator misses none.
+// shownTo returns a handoff in the form for a caller with declared capabilities. An operator has
+// no missing capabilities.
 func shownTo(who Caller, v federation.View, declared []string) Listed {
 	switch {
 	case !isOpen(v):
@@ -151,14 +151,14 @@ func shownTo(who Caller, v federation.View, declared []string) Listed {
 // isOpen reports whether a handoff is an unclaimed offer to anyone.
 func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
-// Page is List for a filter of the record. With unfinished it leaves out finished handoffs.
+// Page is List for a filter of the record. With unfinished, it omits finished handoffs.
 func (a *Service) Page(
 	ctx context.Context, who Caller, f federation.Filter, unfinished bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
 	return a.page(ctx, who, f, func(v federation.View) bool { return !unfinished || !v.Over }, after, limit)
 }
 
-// page is Page with a predicate of its own.
+// page is Page with a predicate.
 func (a *Service) page(
 	ctx context.Context, who Caller, f federation.Filter, admits func(federation.View) bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
@@ -180,8 +180,8 @@ func (a *Service) page(
 	return views, after, nil
 }
 
-// Log yields the steps of a handoff after a version in order; after 0 are all. The caller has found
-// it with [Service.Find].
+// Log yields the steps of a handoff after a version in order; version 0 means all. The caller must
+// have found the handoff with [Service.Find].
 func (a *Service) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return a.deps.Record.Log(ctx, id, after)
 }
@@ -195,13 +195,13 @@ func (a *Service) Passport(ctx context.Context, who Caller, id string) (bridge.D
 	return a.deps.Passports.Passport(ctx, view, time.Now())
 }
 
-// Explanation is the reason why an event holds, and its outcome.
+// Explanation is the verdict on an event with its reason, and its outcome.
 type Explanation struct {
 	EventID    string              `json:"event_id"`
 	Verdict    string              `json:"verdict"`
 	Why        string              `json:"why"`
 	Deliveries []ExplainedDelivery `json:"deliveries"` // never nil
-	Next       string              `json:"next"`       // what is to come; "" for nothing
+	Next       string              `json:"next"`       // the next event; "" for none
 }
 
 // ExplainedDelivery is one delivery of an event.

@@ -17,23 +17,26 @@ import (
 
 // MessageRequest is a request to write to another participant.
 type MessageRequest struct {
-	// The handoff that it is about.
+	// The handoff that the message refers to.
 	Handoff string `json:"handoff,omitempty,omitzero"`
 	Text    string `json:"text" minLength:"1" maxLength:"4096"`
-	// A DID, the name or handle of an agent, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator named.
+	// A DID, the name or handle of an agent, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry in
+	// the configuration.
 	To string `json:"to" minLength:"1" maxLength:"512"`
 }
 
 // Sent is the answer to a message on disk.
 type Sent struct {
 	ID string `json:"id"`
-	// `delivered`, or `held` while the recipient is away or another home or registry has not taken it
+	// `delivered`, or `held` while the recipient is offline or another home or registry has not
+	// accepted it
 	Status string `json:"status"`
 	// DID of the recipient.
 	To string `json:"to"`
-	// the reader of a held message, if others than the recipient may read it: a user of a link without an account is known only by its nick
+	// The possible reader of a held message, if it may not be the recipient: a user of a link
+	// without an account is known only by its nick.
 	Note string `json:"note,omitempty"`
-	// What a name in the request stood for.
+	// The participant for a name in the request.
 	Resolved *Resolved `json:"resolved,omitzero"`
 
 	// Replayed reports that an earlier request filed the message.
@@ -51,14 +54,14 @@ func (s Sent) AnswerStatus() int {
 // AnswerHeader sets the headers of the answer.
 func (s Sent) AnswerHeader(h http.Header) { markReplayed(h, s.Replayed) }
 
-// What became of a message so far.
+// The states of a sent message.
 const (
-	StatusSent = "delivered" // it is in the recipient's inbox, or on its way to a link where the recipient is
+	StatusSent = "delivered" // it is in the recipient's inbox, or in flight to a link with the recipient
 	StatusHeld = "held"      // the recipient is offline, and the message is queued
 )
 
-// Say writes to another participant. When Say returns nil the message is on disk. A request with
-// the key of an earlier one is the same message.
+// Say writes to another participant. After a nil error, the message is on disk. A request with the
+// key of an earlier one is the same message.
 func (a *Service) Say(ctx context.Context, who Caller, m MessageRequest, key string) (Sent, error) {
 	from, err := who.Person()
 	if err != nil {
@@ -128,7 +131,7 @@ func errUnreached(to string) error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no link of this gateway reaches " + to}
 }
 
-// Say writes to another participant, as [Service.Say] does.
+// Say writes to another participant, like [Service.Say].
 func (a Account) Say(ctx context.Context, m MessageRequest, key string) (Sent, error) {
 	return a.Access.Say(ctx, a.Caller, m, key)
 }
@@ -138,8 +141,8 @@ func (r Remote) Say(ctx context.Context, m MessageRequest, key string) (Sent, er
 	return invoke[Sent](ctx, r, "say", sayCall{m, key})
 }
 
-// Start returns the next cursor of an inbox's reader: the one it names, else that of its
-// device. An unknown device starts at the beginning.
+// Start returns the next cursor of a reader of an inbox: the requested one, or otherwise that of
+// its device. An unknown device starts at the beginning.
 func (a *Service) Start(ctx context.Context, did federation.DID, cursor federation.Cursor, device string) (federation.Cursor, error) {
 	if cursor != "" || device == "" {
 		return cursor, nil
@@ -155,13 +158,12 @@ func (a *Service) Start(ctx context.Context, did federation.DID, cursor federati
 }
 
 // Entries returns up to limit entries of an inbox after a cursor, oldest first. It changes
-// nothing. It returns a [*federation.CursorError] for a cursor that this inbox never gave out.
+// nothing. It returns a [*federation.CursorError] for a cursor that this inbox never issued.
 func (a *Service) Entries(ctx context.Context, did federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	return a.deps.Inbox.Replay(ctx, did, after, limit)
 }
 
-// Acknowledge ends the waiting of all entries up to a cursor, and stores the
-// position of the device.
+// Acknowledge acknowledges all entries up to a cursor, and stores the position of the device.
 func (a *Service) Acknowledge(ctx context.Context, did federation.DID, device string, upTo federation.Cursor) error {
 	return a.deps.Inbox.Advance(ctx, did, device, upTo, time.Now())
 }
@@ -216,7 +218,7 @@ func (a *Service) readPage(ctx context.Context, did federation.DID, at place) (*
 	return p, err
 }
 
-// errTooManyStreams returns the problem of one waiting request too many.
+// errTooManyStreams returns the problem of a waiting request over the limit.
 func errTooManyStreams(limit int) error {
 	return &bridge.ProblemError{
 		Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(lookAgain.Seconds()),
@@ -224,8 +226,8 @@ func errTooManyStreams(limit int) error {
 	}
 }
 
-// poll returns the entries of an inbox after a cursor, as shared with other requests. It blocks
-// until there is one, the time is over or ctx has ended; it returns no error for that.
+// poll returns the entries of an inbox after a cursor. Requests share the result. It blocks until
+// there is an entry, the time is over or ctx has ended; the latter two are not errors.
 func (a *Service) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
 	limit := a.deps.HTTP.MaxStreams
 	if !a.deps.Streams.Take(limit) {

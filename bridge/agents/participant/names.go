@@ -29,13 +29,13 @@ type Agent struct {
 	Caps        []string       `json:"caps"` // never nil
 }
 
-// AgentUpdate is what an agent declares about itself. Absent members stay as they are.
+// AgentUpdate is the declaration of an agent about itself. Absent members do not change.
 type AgentUpdate struct {
-	// What the agent can do. Open offers ask for such capabilities.
+	// Capabilities of the agent. Open offers may require capabilities.
 	Caps        []string `json:"caps,omitzero" schema:"Capability" maxItems:"64"`
 	Description *string  `json:"description,omitzero" maxLength:"1024"`
-	// Unique here: a participant of any network finds the agent by it. Empty for none. An unused name is
-	// free after 30 days.
+	// Unique at this gateway; participants of all networks can find the agent by it. Empty for
+	// none. An unused name becomes free after 30 days.
 	Name *string `json:"name,omitzero" pattern:"^([a-z0-9][a-z0-9_-]{2,31})?$"`
 }
 
@@ -56,7 +56,7 @@ func (a *Service) Agent(ctx context.Context, did federation.DID) (Agent, error) 
 	return Agent{DID: did, Name: a.Name(ctx, did), Description: declaration.Description, Caps: caps}, err
 }
 
-// Declare changes the declaration of a DID. Only the DID itself may.
+// Declare changes the declaration of a DID. Only the DID itself may do this.
 func (a *Service) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
 	own, err := who.Person()
 	if err != nil {
@@ -116,19 +116,19 @@ func (a *Service) checkName(ctx context.Context, did federation.DID, name string
 	return nil
 }
 
-// Name returns the name of a DID that people read.
+// Name returns the display name of a DID.
 func (a *Service) Name(ctx context.Context, did federation.DID) string {
 	return a.deps.Gateway.Name(ctx, did)
 }
 
-// Resolved is the participant that a name stands for.
+// Resolved is the participant with a name.
 type Resolved struct {
 	DID     federation.DID `json:"did"`
 	Name    string         `json:"name"`
-	Network string         `json:"network"` // the link that the name is of, "airc", or "agents" for a declared name
+	Network string         `json:"network"` // the link of the name, "airc", or "agents" for a declared name
 }
 
-// NameError is the error for a name that stands for no participant, or for several.
+// NameError is the error for a name without a participant, or with several.
 type NameError struct {
 	Problem    bridge.ProblemError
 	Candidates []Resolved // the participants with the name, or with similar names; never nil
@@ -148,11 +148,11 @@ func CandidatesOf(err error) []Resolved {
 	return nil
 }
 
-// match is a participant that a name stands for.
+// match is a participant with a name.
 type match struct {
 	Resolved
 
-	place federation.ChannelRef // of a user without a DID of its own
+	place federation.ChannelRef // place of a user without its own DID
 }
 
 // Recipient returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or
@@ -207,7 +207,7 @@ func (a *Service) Resolve(ctx context.Context, text string) (federation.DID, *Re
 	return to.DID, resolved, err
 }
 
-// listed returns names with their networks after a text, "" for none.
+// listed returns a text followed by names with their networks, or "" for no names.
 func listed(text string, names []Resolved) string {
 	for i, n := range names {
 		if i > 0 {
@@ -274,8 +274,8 @@ func (a *Service) matchAgent(ctx context.Context, name string) (match, error) {
 	return m, nil
 }
 
-// matchNick returns the user with a nick on a link: one online now, or with known, one in the
-// record.
+// matchNick returns the user with a nick on a link: an online user, or with known also a recorded
+// user.
 func (a *Service) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound
@@ -326,8 +326,8 @@ func (a *Service) matchAt(ctx context.Context, address, name, of string) (match,
 	return match{Resolved: Resolved{DID: bound.DID, Name: name, Network: of}}, err
 }
 
-// The bounds of a search for similar names: the compared names of each table, the edits between
-// two names, and the returned names.
+// Bounds of a search for similar names: the compared names of each table, the edit distance, and
+// the returned names.
 const (
 	maxCompared  = 256
 	maxDistance  = 2
@@ -373,7 +373,7 @@ func (a *Service) similar(ctx context.Context, name string) ([]Resolved, error) 
 // Person is one name of a participant.
 type Person struct {
 	DID     federation.DID `json:"did"`
-	Network string         `json:"network"` // the link that the name is of, or "agents" for a declared one; "" for a DID without a name
+	Network string         `json:"network"` // the link of the name, or "agents" for a declared name; "" for a DID without a name
 	Name    string         `json:"name"`
 	Online  bool           `json:"online"` // connected to that link now
 	Caps    []string       `json:"caps"`   // that the DID declared; never nil

@@ -14,11 +14,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// once takes a step whose request has a key. The id of the step is on disk before the step
-// is, so that a repeated request is the same step even after a crash between the two; and
-// the answer is on disk before it is sent. The record keeps keys for a day, and storing one
-// costs no step: a DID without steps left reserves no key, and a request that never reached
-// the home is counted here.
+// once sends a step whose request has a key. The ID of the step is on disk before the step itself,
+// so that a repeated request is the same step even after a crash in between. The answer is on disk
+// before it is sent. The record keeps keys for a day. Storing a key does not count against the
+// rate, but a DID without remaining steps reserves no key, and a request that never reached the
+// home is counted here.
 func (a *Service) once(ctx context.Context, q ask, key string) (Filed, error) {
 	kept, fresh, err := a.reserve(ctx, q, key, time.Now())
 	switch {
@@ -69,8 +69,8 @@ func replayed(kept federation.Answer) (Filed, error) {
 	return filed, nil
 }
 
-// settle takes a step with its id reserved and no answer yet. If it was never
-// filed and its id is too old by now, it gets a fresh one.
+// settle sends a step with a reserved ID and no answer yet. If it was never filed and its ID is
+// too old by now, it gets a new one.
 func (a *Service) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
 	filed, err := a.file(ctx, q)
@@ -126,14 +126,13 @@ type Unsigned struct {
 
 // Reservation is the ID reserved for a step with an Idempotency-Key.
 type Reservation struct {
-	Event federation.EventID `json:"event_id"`        // the ID to sign the step under
+	Event federation.EventID `json:"event_id"`        // the ID to sign the step with
 	Filed *Filed             `json:"filed,omitempty"` // nil for a step that is not on disk
 }
 
-// Reserve returns the ID with which a caller signs a step. The same step with the same key has the
-// same ID for a day, so that it is filed once however often the caller signs it, and another step
-// with that key is a [*bridge.ProblemError] with [CodeOtherRequest]. A refused step keeps its ID and
-// is judged again.
+// Reserve returns the ID with which a caller signs a step. For a day, the same step with the same
+// key has the same ID, so that it is filed only once. A different step with that key is a
+// [*bridge.ProblemError] with [CodeOtherRequest]. A refused step keeps its ID and is judged again.
 func (a *Service) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservation, error) {
 	q, err := a.askUnsigned(ctx, who, u)
 	if err != nil {
@@ -162,7 +161,7 @@ func (a *Service) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask,
 	return a.askStep(ctx, who, u.ID, u.Verb, u.Step)
 }
 
-// onFile returns the answer to a step on disk, else nil.
+// onFile returns the answer to a step on disk, or nil.
 func (a *Service) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
 	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	var at federation.Entry

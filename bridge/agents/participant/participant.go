@@ -1,14 +1,14 @@
 // Package participant implements the requests of agents to their gateway: to file a step, to list
 // and read handoffs, to read, await and acknowledge the inbox, to look up other participants.
-// REST, MCP and A2A call its functions and add no rules of their own.
+// REST, MCP and A2A call its functions and add no rules.
 //
 // A [Service] belongs to one network, such as "rest", whose label is in metrics and in the steps
-// that it files. The accesses of one gateway share tokens and limits: a token issued by one of
-// them is valid at all of them, and an Idempotency-Key of a DID names one step at all of them.
+// that it files. The services of one gateway share tokens and limits: a token from one of them is
+// valid at all of them, and an Idempotency-Key of a DID identifies one step at all of them.
 //
 // A function takes the [Caller] authenticated by the network. The error of each function is a
 // [*federation.RefusalError], a [*federation.UnavailableError], a [*bridge.ProblemError] or an
-// error of the record; [ProblemOf] returns it as all networks report it.
+// error of the record; [ProblemOf] converts it to the form for all networks.
 package participant
 
 import (
@@ -60,14 +60,14 @@ func Open(network string, d Deps) *Service {
 	return a
 }
 
-// Caller is the DID or the operator that makes a request. It is zero before the caller has
-// proved anything.
+// Caller is the DID or the operator that makes a request. It is zero for an unauthenticated
+// caller.
 type Caller struct {
 	DID      federation.DID
 	Operator bool
 	Session  federation.Session // zero for an operator
-	// Bound reports that an operator acts for the DID, which has proved nothing. The gateway
-	// then signs steps only for its own agents and for DIDs bound with vouch.
+	// Bound reports that an operator acts for the DID, which is not proved. The gateway then signs
+	// steps only for its own agents and for DIDs bound with vouch.
 	Bound bool
 }
 
@@ -83,7 +83,7 @@ func (c Caller) Person() (federation.DID, error) {
 // ready. It may be used concurrently.
 type Streams struct{ open atomic.Int64 }
 
-// Take counts one more stream unless there are limit already, and reports whether it did.
+// Take counts one more stream unless the limit is reached, and reports whether it did.
 func (s *Streams) Take(limit int) bool {
 	if s.open.Add(1) <= int64(limit) {
 		return true
@@ -106,19 +106,19 @@ func (a *Service) Builder() stepbuilder.Builder {
 // Inbox reads the inboxes of the record, and stores the positions of their
 // devices.
 type Inbox interface {
-	// Replay returns up to limit entries of an inbox after a cursor, oldest first. It returns
-	// a [*federation.CursorError] for a cursor that this inbox never gave out.
+	// Replay returns up to limit entries of an inbox after a cursor, oldest first. It returns a
+	// [*federation.CursorError] for a cursor that this inbox never issued.
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
 	// Devices returns the devices of a DID by name.
 	Devices(ctx context.Context, of federation.DID) ([]federation.Device, error)
-	// Advance ends the waiting of all entries up to a cursor, and stores the position of the
-	// device. It returns [federation.ErrTooManyDevices], or a [*federation.CursorError] for
-	// a cursor that this inbox never issued.
+	// Advance acknowledges all entries up to a cursor, and stores the position of the device. It
+	// returns [federation.ErrTooManyDevices], or a [*federation.CursorError] for a cursor that
+	// this inbox never issued.
 	Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error
 }
 
-// Callers authenticates callers by the tokens that other parts of the gateway issue. It may
-// block on the record.
+// Callers authenticates callers by tokens issued by other parts of the gateway. It may block on
+// the record.
 type Callers interface {
 	// Authenticate returns the participant of another link's token in a request, and false without
 	// a valid token.
@@ -128,7 +128,7 @@ type Callers interface {
 	Operator(r *http.Request) (bool, error)
 }
 
-// Venues finds the links and channels of this moment. It does not block.
+// Venues returns the current links and channels. It does not block.
 type Venues interface {
 	// ChannelLinks returns the links on which an offer can be written.
 	ChannelLinks() []bridge.ChannelLink
@@ -142,7 +142,7 @@ type Venues interface {
 type Rates interface {
 	// Left returns the remaining steps of a DID.
 	Left(did federation.DID, now time.Time) bridge.Allowance
-	// Charge counts one step not judged by the home.
+	// Charge counts one step that the home does not judge.
 	Charge(did federation.DID, now time.Time)
 }
 

@@ -39,7 +39,7 @@ func (e *LostError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *LostError) Unwrap() error { return &e.Problem }
 
-// Winner returns the assignee of a handoff if err is the refusal of a late step, else "".
+// Winner returns the assignee of a handoff if err is the refusal of a late step, otherwise "".
 func Winner(err error) federation.DID {
 	if lost, ok := errors.AsType[*LostError](err); ok {
 		return lost.Assignee

@@ -14,10 +14,10 @@ import (
 // maxCallBytes bounds the body of one call of a [Remote]: a step with a context.
 const maxCallBytes = 1 << 20
 
-// answerTime bounds the reading of an answer after a wait.
+// answerTime bounds the time for reading a response after a wait.
 const answerTime = time.Minute
 
-// The arguments of calls with several.
+// Arguments of calls with several values.
 type (
 	ackCall struct {
 		Device string            `json:"device"`
@@ -59,7 +59,7 @@ type (
 
 // call is one operation of an account on the operator API.
 type call struct {
-	changes bool // the audit log has it
+	changes bool // logged in the audit log
 	run     func(ctx context.Context, a Account, arguments []byte) (any, error)
 }
 
@@ -128,9 +128,9 @@ func (a Account) checkBound(ctx context.Context, signed bool) error {
 type Called struct {
 	Answer  json.RawMessage      `json:"answer,omitempty"`
 	Problem *bridge.ProblemError `json:"problem,omitempty"`
-	// The participants that a name may stand for; absent unless it stands for none or several.
+	// The possible participants for a name without one, or with several; otherwise absent.
 	Candidates []Resolved     `json:"candidates,omitzero"`
-	Assignee   federation.DID `json:"assignee,omitempty"` // The holder of the handoff, if a step is refused because of it.
+	Assignee   federation.DID `json:"assignee,omitempty"` // The assignee of the handoff, if a step is refused because of it.
 }
 
 // AccountServer answers the calls of a [Remote]: POST {operation}.
@@ -142,8 +142,8 @@ type AccountServer struct {
 	Changed func(ctx context.Context, operation string, did federation.DID)
 }
 
-// CallerInPath is the caller of a request of an operator, which acts for the DID in its path and has
-// proved nothing about it.
+// CallerInPath is the caller of an operator's request, which acts for the unproved DID in its
+// path.
 func CallerInPath(r *http.Request) (Caller, error) {
 	did, err := federation.ParseDID(r.PathValue("did"))
 	if err != nil {
@@ -190,8 +190,7 @@ func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, erro
 // maxWait is the longest wait of a call.
 const maxWait = 10 * time.Minute
 
-// Remote is an account at a gateway asked over its operator API. It has the methods of
-// [Account].
+// Remote is an account at a gateway, used over its operator API. It has the methods of [Account].
 type Remote struct {
 	// Post sends a call and returns the answer. It blocks on the gateway; its error wraps
 	// [*federation.UnavailableError] if the gateway cannot be reached.
@@ -223,8 +222,8 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	return out, federation.DecodeJSON(told.Answer, &out)
 }
 
-// Act returns a refusal if the gateway accepts no steps of the DID: a blocked DID or, unless the
-// caller signs them, a DID for which the gateway does not sign.
+// Act returns a refusal if the gateway accepts no steps of the DID: a blocked DID, or a DID for
+// which the gateway does not sign, unless the caller signs the steps.
 func (r Remote) Act(ctx context.Context, signed bool) error {
 	_, err := invoke[struct{}](ctx, r, "act", signed)
 	return err

@@ -17,36 +17,39 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same request at
-// REST, whose document has their comments and tags. It is kept as evidence, and its digest decides
-// whether two requests with one key are the same. The order of the members is therefore fixed.
+// The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same REST
+// request, and the API document contains their comments and tags. The JSON is kept as evidence,
+// and its digest decides whether two requests with one key are the same. Therefore, the order of
+// the members is fixed.
 
-// Offer is a request to open a handoff. The caller signs it, with `document` and `signature` and no
-// member beside `channel`, or has neither, and the gateway signs for the caller.
+// Offer is a request to open a handoff. If the caller signs it, it has `document` and `signature`,
+// and otherwise only `channel`. Without these, the gateway signs for the caller.
 type Offer struct {
 	Caps []string `json:"caps,omitempty,omitzero" maxItems:"16" schema:"Capability"`
-	// Where it is shown on IRC; without it the gateway chooses.
+	// The channel on IRC; by default, the gateway chooses one.
 	Channel string `json:"channel,omitempty,omitzero" minLength:"1" maxLength:"200"`
 	// JSON, an https URL or an at URI. Any other text becomes the member `text` of an object.
 	Context     json.RawMessage `json:"context,omitempty,omitzero" type:"object,array,string"`
 	ContextHash string          `json:"context_hash,omitempty,omitzero" pattern:"^sha256:[0-9a-f]{64}$"`
 	Deadline    time.Time       `json:"deadline,omitzero"`
-	// The signed step; all but `channel` is in it.
+	// The signed step, which contains all members except `channel`.
 	Document string `json:"document,omitempty,omitzero" maxLength:"32768"`
 	ID       string `json:"id,omitempty,omitzero" schema:"ID"`
 	Priority string `json:"priority,omitempty,omitzero" maxLength:"64"`
 	Replaces string `json:"replaces,omitempty,omitzero" schema:"ID"`
-	// As on the wire: `ed25519:<kid>:<base64url>`.
+	// In the wire format `ed25519:<kid>:<base64url>`.
 	Signature string `json:"signature,omitempty,omitzero" maxLength:"512"`
-	// One line. A title over 300 characters is cut, and the member `description` of the context has the full text.
+	// One line. A title over 300 characters is truncated, and the member `description` of the
+	// context has the full text.
 	Title string `json:"title,omitempty,omitzero" minLength:"1"`
-	// A DID, the name or handle of an agent, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator
-	// named. A DID that cannot exist is refused with `invalid-target`, an unknown name with `unknown-name`, and
-	// a name that several participants have with `ambiguous-name`.
+	// A DID, the name or handle of an agent, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry in
+	// the configuration. An impossible DID is refused with `invalid-target`, an unknown name with
+	// `unknown-name`, and a name of several participants with `ambiguous-name`.
 	To string `json:"to,omitempty,omitzero" minLength:"1" maxLength:"512"` // "" for anyone
 }
 
-// StepRequest is a request to take a step in a handoff. Its members mean the same as in an Offer.
+// StepRequest is a request to send a step in a handoff. Its members have the same meaning as in an
+// Offer.
 type StepRequest struct {
 	// JSON, an https URL or an at URI. Any other text becomes the member `text` of an object.
 	Context     json.RawMessage `json:"context,omitempty,omitzero" type:"object,array,string"`
@@ -65,15 +68,15 @@ const ReplayedHeader = "Idempotency-Replayed"
 type Filed struct {
 	EventID string `json:"event_id" schema:"ID"`
 	ID      string `json:"id" schema:"ID"` // ID of the handoff
-	// What the step could not carry of the request.
+	// Parts of the request that the step could not carry.
 	Lost []string `json:"lost"` // never nil
-	// Of the handoff after the step.
+	// State of the handoff after the step.
 	State string `json:"state"`
 	Verb  string `json:"verb"`
-	// Why the step is not judged yet.
-	Waits string `json:"waits,omitempty,omitzero"` // "" for a step that is
+	// Reason why the step is not judged yet.
+	Waits string `json:"waits,omitempty,omitzero"` // "" for a judged step
 
-	// What a name in the request stood for.
+	// The participant for a name in the request.
 	Resolved *Resolved `json:"resolved,omitzero"`
 	// Absent if there is none.
 	Warnings []stepbuilder.Warning `json:"warnings,omitempty,omitzero"`
@@ -105,7 +108,7 @@ func markReplayed(h http.Header, replayed bool) {
 
 // Request is the request behind a step.
 type Request struct {
-	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier one of the
+	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier request of the
 	// same DID, on any network, gets the earlier answer.
 	Key string
 	// Path and Body are the request as its network received it, if that differs from the body of
@@ -121,16 +124,16 @@ type ask struct {
 	view  federation.View // view of its handoff; zero for an offer
 	from  federation.DID
 	path  string
-	body  any // as it was sent, for the evidence
+	body  any // as sent, for the evidence
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
 	bare  bool      // the request repeats no signed member beside the proof
 	named *Resolved // name that resolved to the recipient; nil for none
 
-	proved bool // the caller has proved to be the DID
+	proved bool // the DID of the caller is proved
 }
 
-// Offer opens a handoff. When Offer returns nil the offer is on disk. A request with the key of an
+// Offer opens a handoff. After a nil error, the offer is on disk. A request with the key of an
 // earlier one returns its answer: Filed with Replayed, or a [*ReplayedError]. Its error is a
 // [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was different.
 func (a *Service) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
@@ -164,7 +167,7 @@ func (a *Service) askOffer(ctx context.Context, who Caller, o Offer) (ask, error
 	return q, nil
 }
 
-// Take takes a step in the handoff of an ID. Its answer is as that of [Service.Offer].
+// Take sends a step in the handoff with an ID. Its result is like that of [Service.Offer].
 func (a *Service) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest, r Request) (Filed, error) {
 	q, err := a.askStep(ctx, who, id, verb, s)
 	if err != nil {
@@ -249,7 +252,7 @@ func (e *unwrittenError) Error() string { return e.why.Error() }
 // Unwrap returns the reason.
 func (e *unwrittenError) Unwrap() error { return e.why }
 
-// file submits one step. A step filed before gets its earlier answer.
+// file submits one step. A step that is already filed gets its earlier answer.
 func (a *Service) file(ctx context.Context, q ask) (Filed, error) {
 	ev, losses, err := a.event(ctx, q, time.Now())
 	if err != nil {
@@ -306,8 +309,8 @@ func (a *Service) event(ctx context.Context, q ask, now time.Time) (federation.E
 	return a.Builder().Vouch(ctx, d, q.view, now)
 }
 
-// original returns the evidence of a request. It is identical for repetitions of a request with the
-// same id, so that they are one step.
+// original returns the evidence of a request. It is identical for repeated requests with the same
+// ID, so that they are one step.
 func original(q ask, id federation.EventID) (string, error) {
 	text, err := json.Marshal(struct {
 		DID     federation.DID     `json:"did"`

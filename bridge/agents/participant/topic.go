@@ -20,8 +20,8 @@ const keepPages = 4
 // notification.
 const keepBytes = 8 << 10
 
-// lookAgain is the interval of a waiting request's reads of the inbox without a
-// notification, as one may be lost.
+// lookAgain is the interval of inbox reads of a waiting request without a notification, because
+// notifications may be lost.
 const lookAgain = 15 * time.Second
 
 // Page is the result of one read of an inbox. Several requests may share it; it never changes.
@@ -30,12 +30,12 @@ type Page interface {
 	Read() time.Time
 	// Empty reports whether the page has no entries.
 	Empty() bool
-	// Size returns about how much memory the page takes, in bytes.
+	// Size returns the approximate size of the page in memory, in bytes.
 	Size() int
 }
 
-// Topics are the inboxes for which clients of one network wait now. The clients at one place of
-// an inbox share one read. Make them with [NewTopics]; they may be used concurrently.
+// Topics are the inboxes with waiting clients of one network. Clients at the same position of an
+// inbox share one read. Make them with [NewTopics]; they may be used concurrently.
 type Topics[K comparable, P Page] struct {
 	wakes bridge.PubSub
 	read  func(ctx context.Context, did federation.DID, at K) (P, error)
@@ -73,8 +73,8 @@ type Subscriber[K comparable, P Page] struct {
 	looked bool // at least once
 }
 
-// Subscribe adds a subscriber to the inbox of a DID. It is notified of all that arrives from
-// now on. The caller ends the subscription with Leave.
+// Subscribe adds a subscriber to the inbox of a DID. It is notified of all later arrivals. The
+// caller ends the subscription with Leave.
 func (t *Topics[K, P]) Subscribe(did federation.DID) *Subscriber[K, P] {
 	s := &Subscriber[K, P]{topic: t.join(did), topics: t, DID: did}
 	s.Listen()
@@ -199,8 +199,8 @@ func (w *Waiter[K, P]) Leave() {
 	w.Subscriber.Leave()
 }
 
-// Poll returns the page of an inbox at a place. It blocks until the page has an entry, the time is
-// over, ctx has ended or ended is closed.
+// Poll returns the page of an inbox at a position. It blocks until the page has an entry, the time
+// is over, ctx has ended or ended is closed.
 func (w *Waiter[K, P]) Poll(ctx context.Context, at K, ended <-chan struct{}) (P, error) {
 	for waits := true; ; {
 		p, err := w.Look(ctx, at)
