@@ -20,14 +20,14 @@ const awayFor = 5 * time.Second
 // one, with a failing proof.
 const refetchEvery = 30 * time.Second
 
-// maxDocuments bounds each cache. A document, reduced to its keys, is some 200 bytes,
-// and 6 KiB at most.
+// maxDocuments bounds each cache. A document, reduced to its keys, has about 200 bytes, and at
+// most 6 KiB.
 const maxDocuments = 4096
 
 // lookup queries a host about a DID. The host may be down, slow or hostile.
 type lookup func(ctx context.Context, did federation.DID) (federation.Document, error)
 
-// answers caches the results of look-ups. Concurrent callers for the same DID share one look-up.
+// answers caches the results of lookups. Concurrent callers for the same DID share one lookup.
 type answers struct {
 	cfg   DirectoryConfig
 	look  lookup
@@ -37,7 +37,7 @@ type answers struct {
 	flights map[federation.DID]*flight
 }
 
-// flight is a look-up in progress.
+// flight is a lookup in progress.
 type flight struct {
 	done    chan struct{} // closed when found is set
 	found   answer
@@ -46,7 +46,8 @@ type flight struct {
 	cancel  context.CancelFunc
 }
 
-// answer is a document, or why there is none. It expires, and the host is then queried again.
+// answer is a document, or the reason for its absence. After it expires, the host is queried
+// again.
 type answer struct {
 	document federation.Document
 	err      error
@@ -81,8 +82,8 @@ func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bo
 	return known, tried && now.Before(known.asked.Add(awayFor)) || now.Before(known.again.Add(refetchEvery))
 }
 
-// ask joins the look-up in progress, or begins one. The look-up ends with the last caller waiting for
-// it, or with the timeout of the fetch.
+// ask joins the lookup in progress, or begins one. The lookup ends with the last waiting caller,
+// or with the timeout of the fetch.
 func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, again bool) (federation.Document, error) {
 	f := a.join(ctx, did, now, again)
 	defer a.leave(did, f)
@@ -94,7 +95,7 @@ func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, ag
 	}
 }
 
-// join adds a caller to the look-up for a DID, and returns the look-up.
+// join adds a caller to the lookup for a DID, and returns the lookup.
 func (a *answers) join(ctx context.Context, did federation.DID, now time.Time, again bool) *flight {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,8 +149,8 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// judge queries a host once, and returns the result and its lifetime. While the host does not
-// answer, the last document serves.
+// judge queries a host once, and returns the result and its lifetime. If the host does not answer,
+// it returns the last document.
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if a.cfg.Fetched != nil && ctx.Err() == nil {
@@ -170,11 +171,11 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 	return answer{err: err, asked: now, until: now.Add(awayFor)}
 }
 
-// maxHistories bounds the histories in memory. One is some 300 bytes a key.
+// maxHistories bounds the histories in memory, at about 300 bytes per key.
 const maxHistories = 4096
 
-// histories caches the key histories of DIDs, so that a step needs no query. It caches nothing of a
-// record that other replicas change: a key revoked there must not stay valid here.
+// histories caches the key histories of DIDs, so that a step needs no query. It does not cache a
+// record shared with other replicas, because a key revoked there must not stay valid here.
 type histories struct {
 	record federation.Keys
 	shared bool
@@ -204,13 +205,13 @@ func (h *histories) of(ctx context.Context, did federation.DID) (federation.KeyH
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.changes == before && !h.shared { // else the history may have changed since the read
+	if h.changes == before && !h.shared { // otherwise, the history may have changed since the read
 		h.known.Set(did, history)
 	}
 	return history, nil
 }
 
-// change writes to the record and drops the cached history, also after an error.
+// change writes to the record and drops the cached history, even after an error.
 func (h *histories) change(did federation.DID, write func() error) error {
 	err := write()
 	h.mu.Lock()
@@ -220,10 +221,10 @@ func (h *histories) change(did federation.DID, write func() error) error {
 	return err
 }
 
-// maxMisses bounds the unknown key ids, at some 200 bytes each.
+// maxMisses bounds the unknown key IDs, at about 200 bytes each.
 const maxMisses = 8192
 
-// miss is an unknown key id. Links differ in the servers that they can ask.
+// miss is an unknown key ID. It is per link, because links query different servers.
 type miss struct {
 	did   federation.DID
 	keyID string

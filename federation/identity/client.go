@@ -29,20 +29,20 @@ import (
 
 // FetchConfig bounds the requests of a [Client].
 type FetchConfig struct {
-	AllowPrivate bool           // reach private and loopback addresses, and plain http
+	AllowPrivate bool           // allow private and loopback addresses, and plain http
 	Denied       []netip.Prefix // never dialled, even with AllowPrivate
-	Timeout      time.Duration  // timeout of one Get, with the wait for the rate of the host
+	Timeout      time.Duration  // timeout of one Get, including the wait for the rate of the host
 	MaxBytes     int64          // maximum size of one body
-	PerHost      int            // requests a second to one host
+	PerHost      int            // requests per second to one host
 	Resolver     *net.Resolver  // resolves names; nil for the resolver of the system
 	TLS          *tls.Config    // for HTTPS; nil uses the system's authorities and no client certificate
-	// Transport carries the requests instead of guarded connections, for registries and issuers in one
-	// process; nil otherwise.
+	// Transport replaces the guarded connections, for registries and issuers in one process; nil
+	// otherwise.
 	Transport http.RoundTripper
 }
 
-// maxHosts bounds the remembered rates of hosts, at some 200 bytes each: far more than one home
-// queries within a second, the time in which a bucket refills.
+// maxHosts bounds the remembered rates of hosts, at about 200 bytes each. It is far more than one
+// home queries within a second, in which a bucket refills.
 const maxHosts = 4096
 
 // maxHeaderBytes bounds the header of an answer. Only Cache-Control, Location and Retry-After are used.
@@ -60,9 +60,9 @@ var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 // ErrRedirect is wrapped in errors of [Client] for a rejected redirect. It wraps [ErrNotAllowed].
 var ErrRedirect = fmt.Errorf("%w: a redirect to another host, or a second one", ErrNotAllowed)
 
-// Client fetches documents at addresses chosen by strangers. Without AllowPrivate it uses only
-// HTTPS and dials only public addresses. It follows one redirect, to the same host. It checks each
-// resolved address when it dials, so that no name and no redirect leads to a private address.
+// Client fetches documents at addresses chosen by strangers. Without AllowPrivate, it uses only
+// HTTPS and public addresses. It follows one redirect, to the same host. It checks each resolved
+// address when it dials, so that names and redirects cannot lead to a private address.
 type Client struct {
 	cfg   FetchConfig
 	guard guard
@@ -102,15 +102,16 @@ func sameHostOnce(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// Get returns the body at an address. The error wraps [federation.ErrNotFound] when the host answers
-// that there is none, [ErrTooLarge], or [*federation.UnavailableError] when a retry may help. It blocks
-// for at most the timeout.
+// Get returns the body at an address. The error wraps [federation.ErrNotFound] if the host answers
+// that there is none, [ErrTooLarge], or [*federation.UnavailableError] if a retry may help. It
+// blocks for at most the timeout.
 func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	content, _, err := c.Fetch(ctx, address)
 	return content, err
 }
 
-// Fetch is Get that also returns the cache lifetime of the body, negative if the answer has none.
+// Fetch is like Get, and also returns the cache lifetime of the body, negative if the response has
+// none.
 func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Duration, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -212,7 +213,8 @@ type rates struct {
 	hosts map[string]*rate.Limiter
 }
 
-// wait blocks until the rate of a host allows a request. It fails at once if that is after the deadline.
+// wait blocks until the rate of a host allows a request. It fails at once if this is after the
+// deadline.
 func (r *rates) wait(ctx context.Context, host string) error {
 	if err := r.of(host).Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a turn at %s: %w", host, err)
@@ -256,7 +258,7 @@ func newGuard(cfg FetchConfig) guard {
 	return g
 }
 
-// control has the form of [net.Dialer.Control].
+// control is a [net.Dialer.Control] function.
 func (g guard) control(network, address string, conn syscall.RawConn) error {
 	if g.public != nil {
 		if err := g.public.Safe(network, address, conn); err != nil {
@@ -322,8 +324,8 @@ func WithAuthorities(text []byte) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// ErrTurn is wrapped in the error of [Client.Call] if the rate of the host is used up: the call was
-// not made, and can be made in a second.
+// ErrTurn is wrapped in the error of [Client.Call] if the rate limit of the host is reached: the
+// call was not made, and can be retried in a second.
 var ErrTurn = errors.New("the host is asked as often as may be")
 
 // Callable returns nil for an address that [Client.Call] would call now. The error wraps
@@ -392,8 +394,8 @@ func (c *Client) Call(ctx context.Context, address string, header http.Header, b
 	return Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header)}, nil
 }
 
-// RetryAfter returns the wait requested by a host: zero if it names none, a date, or more than 18
-// hours.
+// RetryAfter returns the wait requested by a host. It returns zero for no value, a date, or more
+// than 18 hours.
 func RetryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
 	if err != nil {
@@ -406,11 +408,11 @@ func RetryAfter(header http.Header) time.Duration {
 // secret.
 func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
-// Answer is the answer of a host, with any status.
+// Answer is the response of a host, with any status.
 type Answer struct {
 	Status     int
 	Body       []byte
-	RetryAfter time.Duration // zero if the host named none
+	RetryAfter time.Duration // zero if the host did not set it
 }
 
 // Post sends JSON to an address and returns the answer with any status. It does not follow

@@ -18,9 +18,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// fetchPLC reads the log of a did:plc at the directory and computes its current keys. The directory
-// orders and dates operations, and cannot forge one. A log that contradicts itself is evidence against
-// the directory and not against the DID, so the error is an outage.
+// fetchPLC reads the log of a did:plc at the directory and computes its current keys. The
+// directory orders and dates operations, and cannot forge one. An inconsistent log is evidence
+// against the directory and not against the DID, so the error counts as an outage.
 func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federation.Document, error) {
 	if d.plc == "" {
 		return federation.Document{}, unavailable("did:plc", 0, errors.New("no directory is configured"))
@@ -43,7 +43,7 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	if current.kind == plcTombstone {
 		return federation.Document{}, errors.New("its owner has given it up")
 	}
-	// The source is the same for every directory: the log proves itself.
+	// The source is the same for every directory, because the log proves itself.
 	document := federation.Document{DID: did, Source: "did:plc", Mailbox: current.mailbox}
 	for _, name := range slices.Sorted(maps.Keys(current.methods)) {
 		key, err := ParsePublicKeyDID(federation.DID(current.methods[name]))
@@ -93,7 +93,7 @@ func parsePLCEntries(body []byte) ([]plcEntry, error) {
 	return entries, nil
 }
 
-// recoveryWindow is how long a key of higher rank can undo an operation.
+// recoveryWindow is the time in which a key of higher rank can undo an operation.
 //
 // spec: did-plc "Key Rotation & Account Recovery"
 const recoveryWindow = 72 * time.Hour
@@ -103,16 +103,17 @@ const (
 	plcIDBytes = 24
 )
 
-// plcLog is the operations in force, oldest first, while a log is read.
+// plcLog has the effective operations, oldest first, while a log is read.
 type plcLog struct {
 	inForce   []plcOperation
 	nullified map[string]bool // by CID
 }
 
-// readPLCLog checks the log of a did:plc from its first operation, and returns the last one in
-// force. The DID is the hash of the first operation; each other one is signed by a rotation key of
-// the preceding one. An operation that follows an earlier one than the last undoes those between,
-// if a key of higher rank signed it within [recoveryWindow].
+// readPLCLog verifies the log of a did:plc from its first operation, and returns the last
+// effective one. The DID is the hash of the first operation; each other one is signed by a
+// rotation key of the preceding one. An operation may follow an earlier operation than the last
+// one. It then undoes the operations in between, if a key of higher rank signed it within
+// [recoveryWindow].
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
@@ -151,7 +152,7 @@ func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
 	return log.inForce[len(log.inForce)-1], nil
 }
 
-// add judges one operation against the operations in force.
+// add checks one operation against the effective operations.
 func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	if len(l.inForce) == 0 {
 		if err := checkGenesis(did, o); err != nil {
@@ -219,7 +220,7 @@ func cidOf(digest [sha256.Size]byte) string {
 	return "b" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append([]byte(header), digest[:]...)))
 }
 
-// The kinds of operations. The first kind opens the oldest DIDs, and names exactly two keys.
+// The kinds of operations. The first kind creates the oldest DIDs, and has exactly two keys.
 const (
 	plcCreate    = "create"
 	plcUpdate    = "plc_operation"

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// DirectoryConfig is the sources of a [Directory] and the lifetime of answers.
+// DirectoryConfig has the sources of a [Directory] and the lifetimes of answers.
 type DirectoryConfig struct {
 	PLC      string        // address of the did:plc directory, without a path; empty for none
 	Fresh    time.Duration // a fetched document: how long a removed key may still count
@@ -26,15 +26,15 @@ type DirectoryConfig struct {
 	// hosts.
 	Web func(host string) (address string, ok bool)
 	// Fetched is called with each answer of a host about a DID, or with the reason for a missing
-	// document, before the waiting callers continue. It may block on the record. After an error,
-	// the earlier document stays in use, and the host is queried again soon. Its context ends after
-	// the document was cached. Nil for none.
+	// document, before the waiting callers continue; nil for none. It may block on the record.
+	// After an error, the earlier document stays in use, and the host is queried again soon. The
+	// context ends after the document was cached.
 	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error) error
 	// Home reads a document of another home known to this gateway, by its name and a path there,
 	// and reports whether there is such a home. It has the errors of a [Fetcher]. Nil if no home is
 	// known.
 	Home func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
-	// Caught is called with a panic in a look-up, which then fails; it may be nil.
+	// Caught is called with a panic in a lookup, which then fails; it may be nil.
 	Caught func(ctx context.Context, err error)
 }
 
@@ -57,8 +57,8 @@ type Directory struct {
 }
 
 // NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys
-// without a request: they belong to the gateway, which may be unable to reach its own public
-// address.
+// without a request, because they belong to the gateway, which may be unable to reach its own
+// public address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
 	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.DID, federation.Document]()}
 	d.answers = newAnswers(cfg, d.lookUp)
@@ -80,8 +80,8 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.ask(ctx, did, now, false)
 }
 
-// Refresh is [Directory.Resolve] for a caller that needs a key missing in the cached document. It
-// fetches the document again, at most once in 30 seconds, not counting the first fetch.
+// Refresh is like [Directory.Resolve], for a key missing in the cached document. It fetches the
+// document again, at most once every 30 seconds, not counting the first fetch.
 func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
@@ -93,7 +93,7 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 }
 
 // Offline returns the cached part of the directory. Its methods return an error that wraps
-// [ErrNotCached] if the methods of d ask a host.
+// [ErrNotCached] if a request to a host would be needed.
 func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
 
 type offlineDirectory struct{ *Directory }
@@ -121,7 +121,7 @@ func (d offlineDirectory) remembered(
 	return known.document, known.err
 }
 
-// errElsewhere means that only a host has the document of a DID.
+// errElsewhere means that a request to a host is needed for a DID.
 var errElsewhere = errors.New("the document is elsewhere")
 
 // resolveHere resolves a DID without a request, or returns [errElsewhere].
@@ -220,7 +220,7 @@ func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federatio
 	return document, err
 }
 
-// readWeb reads a document at the home of that name, if there is one, else at its address.
+// readWeb reads a document from the known home with that name, or otherwise at its address.
 func (d *Directory) readWeb(ctx context.Context, host string, path federation.URLPath, address string) ([]byte, error) {
 	if d.home != nil {
 		if body, known, err := d.home(ctx, host, path); known {
@@ -268,7 +268,7 @@ func oneSpelling(name, port, host string) bool {
 	return true
 }
 
-// Instrumented measures how long a directory takes to resolve DIDs. It implements [Refresher]. Make
+// Instrumented measures the time of a directory to resolve DIDs. It implements [Refresher]. Make
 // one with [NewInstrumented].
 type Instrumented struct {
 	Refresher

@@ -231,7 +231,7 @@ func ParseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 	return key, nil
 }
 
-// text returns the string that a JSON value is, or "" for any other value.
+// text returns the value of a JSON string, or "" for any other value.
 func text(value json.RawMessage) string {
 	var s string
 	if federation.DecodeJSON(value, &s) != nil {

@@ -20,8 +20,8 @@
 // # Guarantees
 //
 // An outage proves nothing. Unless the host stated that there is no document, the error is a
-// [*federation.UnavailableError], and the signature stays unverifiable. For a limited time the last
-// document serves instead.
+// [*federation.UnavailableError], and the signature stays unverifiable. For a limited time, the
+// last document is used instead.
 //
 //	did:key   Ed25519, P-256, secp256k1        spec: w3c-ccg did-method-key v0.9
 //	did:web   document at its HTTPS address    spec: w3c-ccg did-method-web

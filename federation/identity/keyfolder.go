@@ -24,7 +24,7 @@ type KeyFolder struct {
 	Signer Signer // empty for none
 }
 
-// Open returns the keyring for starting a gateway. It makes the missing keys.
+// Open returns the keyring for starting a gateway. It creates missing keys.
 func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	if len(f.Signer) > 0 {
 		return OpenSignerKeyring(ctx, f.Dir, f.Signer)
@@ -39,7 +39,7 @@ type MarkRecord interface {
 	OwnKeys(ctx context.Context) ([]federation.KeyMark, error)
 	// Used reports whether the record holds a handoff or an agent.
 	Used(ctx context.Context) (bool, error)
-	// MarkOwnKeys notes the keys that the record is written with from now on.
+	// MarkOwnKeys records the keys used to write the record from now on.
 	MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error
 }
 
@@ -74,8 +74,8 @@ func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used b
 	return CheckKeys(ctx, f.Dir, f.Signer, known)
 }
 
-// List returns the keys, retired ones too. The error is a
-// [*federation.UnavailableError] if the signer does not answer.
+// List returns the keys, including retired ones. The error is a [*federation.UnavailableError] if
+// the signer does not answer.
 func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	keys, err := ListKeys(f.Dir)
 	if err != nil || len(f.Signer) == 0 {
@@ -92,7 +92,8 @@ func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// Key returns the key of a name that signs now, or an error that wraps [federation.ErrNotFound].
+// Key returns the current signing key with a name, or an error that wraps
+// [federation.ErrNotFound].
 func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	keys, err := f.List(ctx)
 	if err != nil {
@@ -117,7 +118,7 @@ func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefi
 	return NamedKey{}, fmt.Errorf("%w: %s keeps it", ErrKeyExists, f.Signer[0])
 }
 
-// signs reports whether the signer has a key, and not the folder.
+// signs reports whether a key is in the signer, not in the folder.
 func (f KeyFolder) signs(name KeyName) bool { return len(f.Signer) > 0 && name != EndpointKey }
 
 // KeyName names one of the gateway's own keys, and its file.
@@ -130,10 +131,10 @@ const (
 	EndpointKey KeyName = "endpoint" // is the endpoint id of the gateway for freeq servers
 )
 
-// KeyNames returns all of them.
+// KeyNames returns all names.
 func KeyNames() []KeyName { return []KeyName{ServerKey, RegistryKey, EndpointKey} }
 
-// ParseKeyName returns an error for a name of no key.
+// ParseKeyName returns an error for an unknown name.
 func ParseKeyName(s string) (KeyName, error) {
 	if name := KeyName(s); slices.Contains(KeyNames(), name) {
 		return name, nil
@@ -154,10 +155,10 @@ var ErrKeyExists = errors.New("identity: there is a key already")
 // each other at the same time, the one with the smaller id keeps its link.
 const SmallEndpoint = "0000"
 
-// CreateKey makes a key in a folder of keys, and the folder if it is missing. For an existing key
-// it returns [ErrKeyExists], or with replace replaces it without an overlap. It tries keys until
-// the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running gateway
-// reads the key at its next start, or with [Keyring.Reread].
+// CreateKey creates a key in a folder of keys, and the folder if it is missing. For an existing
+// key it returns [ErrKeyExists], or with replace replaces it without an overlap. It tries keys
+// until the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running
+// gateway reads the key at its next start, or with [Keyring.Reread].
 func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -182,7 +183,7 @@ func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.T
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: signingKey(seed).Public, Since: now}}, nil
 }
 
-// replaceKey writes another key without an overlap, and notes the old one if it can be read.
+// replaceKey writes another key without an overlap, and records the old one if it can be read.
 func replaceKey(root *os.Root, name KeyName, seed []byte, now time.Time) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -220,8 +221,8 @@ func newSeed(prefix string) []byte {
 // spec: freeq "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return fmt.Sprintf("%x", []byte(key)) }
 
-// ListKeys returns the own keys in a folder, without making any: each signing key, followed by its
-// predecessors, newest first. A missing folder has none.
+// ListKeys returns the own keys in a folder, without creating any: each signing key, followed by
+// its predecessors, newest first. A missing folder has no keys.
 func ListKeys(dir string) ([]NamedKey, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -272,16 +273,16 @@ func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) 
 func listed(name KeyName, key ownKey, retired []retiredKey) []federation.OwnKey {
 	keys := []federation.OwnKey{{Public: key.Public, Since: key.since}}
 	for _, old := range slices.Backward(retired) {
-		if old.Name == name && !key.Public.Equal(ed25519.PublicKey(old.Public)) { // an equal one was not replaced after all
+		if old.Name == name && !key.Public.Equal(ed25519.PublicKey(old.Public)) { // an equal key was not replaced
 			keys = append(keys, federation.OwnKey{Public: old.Public, Since: old.Since, Retired: old.Retired, Until: old.Until})
 		}
 	}
 	return keys
 }
 
-// OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in hexadecimal
-// for the transport program. The first call makes the key. Its ID starts with 00, so it is smaller
-// than most IDs, and quick to find.
+// OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in
+// hexadecimal for the transport program. The first call creates the key. Its ID starts with 00, so
+// it is smaller than most IDs, and quick to find.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error) {
@@ -312,11 +313,11 @@ func makeEndpoint(root *os.Root) error {
 	return err
 }
 
-// LostKey is a key that a record was written with and a folder of keys lacks.
+// LostKey is a key used to write a record that is missing in the folder of keys.
 type LostKey struct {
 	Name  KeyName
 	Path  string // path of its file; or the program of a signer
-	Known string // its fingerprint on record; "" for none
+	Known string // its recorded fingerprint; "" for none
 	There string // the fingerprint of the key in its place; "" for none
 }
 
@@ -350,8 +351,8 @@ func (e *LostKeysError) Error() string {
 	return text
 }
 
-// AssumedMarks are the marks of a record without any: each key has to exist, and may have any
-// value.
+// AssumedMarks are the marks assumed for a record without marks: each key must exist, and may have
+// any value.
 func AssumedMarks() []federation.KeyMark {
 	var marks []federation.KeyMark
 	for _, name := range []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} {
@@ -360,9 +361,9 @@ func AssumedMarks() []federation.KeyMark {
 	return marks
 }
 
-// CheckKeys compares the keys in a folder, or of a signer, with the keys used to write a record. It
-// makes no key. Keys that were rotated, or that [CreateKey] replaced, are not lost. It returns a
-// [*LostKeysError] for missing keys, and a [*federation.UnavailableError] if the signer does not
+// CheckKeys compares the keys in a folder, or of a signer, with the keys used to write a record.
+// It creates no key. Keys that were rotated, or replaced by [CreateKey], are not lost. It returns
+// a [*LostKeysError] for missing keys, and a [*federation.UnavailableError] if the signer does not
 // answer.
 func CheckKeys(ctx context.Context, dir string, signer Signer, known []federation.KeyMark) error {
 	if len(known) == 0 {
@@ -429,7 +430,7 @@ func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.K
 	return lost, nil
 }
 
-// fingerprint returns the fingerprint of the current key with a name, and notes in lost which
+// fingerprint returns the fingerprint of the current key with a name, and records in lost which
 // signer has it. The error wraps [fs.ErrNotExist] if there is none.
 func (f *keyFiles) fingerprint(ctx context.Context, root *os.Root, name KeyName, lost *LostKey) (string, error) {
 	own := name == ServerKey || name == RegistryKey

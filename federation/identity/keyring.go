@@ -27,7 +27,7 @@ import (
 // key.
 const (
 	keptFile  = "kept"  // secret from which all kept keys are derived
-	tokenFile = "token" // secret that session tokens are made with
+	tokenFile = "token" // secret for session tokens
 
 	secretBytes = 32
 )
@@ -62,18 +62,19 @@ type Keyring struct {
 // later. Call it before the keyring is used.
 func (k *Keyring) EndBy(confirmed func() time.Time) { k.ends = confirmed }
 
-// ownKey is a key of the gateway itself, which signs now.
+// ownKey is the current signing key of the gateway itself.
 type ownKey struct {
 	federation.SigningKey
 	since time.Time
 }
 
-// OpenKeyring reads the keys in a folder. The first call makes the folder and the keys. Only the
+// OpenKeyring reads the keys in a folder. The first call creates the folder and the keys. Only the
 // owner may have access to them; the error names a file that others can read.
 func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
 
-// OpenSignerKeyring is [OpenKeyring] for a gateway whose server key and registry key a command keeps. It
-// gets their public parts from the command, waiting up to [SignerTimeout] for each.
+// OpenSignerKeyring is [OpenKeyring] for a gateway with its server key and registry key in a
+// signer command. It gets their public parts from the command, waiting up to [SignerTimeout] for
+// each.
 func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring, error) {
 	k, err := openFiles(dir)
 	if err != nil {
@@ -106,7 +107,7 @@ func openFiles(dir string, names ...KeyName) (*Keyring, error) {
 	return k, nil
 }
 
-// openFolder opens the folder of keys, and makes it if there is none.
+// openFolder opens the folder of keys, and creates it if there is none.
 func openFolder(dir string) (*os.Root, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func openFolder(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// makeFolder makes a folder, and syncs its name before any file is written to it.
+// makeFolder creates a folder, and syncs its name before any file is written to it.
 func makeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -149,10 +150,10 @@ func makeKeys(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// makeKept makes the kept secret. It is the first file of a folder, so if other files exist it was
-// lost, which is an error: a new one would change the identity of every agent.
+// makeKept creates the kept secret, which is the first file of a folder. If other files exist, the
+// secret was lost, which is an error: a new one would change the identity of every agent.
 func makeKept(root *os.Root) error {
-	var others bool // read before: another gateway that starts at this moment may make all files
+	var others bool // read first, because another gateway that starts now may create all files
 	for _, name := range []string{tokenFile, string(RegistryKey), string(ServerKey)} {
 		_, err := root.Lstat(name)
 		others = others || err == nil
@@ -164,7 +165,7 @@ func makeKept(root *os.Root) error {
 }
 
 // makeKey writes a new secret unless there is one. It links the file to its name once the content
-// is on disk: a link, unlike a rename, never replaces a key made by another process meanwhile.
+// is on disk. Unlike a rename, a link never replaces a key created by another process meanwhile.
 func makeKey(root *os.Root, name string) error {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -290,10 +291,10 @@ func checkMode(info fs.FileInfo) error {
 	return nil
 }
 
-// Registry returns the key with which the registry signs now.
+// Registry returns the current signing key of the registry.
 func (k *Keyring) Registry() federation.SigningKey { return k.current(RegistryKey) }
 
-// Server returns the key with which the gateway signs now, as the DID of its home. [DIDDocument]
+// Server returns the current signing key of the gateway, as the DID of its home. [DIDDocument]
 // publishes it.
 func (k *Keyring) Server(home federation.HomeID) federation.SigningKey {
 	key := k.current(ServerKey)
@@ -341,7 +342,7 @@ func signingKey(seed []byte) federation.SigningKey {
 // The secrets of a keyring beside the own keys of the gateway.
 const (
 	KeptSecret  KeyName = keptFile  // all kept keys are derived from it
-	TokenSecret KeyName = tokenFile // makes session tokens
+	TokenSecret KeyName = tokenFile // for session tokens
 )
 
 // markInfo separates the fingerprint of a secret from the keys derived from it.
@@ -374,11 +375,11 @@ type HomeKeys struct {
 	Home federation.HomeID
 }
 
-// Own returns the key with which the home signs its own steps now.
+// Own returns the current key for steps of the home itself.
 func (k HomeKeys) Own() federation.SigningKey { return k.Server(k.Home) }
 
-// CurrentKeys proves DIDs with the current key source: a rotation of the gateway's own keys replaces it.
-// Its methods may be called concurrently.
+// CurrentKeys proves DIDs with the current key source, which a rotation of the gateway's own keys
+// replaces. Its methods may be called concurrently.
 type CurrentKeys struct {
 	Source func() *KeySource
 	Logins *Logins

@@ -25,18 +25,18 @@ type Refresher interface {
 	// Refresh is [federation.Directory.Resolve] without the cache, as often as the directory allows.
 	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
 	// Offline returns the cached part of the directory: its methods return an error that wraps
-	// [ErrNotCached] instead of asking a host.
+	// [ErrNotCached] instead of sending a request to a host.
 	Offline() Refresher
 }
 
 // KeySourceConfig configures a [KeySource].
 type KeySourceConfig struct {
-	Negative time.Duration // how long an unknown key id is not requested again
+	Negative time.Duration // minimum time between requests for an unknown key ID
 	Stale    time.Duration // how long a key of a document is valid while the document is unavailable
 	// Peer returns the address of the key server behind a link, without a path. Nil if no link has
 	// one.
 	Peer func(link string) (address string, ok bool)
-	// Learned is called with a DID when a source named a new key for it. It must not block. Nil if
+	// Learned is called with a DID if a source listed a new key for it. It must not block. Nil if
 	// no step waits for keys.
 	Learned func(did federation.DID)
 	// Ours reports whether this gateway keeps the key of a DID: its other keys are not requested
@@ -50,8 +50,8 @@ type KeySourceConfig struct {
 // those registered by its owner, held by an AIRC registry, and served by the server behind a link.
 // It records them with the time and the source, so that a step is judged by the keys of its time.
 //
-// Changes of the keys on record go through a KeySource, or are followed by Forget: histories are
-// cached, unless the record is shared.
+// Recorded keys must be changed through a KeySource, or Forget must be called after a change,
+// because histories are cached unless the record is shared.
 type KeySource struct {
 	cfg       KeySourceConfig
 	directory Refresher
@@ -59,7 +59,7 @@ type KeySource struct {
 	record    KeyRecord
 	histories *histories
 	misses    *misses
-	offline   bool // it asks no host, see [KeySource.Cached]
+	offline   bool // it sends no requests, see [KeySource.Cached]
 }
 
 // NewKeySource returns a key source on a directory and a record.
@@ -128,7 +128,7 @@ func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) erro
 	return nil
 }
 
-// bringsKey reports whether a report has a key that no other source listed at its time.
+// bringsKey reports whether a report has a key that no other source listed at that time.
 func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool {
 	return slices.ContainsFunc(report.Keys, func(key federation.ReportedKey) bool {
 		id := federation.KeyID(key.Public)
@@ -186,7 +186,7 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 }
 
 // learn records the statements of a document about the keys on record, and about the keys that can
-// have made the signature. So a document with many keys adds only the keys that sign.
+// have made the signature. So for a document with many keys, only the keys that sign are recorded.
 func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
 	listed := document.Keys
 	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {
@@ -202,14 +202,14 @@ func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document f
 	return s.histories.of(ctx, q.DID)
 }
 
-// from returns the windows that the document of a DID gave a key.
+// from returns the windows of a key from the document of a DID.
 func from(document federation.Document, keyID string) func(federation.KeyWindow) bool {
 	return func(w federation.KeyWindow) bool {
 		return w.KeyID == keyID && w.Origin == federation.DocumentKey && w.Via == document.Source
 	}
 }
 
-// plain answers a query from just a document, if no other source has keys, which is the usual case.
+// plain answers a query only from a document, in the usual case that no other source has keys.
 func plain(q federation.KeyQuery, document federation.Document) evidence {
 	found := evidence{keys: document.Keys}
 	for _, key := range document.Keys {
@@ -293,11 +293,11 @@ func unrecorded(document federation.Document, history federation.KeyHistory) fed
 
 // Proved verifies that a DID signed a message with a key of any kind listed in its document at a
 // time, and returns the key. The signature is Ed25519 over the message, or ECDSA over its SHA-256
-// as r and s. Both the lower and the higher s are accepted: a login is valid once, so a second
-// signature derived without the key proves nothing more. A key revoked for the DID proves nothing.
+// as r and s. Both the lower and the higher s are accepted: a login is valid only once, so a
+// second signature derived without the key has no use. A key revoked for the DID proves nothing.
 // If the document does not list the key, it is fetched again, within the limits of the directory.
-// The error is the reason of a [federation.Unverifiable] verdict, or the problem with the document
-// of an [federation.Invalid] one.
+// The error is the reason for a [federation.Unverifiable] verdict, or the problem with the
+// document for an [federation.Invalid] one.
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"
 func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
@@ -330,7 +330,7 @@ func (s *KeySource) proved(
 	case away:
 		return key, federation.Unverifiable, absent
 	case errors.Is(absent, ErrNotAllowed):
-		return key, federation.Invalid, ErrNotAllowed // must not reveal addresses inside this network
+		return key, federation.Invalid, ErrNotAllowed // the message must not reveal addresses inside this network
 	case absent != nil: // the DID does not exist, or its document is unreadable
 		return key, federation.Invalid, absent
 	}

@@ -22,12 +22,12 @@ const (
 	lookupsTotal   = 256 // limit for all links: well below the usual limit of 1,024 open files
 )
 
-// maxFailures bounds the failed lookups in memory, at some 300 bytes each.
+// maxFailures bounds the failed lookups in memory, at about 300 bytes each.
 const maxFailures = 4096
 
-// Lookups is the key lookups of a gateway in progress. A [CachedKeys] starts them; they block no
-// caller. Lookups of the same key through the same link are one lookup. Make one with [NewLookups];
-// it is safe for concurrent use.
+// Lookups has the key lookups in progress of a gateway. A [CachedKeys] starts them; they block no
+// caller. Lookups of the same key through the same link are one lookup. Make one with
+// [NewLookups]; it is safe for concurrent use.
 type Lookups struct {
 	// Caught is called with a panic in a lookup, which then fails. Set it before the first lookup.
 	Caught func(ctx context.Context, err error)
@@ -61,8 +61,8 @@ type lookingUp struct {
 	links      map[string]bool // links whose steps need it; guarded by the mutex of Lookups
 }
 
-// NewLookups returns Lookups without a lookup in progress. After a lookup that its host answered, found
-// is called with the DID; it must not block.
+// NewLookups returns Lookups without a lookup in progress. After a lookup with an answer of its
+// host, found is called with the DID; it must not block.
 func NewLookups(found func(federation.DID)) *Lookups {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ended by Close
 	return &Lookups{
@@ -202,7 +202,7 @@ func (l *Lookups) overdue(user string, now time.Time) bool {
 // queried too; the document is fetched once for all links.
 func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
 
-// userOf returns the user that a lookup counts for: the name on its link, else the DID.
+// userOf returns the user to which a lookup counts: the name on its link, or otherwise the DID.
 func userOf(q federation.KeyQuery) string {
 	if q.Name == "" {
 		return q.Link + " " + string(q.DID)
@@ -210,8 +210,8 @@ func userOf(q federation.KeyQuery) string {
 	return q.Link + " " + q.Name
 }
 
-// hostOf returns the host of a lookup: that of a did:web, the directory of did:plc, else the server
-// behind the link.
+// hostOf returns the host of a lookup: that of a did:web, the directory of did:plc, or otherwise
+// the server behind the link.
 func hostOf(q federation.KeyQuery) string {
 	switch q.DID.Method() {
 	case "web":
@@ -238,8 +238,8 @@ const keyWait = time.Second
 // [ErrNotCached]. [CachedKeys.Await] and [CachedKeys.Seek] start the lookups of missing keys. Its
 // methods may be called concurrently.
 type CachedKeys struct {
-	known   *KeySource // asks no host: steps are judged by it
-	probe   *KeySource // as known: shows which lookups are needed
+	known   *KeySource // sends no requests; used to judge steps
+	probe   *KeySource // used to find the needed lookups
 	asking  *KeySource
 	lookups *Lookups
 }
@@ -309,19 +309,20 @@ func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp
 }
 
 // Bounds of the logins that wait for the document of their DID, each with one outgoing connection.
-// They are apart from the bounds of [Lookups], so that logins of strangers do not delay steps.
+// They are separate from the bounds of [Lookups], so that logins of strangers do not delay steps.
 const (
 	loginsPerHost = 32
 	loginsTotal   = 256
 )
 
-// errLogins refuses a login beyond the bounds: the client may try again.
+// errLogins refuses a login over the limits: the client may retry.
 var errLogins = errors.New("too many logins wait for documents")
 
 // maxRefused bounds the refused logins in memory, at some 300 bytes each.
 const maxRefused = 1024
 
-// Logins judges the proofs of DIDs that log in. Make one with [NewLogins]. It may be used concurrently.
+// Logins verifies the proofs of logins with DIDs. Make one with [NewLogins]. It may be used
+// concurrently.
 type Logins struct {
 	refused *otter.Cache[federation.DID, RefusedLogin]
 

@@ -22,15 +22,15 @@ const (
 	peerTimeout   = 30 * time.Second // timeout of one exchange: the other side may have to query directories first
 	peerIdle      = 90 * time.Second
 	peerMaxAnswer = 4 << 20 // bytes
-	peerConns     = 4       // idle ones a host
+	peerConns     = 4       // idle connections per host
 )
 
 // PeerClient sends requests to hosts configured by the operator. It has the guard of a [Client],
 // and keeps its connections open.
 type PeerClient struct{ http *http.Client }
 
-// NewPeerClient returns a client. It follows no redirect: a message is for the host that it was addressed
-// to.
+// NewPeerClient returns a client. It follows no redirects, because a message is only for its
+// addressed host.
 func NewPeerClient(cfg FetchConfig) *PeerClient {
 	return &PeerClient{&http.Client{
 		Timeout:       peerTimeout,
@@ -48,8 +48,9 @@ func NewTransport(cfg FetchConfig) *http.Transport {
 	}
 }
 
-// Do sends JSON, or with a nil body requests a document, and returns the answer with status 200. For any
-// other status the error wraps [*federation.UnavailableError]: an upgrade of the host may change it.
+// Do sends JSON, or with a nil body requests a document, and returns the response with status 200.
+// For any other status, the error wraps [*federation.UnavailableError], because an upgrade of the
+// host may change the status.
 func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error) {
 	content, answered, _, err := c.do(ctx, method, address, body, header)
 	return content, answered, err
@@ -107,17 +108,18 @@ func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer fetches an unknown key from the server behind a link, and records the response. The key counts
-// only for steps that come through that link, so that a server cannot speak for users of other servers.
+// askPeer fetches an unknown key from the server behind a link, and records the response. The key
+// counts only for steps through that link, so that a server cannot represent users of other
+// servers.
 //
-// A nil error means that the response is on record, or that there is no server to query.
+// A nil error means that the response is recorded, or that there is no server to query.
 //
 // spec: freeq-signing "Key lookup across servers"
 func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document federation.Document, now time.Time) error {
 	address, ok := s.peer(q.Link)
 	own := document.DID != "" && document.Source == "" && q.DID.Method() == "web"
 	if !ok || own || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
-		return nil // this gateway itself has the keys of the DIDs that it keeps
+		return nil // this gateway itself has these keys
 	}
 	if s.offline {
 		return notAtHand(q.DID)

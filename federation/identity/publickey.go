@@ -50,7 +50,7 @@ func writeMultibase(key federation.PublicKey) string {
 	return "z" + base58.Encode(append([]byte(prefix), key.Bytes...))
 }
 
-// parseMultibase reads the form that [writeMultibase] writes. It returns [errOtherKind] for a key of an
+// parseMultibase reads the form of [writeMultibase]. It returns [errOtherKind] for a key of an
 // unknown kind.
 func parseMultibase(text string) (federation.PublicKey, error) {
 	digits, ok := strings.CutPrefix(text, "z")
@@ -172,7 +172,7 @@ func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// hasLowS reports whether a signature is the one of the two equivalent ones with the lower s.
+// hasLowS reports whether a signature has the lower s of the two equivalent signatures.
 func hasLowS(key federation.PublicKey, signature []byte) bool {
 	order := elliptic.P256().Params().N
 	if key.Kind == federation.Secp256k1 {
@@ -270,5 +270,5 @@ func ReadSeed(path string) (federation.SigningKey, error) {
 	return signingKey(seed), nil
 }
 
-// NewPerson returns a new key that no file keeps. The DID is the did:key.
+// NewPerson returns a new key without a file. The DID is the did:key.
 func NewPerson() federation.SigningKey { return signingKey(newSeed("")) }

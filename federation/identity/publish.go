@@ -88,10 +88,10 @@ func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
 }
 
 // find returns the key of a DID with an id, or with "" the first known key; nil for none. The
-// record has each key for ever. The key of a did:key and the gateway's own keys need no record. A
-// key that a freeq server serves for its user is served to the other freeq servers, unless another
-// source has named a key of that DID: a server must not speak for the users of another server. A
-// request never makes this gateway fetch.
+// record keeps each key forever. The key of a did:key and the gateway's own keys need no record. A
+// key that a freeq server serves for its user is also served to other freeq servers, unless
+// another source has listed a key of that DID: a server must not represent users of another
+// server. A request never makes this gateway fetch.
 func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
 	history, err := p.Keys.History(ctx, did)
@@ -114,8 +114,8 @@ func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed
 	return nil, nil
 }
 
-// ServerKeys returns the keys with which signatures of the gateway verify at a time, first the key that
-// signs.
+// ServerKeys returns the keys that verify signatures of the gateway at a time, first the signing
+// key.
 func (k *Keyring) ServerKeys(home federation.HomeID, now time.Time) []federation.SigningKey {
 	keys := []federation.SigningKey{k.Server(home)}
 	for _, key := range k.Good(ServerKey, now)[1:] {

@@ -22,8 +22,8 @@ import (
 // retiredFile has the public parts of retired keys, as JSON.
 const retiredFile = "retired"
 
-// lockFile is locked while a key is rotated. Its name begins as the name of a draft, so that it is not
-// read as a key.
+// lockFile is locked while a key is rotated. Its name begins like the name of a draft, so that it
+// is not read as a key.
 const lockFile = ".lock"
 
 // maxRetired bounds the retired keys of one name: far more rotations than fit into one overlap. Older
@@ -49,11 +49,11 @@ func retire(name KeyName, key ownKey, now, until time.Time) retiredKey {
 	return retiredKey{Name: name, Public: key.Public, Since: key.since.UTC(), Retired: now.UTC(), Until: until.UTC()}
 }
 
-// Rotate makes a new signing key. The old key stays listed for the overlap, so that its signatures
-// stay valid; its private part is deleted. Both changes are durable before Rotate returns; after an
-// earlier power cut the old key still signs. Rotate blocks while another replica with the same
-// folder rotates. It returns [ErrNotRotated] for a key of a [Signer], and for the endpoint key,
-// whose value is configured at other servers.
+// Rotate creates a new signing key. The old key stays listed during the overlap, so that its
+// signatures stay valid; its private part is deleted. Both changes are durable before Rotate
+// returns; after an earlier power cut the old key still signs. Rotate blocks while another replica
+// with the same folder rotates. It returns [ErrNotRotated] for a key of a [Signer], and for the
+// endpoint key, whose value is configured at other servers.
 func (k *Keyring) Rotate(name KeyName, overlap time.Duration, now time.Time) (NamedKey, error) {
 	switch {
 	case name == EndpointKey:
@@ -83,7 +83,7 @@ func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ow
 		return ownKey{}, err
 	}
 	defer unlock()
-	if _, err := k.reread(root); err != nil { // another replica may have made the old key
+	if _, err := k.reread(root); err != nil { // another replica may have created the old key
 		return ownKey{}, err
 	}
 	retired := append(slices.Clone(k.retired), retire(name, k.own[name], now, now.Add(overlap)))
@@ -101,8 +101,8 @@ func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ow
 	return made, nil
 }
 
-// Reread reads the gateway's own keys again, and reports whether another replica rotated one. After an
-// error the earlier keys stay. It does not ask a signer.
+// Reread reads the gateway's own keys again, and reports whether another replica rotated one.
+// After an error, the earlier keys stay in use. It does not query a signer.
 func (k *Keyring) Reread() (changed bool, err error) {
 	if k.signer != nil {
 		return false, nil
@@ -153,8 +153,8 @@ func lockFolder(root *os.Root) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil // closing it unlocks it
 }
 
-// Good returns the keys with valid signatures now: the signing key, and those in their overlap,
-// newest first.
+// Good returns the keys with currently valid signatures: the signing key, and keys in their
+// overlap, newest first.
 func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
 	if k.ends != nil {
 		if confirmed := k.ends(); confirmed.Before(now) {
@@ -198,7 +198,7 @@ func writeRetired(root *os.Root, retired []retiredKey) error {
 // the name of the key.
 const replacedFile = "replaced"
 
-// ParseSecretName returns an error for a name of no secret of a keyring.
+// ParseSecretName returns an error for an unknown name.
 func ParseSecretName(s string) (KeyName, error) {
 	if name := KeyName(s); name == KeptSecret || name == TokenSecret {
 		return name, nil
@@ -206,8 +206,8 @@ func ParseSecretName(s string) (KeyName, error) {
 	return "", fmt.Errorf("no secret %q: want kept or token", s)
 }
 
-// ReplaceSecret makes a new secret in a folder of keys, in place of any earlier one, and returns its mark.
-// A new token secret ends all sessions; a new kept secret gives every agent another DID.
+// ReplaceSecret creates a new secret in a folder of keys, replacing any earlier one, and returns
+// its mark. A new token secret ends all sessions; a new kept secret gives every agent another DID.
 func ReplaceSecret(dir string, name KeyName, now time.Time) (federation.KeyMark, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -245,8 +245,8 @@ func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (Na
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: public}}, nil
 }
 
-// replaceOnPurpose writes a secret in place of any earlier one. It writes the note first: after a
-// power cut between the two writes, the old secret is still valid.
+// replaceOnPurpose writes a secret, replacing any earlier one. It writes the note first: after a
+// power failure between the two writes, the old secret is still valid.
 func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []byte) error {
 	unlock, err := lockFolder(root)
 	if err != nil {

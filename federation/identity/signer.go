@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// SignerTimeout bounds the time of a signer for one answer.
+// SignerTimeout bounds the time of one call of a signer.
 const SignerTimeout = 5 * time.Second
 
 // maxComplaint bounds the quoted part of an error message of a signer, in bytes.
@@ -27,7 +27,7 @@ const maxComplaint = 200
 // base64url.
 type Signer []string
 
-// Public returns the public part of a key that the command keeps.
+// Public returns the public part of a key of the signer.
 func (s Signer) Public(ctx context.Context, name KeyName) (ed25519.PublicKey, error) {
 	answer, err := s.run(ctx, nil, string(name), "--public")
 	if err != nil {

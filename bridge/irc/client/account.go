@@ -58,7 +58,7 @@ func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// newAccount files an account with a password, and returns its DID. It may not be called by the owner.
+// newAccount files an account with a password, and returns its DID. The owner must not call it.
 func (s *server) newAccount(ctx context.Context, u *user, account, text string) (federation.DID, error) {
 	_, err := s.link.ports.Bindings.Bound(ctx, s.link.Name(), account)
 	switch {
@@ -85,7 +85,7 @@ func (s *server) newAccount(ctx context.Context, u *user, account, text string) 
 	if err := s.link.deps.Record.KeepPassword(ctx, kept); err != nil {
 		return "", err
 	}
-	// The binding is last: after a crash before it, the name is still free.
+	// The binding is written last, so that after an earlier crash the name is still free.
 	err = s.link.deps.Record.BindName(ctx, federation.BoundName{Network: s.link.Name(), Name: account, DID: did, Vouch: true, Since: now})
 	if err != nil {
 		return "", errors.Join(err, s.link.deps.Record.DropPassword(ctx, did))

@@ -18,7 +18,7 @@ type rejection string
 const (
 	serverFull   rejection = "full"         // the maximum number of clients is registered
 	addressFull  rejection = "address"      // the maximum number of clients of its address is registered
-	crowdedOut   rejection = "unregistered" // replaced by a newer one
+	crowdedOut   rejection = "unregistered" // evicted for a newer one
 	shuttingDown rejection = "shutdown"
 	blockedByUs  rejection = "blocked" // an operator blocked its address, nick or DID
 )
@@ -61,7 +61,7 @@ func (a admission) leave(u *user) {
 	}
 }
 
-// admit lets a connection in, or returns the reason for the refusal. It is called by its reader.
+// admit admits a connection, or returns the reason for the refusal. Its reader calls it.
 func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	answer := make(chan rejection, 1)
 	if !s.ask(func() { answer <- s.addConnection(ctx, u) }) {
@@ -70,10 +70,10 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// addConnection adds a connection, or returns why not. If a limit is reached, the oldest
-// unregistered connection makes room: of the same address if that has its share, else of the
-// address with the most of them. So a client that registers promptly gets in regardless of other
-// addresses.
+// addConnection adds a connection, or returns the reason for the refusal. If a limit is reached,
+// the oldest unregistered connection is evicted: of the same address if that has reached its
+// share, or otherwise of the address with the most of them. So a client that registers promptly is
+// admitted regardless of other addresses.
 func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
@@ -118,7 +118,7 @@ func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 
 var _ bridge.ClientCloser = (*Link)(nil)
 
-// letIn admits a connection, or returns the reason for the refusal. It is called by its reader.
+// letIn admits a connection, or returns the reason for the refusal. Its reader calls it.
 func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	if s.blocked(ctx, federation.Source{Network: network, Address: u.from}) {
 		return blockedByUs

@@ -22,7 +22,7 @@ const maxChatLines = 4096
 type chatLine struct {
 	chat  irc.Chat
 	kept  *federation.Line // line for the history, filed before it is sent to the links; nil for none
-	filed chan error       // gets the one result
+	filed chan error       // receives the single result
 }
 
 var errBusy = &federation.RefusalError{Code: federation.RateLimited, Detail: "too many lines of channels wait to be filed"}
@@ -33,7 +33,7 @@ var errEnding = errors.New("the gateway ends")
 func (l *Link) Relays() []string { return l.relayed }
 
 // toLinks queues text to be filed for the links that relay a channel, in the order of the channel.
-// It reports whether it did: the client has its echo after that.
+// It reports whether it did: the client then gets its echo later.
 func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, kept *federation.Line) bool {
 	if !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
 		return false
@@ -92,8 +92,8 @@ func (s *server) fileChat(ctx context.Context) {
 	}
 }
 
-// deliverChat writes text of another link to the history, and then to the members of a channel. Nil
-// means that it was written, or is not shown here.
+// deliverChat writes text of another link to the history, and then to the members of a channel.
+// Nil means that the text was written, or is not shown here.
 func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	s := l.live.Load()
 	if s == nil {
@@ -126,8 +126,8 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	return nil
 }
 
-// showChat writes text to the members of a channel. A known line was in the history before an
-// interrupted delivery: clients that read the history have it from there.
+// showChat writes text to the members of a channel. A known line was already in the history before
+// an interrupted delivery, so clients with history have it.
 func (s *server) showChat(t federation.Text, m message, known bool) {
 	c := s.channels[t.Venue]
 	if c == nil {
@@ -156,18 +156,18 @@ var _ bridge.Messenger = (*Link)(nil)
 // retried by time.
 const maxMissed = 4096
 
-// later is work of a client's line for its reader, and the owner's handling of the result.
+// later is work for a client's reader, and the owner's handling of the result.
 type later struct {
 	do   func(ctx context.Context)
 	note func()
 }
 
-// wait has the client's reader do work, after earlier work of the same line. The owner processes no
-// other line of the client meanwhile.
+// wait makes the client's reader do work, after earlier work for the same line. Meanwhile, the
+// owner processes no other line of the client.
 func (s *server) wait(ctx context.Context, u *user, l *later) {
 	u.later = append(u.later, l)
 	if len(u.later) > 1 {
-		return // the work of the first one does them all
+		return // the work of the first one covers all
 	}
 	answer := u.answer
 	u.answer = nil
@@ -231,8 +231,8 @@ func evidence(m message) string {
 	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
 }
 
-// speak files text. It returns the recipient, why the text waits, and whether the nick belongs to a
-// participant. It may not be called by the owner.
+// speak files text. It returns the recipient, the reason why the text waits, and whether the nick
+// belongs to a participant. The owner must not call it.
 func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did federation.DID, waits string, known bool, err error) {
 	_, err = irc.SubmitWithRetry(ctx, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		to := w
@@ -289,7 +289,7 @@ func (s *server) lines(u *user, t federation.Text, name string) []message {
 }
 
 // DeliverText implements [bridge.TextLink]. It writes a message to a client without a DID, and
-// returns nil after the client answered the PING behind it.
+// returns nil after the client has answered the PING after it.
 func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if t.InChannel() {
 		return l.deliverChat(ctx, t)
@@ -304,7 +304,7 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 }
 
 // show makes the owner write something to a client, and blocks until the client has acknowledged
-// it. The channel has room for the one answer.
+// it. The channel has capacity for one answer.
 func (s *server) show(ctx context.Context, write func(shown chan<- error)) error {
 	shown := make(chan error, 1)
 	if !s.ask(func() { write(shown) }) {
@@ -361,7 +361,7 @@ func (s *server) prove(u *user, token string, shown chan<- error) {
 	}
 }
 
-// held returns the client that a message was filed for, nil if it left.
+// held returns the client for which a message was filed, or nil if it left.
 func (s *server) held(holder string) *user {
 	for u := range s.connected {
 		if u.holder == holder && !u.over {

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// toSelf has the client's reader run a command to the gateway's own user.
+// toSelf makes the client's reader run a command to the gateway's own user.
 func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	if m.command != "PRIVMSG" || u.work != nil {
 		return
@@ -41,7 +41,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	}
 }
 
-// lookup returns the DID of a user by its nick, or "". It may not be called by the owner.
+// lookup returns the DID of a user by its nick, or "". The owner must not call it.
 func (s *server) lookup(nick string) federation.DID {
 	found := make(chan federation.DID, 1)
 	if !s.ask(func() { found <- s.addressee(nick) }) {

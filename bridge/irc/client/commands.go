@@ -105,7 +105,7 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// hold delays the registration of a client until it has negotiated.
+// hold delays the registration of a client until the end of its negotiation.
 func (s *server) hold(u *user) { u.negotiating = !u.welcome }
 
 func (s *server) listCaps(u *user, sub string, names []string) {
@@ -154,7 +154,7 @@ func (s *server) quit(u *user, why string) {
 		s.put(u, says("", "ERROR", "Closing link: "+why), "")
 	}
 	if u.over {
-		return // its queue had no room even for that
+		return // its queue had no space even for that
 	}
 	u.over = true
 	if s.connected[u] {

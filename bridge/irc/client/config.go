@@ -22,7 +22,7 @@ type Config struct {
 	TLSListen           string             `toml:"tls_listen"`           // host:port with TLS; "" for none
 	WebSocket           bool               `toml:"websocket"`            // also over WebSocket, at the path of [Path] on the HTTP listener
 	Network             string             `toml:"network"`              // NETWORK= in 005
-	Channels            []string           `toml:"channels"`             // shared with links that list them; the first for offers that name none
+	Channels            []string           `toml:"channels"`             // shared with links that list them; the first is the default for offers
 	RelayChat           []string           `toml:"relay_chat"`           // channels whose text is exchanged with links that list them
 	Formatting          bool               `toml:"formatting"`           // text keeps its colours and other formatting, in both directions
 	History             bool               `toml:"history"`              // text is kept, and CHATHISTORY is offered
@@ -133,8 +133,8 @@ func venues(names []string) []string {
 	return all
 }
 
-// channelName returns a channel as a venue, and whether it may be one here: the casemappings of
-// clients and of venues must agree on it.
+// channelName returns a channel as a venue, and whether it is valid here: the casemappings of
+// clients and venues must agree on it.
 func channelName(name string) (venue string, ok bool) {
 	venue, ok = translate.Channel(name)
 	ok = ok && len(name) > 1 && len(name) <= maxChannelBytes && venue == fold(name) && !strings.ContainsFunc(name, unicode.IsControl)

@@ -21,9 +21,9 @@ type outbound struct {
 	line  string                                   // for people; "" for none
 }
 
-// Deliver implements [bridge.Link]. It writes a step in a channel to the members of the
-// channel, in the dialect that each takes, and on the first attempt one line for people. Nil
-// means that it was written: Deliver does not wait for members that do not read.
+// Deliver implements [bridge.Link]. It writes a step in a channel to the members of the channel,
+// in the dialect of each member, and on the first attempt one readable line. Nil means that it was
+// written: Deliver does not wait for slow members.
 //
 // It omits parties of the handoff that support steps, because they receive the step from their
 // inbox in order.
@@ -58,7 +58,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	return nil
 }
 
-// ShowsOnce implements [bridge.OnceShower]: the line for people.
+// ShowsOnce implements [bridge.OnceShower], for the readable line.
 func (l *Link) ShowsOnce(d federation.Delivery) bool {
 	return d.Entry.Version > 0 // a message has no line
 }
@@ -81,8 +81,8 @@ func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.
 	return irc.Tags(rendered, d.View, "")
 }
 
-// wanted returns the dialects in which the members of a channel take a step. A receipt is written
-// unchanged or not at all: a rendered receipt proves nothing.
+// wanted returns the dialects of the members of a channel for a step. A receipt is written
+// unchanged or not at all, because a rendered receipt proves nothing.
 func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	c := s.channels[d.View.Venue]
 	if c == nil {
@@ -161,7 +161,7 @@ func (s *server) stepMessage(ev federation.Event, target, name string) message {
 	return m
 }
 
-// inWords returns the line for people beside the message of a step.
+// inWords returns the readable line for the message of a step.
 func (m message) inWords(handoff federation.HandoffID, text string) message {
 	line := says(m.source, "NOTICE", m.params[0], text)
 	line.account, line.did, line.at, line.msgid = m.account, m.did, m.at, m.msgid+irc.LineSuffix

@@ -73,7 +73,7 @@ func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 		}) {
 			return
 		}
-		select { // otherwise many messages would be queued if a client sends several requests at once
+		select { // limits the queued messages if a client sends several requests at once
 		case <-written:
 		case <-s.ended:
 		}
@@ -163,8 +163,8 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	return &wrongInquiry{"INVALID_TARGET", q.subcommand + " " + clipParam(q.target), "Messages could not be retrieved"}
 }
 
-// correspondent returns the DID with which private lines to a target are kept, "" for none. A nick
-// without an account belongs to a guest, connected or not.
+// correspondent returns the DID under which private lines to a target are stored, "" for none. A
+// nick without an account belongs to a guest, connected or not.
 func (s *server) correspondent(target string) federation.DID {
 	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
 		return did

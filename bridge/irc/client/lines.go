@@ -10,15 +10,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// keeps reports whether a message of a client enters the history. Tags without text do if they are
-// meaningful later, such as a reaction.
+// keeps reports whether a message of a client is stored in the history. Tags without text are
+// stored if they are useful later, such as a reaction.
 func (s *server) keeps(m message) bool {
 	_, typing := m.tags[irc.TypingTag]
 	return s.link.cfg.History && (m.command != "TAGMSG" || !typing)
 }
 
 // stamp returns the time of a message in a channel. It is later than that of each earlier message,
-// even if the message was long in transit: a client that continues from any message misses none.
+// even if the message was delayed. So a client that continues from any message misses none.
 func (c *channel) stamp(at time.Time) time.Time {
 	if next := c.last.Truncate(timePrecision).Add(timePrecision); at.Before(next) {
 		at = next
@@ -54,7 +54,7 @@ func (s *server) keep(ctx context.Context, l federation.Line) {
 	}
 }
 
-// keepThen has the client's reader file a line of the client, and then runs a function.
+// keepThen makes the client's reader file a line of the client, and then runs a function.
 func (s *server) keepThen(ctx context.Context, u *user, l federation.Line, note func()) {
 	s.wait(ctx, u, &later{do: func(ctx context.Context) { s.keep(ctx, l) }, note: note})
 }

@@ -1,37 +1,40 @@
-// Package client is a server for IRC clients: people with any client, and agents that speak IRC. It
-// is the home server of the handoff RFC: a client logged in as a DID takes steps as that DID, and
-// receives the steps that arrived during its absence.
+// Package client is a server for IRC clients: people with any client, and agents that speak IRC.
+// It is the home server of the handoff RFC: a client logged in as a DID sends steps as that DID,
+// and receives the steps that arrived while it was offline.
 //
-// Clients register as on any server, over TCP, TLS or WebSocket. The channels of the configuration are permanent,
-// and have no operators and the modes +nt. They carry the same steps as the channels of links that list them: a
-// step in one is written to all others, with a line for people. Text in the channels of relay_chat is exchanged
-// with the links that list them, in order; other text stays on this server. The authors from other networks are
-// members of those channels. Private text to the nick of a participant of another network reaches that
-// participant. The first client to join any other channel becomes its operator; an operator with a DID is operator
-// again when the DID returns. A ban may name a DID. Channels and their modes end with the gateway.
+// Clients register as on any server, over TCP, TLS or WebSocket. The channels of the configuration
+// are permanent, and have no operators and the modes +nt. They carry the same steps as the
+// channels of links that list them: a step in one is written to all others, with a readable line.
+// Text in the channels of relay_chat is exchanged with the links that list them, in order; other
+// text stays on this server. The authors from other networks are members of those channels.
+// Private text to the nick of a participant of another network reaches that participant. The first
+// client to join any other channel becomes its operator; an operator with a DID is operator again
+// when the DID returns. A ban may name a DID. Channels and their modes end with the gateway.
 //
-// The record keeps text for a while, and clients read it with CHATHISTORY, beside the steps. The times
-// of the messages of a channel increase, so a client that continues from one misses none.
+// The record keeps text for a limited time, and clients read it with CHATHISTORY, together with
+// the steps. The times of the messages of a channel increase, so a client that continues from a
+// message misses none.
 //
-// Text is UTF-8. Nicks and channels are compared by CASEMAPPING=ascii. A channel has no capital
-// letters outside of ASCII, on which venues would disagree.
+// Text is UTF-8. Nicks and channels are compared by CASEMAPPING=ascii. A channel name has no
+// capital letters outside ASCII, because clients and venues would compare them differently.
 //
 // # Concurrency
 //
-// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which hands
-// over one line at a time and waits until the owner has processed it; a writer runs only
-// while lines are pending. Work that blocks, such as judging a step, runs in the reader of
-// its client, so that only the next lines of that client wait. [Link.Deliver] and
-// [Link.Online] may be called concurrently.
+// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which passes one
+// line at a time to the owner and waits until it is processed; a writer runs only while lines are
+// pending. Work that blocks, such as judging a step, runs in the reader of its client, so that
+// only the next lines of that client wait. [Link.Deliver] and [Link.Online] may be called
+// concurrently.
 //
 // # Bounds
 //
-// All connections, unregistered connections and the connections of one address are bounded. At a bound
-// the server closes the oldest unregistered connection of the address with the most. An address's
-// login attempts are counted over all listeners. Registration and silence have timeouts. A line has
-// 4,096 bytes of tags and 512 of message. A client that sends more than a few lines per second is
-// read more slowly. Steps and lines beyond limits.user_events_per_minute are refused. The queue of
-// send_queue_bytes bounds the pending output of a client; a slower client is dropped.
+// All connections, unregistered connections and the connections of one address are bounded. At a
+// limit, the server closes the oldest unregistered connection of the address with the most of
+// them. An address's login attempts are counted over all listeners. Registration and silence have
+// timeouts. A line has 4,096 bytes of tags and 512 of message. A client that sends more than a few
+// lines per second is read more slowly. Steps and lines beyond limits.user_events_per_minute are
+// refused. The queue of send_queue_bytes bounds the pending output of a client; a slower client is
+// dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
@@ -89,8 +92,7 @@ type Link struct {
 
 	presenceEvery time.Duration // interval of checks for users that left their own network
 
-	// live is the server that takes rows, nil while none runs. It is all that Deliver and Online see
-	// of the state.
+	// live is the server that accepts rows, or nil. Deliver and Online use no other state.
 	live atomic.Pointer[server]
 }
 
@@ -215,7 +217,7 @@ type Deps struct {
 	Logins credential.Addresses
 	// Enrolments counts the accounts registered from each address.
 	Enrolments credential.Addresses
-	// Meet puts a new DID on record, unless too many are new. It blocks on the record.
+	// Meet records a new DID, unless the limit of new DIDs is reached. It blocks on the record.
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 	// MaxClients caps max_clients at the process's limit of open files; 0 means no cap.
 	MaxClients int
@@ -264,7 +266,7 @@ func (l *Link) listen(ctx context.Context) ([]port, error) {
 	return ports, nil
 }
 
-// accept takes connections until ctx ends, and closes the port.
+// accept accepts connections until ctx ends, and closes the port.
 func (s *server) accept(ctx context.Context, p port) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
 	defer stop()
@@ -281,7 +283,7 @@ func (s *server) accept(ctx context.Context, p port) error {
 		case err != nil:
 			s.log.LogAttrs(ctx, slog.LevelWarn, "cannot accept", slog.Any("err", err))
 			select {
-			case <-time.After(time.Second): // a lack of files would fail again at once
+			case <-time.After(time.Second): // with too few files, it would fail again at once
 			case <-ctx.Done():
 			}
 			continue
@@ -330,8 +332,8 @@ func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// read passes the lines of a client to the owner, one at a time, and meanwhile does the work that
-// the owner leaves to it.
+// read passes the lines of a client to the owner, one at a time, and in between does work for the
+// owner.
 func (s *server) read(ctx context.Context, u *user) {
 	pace := rate.NewLimiter(linesPerSecond, linesBurst)
 	for {
@@ -379,8 +381,8 @@ func loopback(addr string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// proxyHeaderTimeout bounds the wait for the header of a trusted proxy. A proxy sends it first of
-// all; without one, the first bytes of the client end the wait.
+// proxyHeaderTimeout bounds the wait for the header of a trusted proxy. A proxy sends it first;
+// without one, the first bytes of the client end the wait.
 const proxyHeaderTimeout = 3 * time.Second
 
 // origin returns a connection after its PROXY header, with the client's address as text and in the

@@ -18,7 +18,7 @@ import (
 
 // Bounds of the work for one inquiry.
 const (
-	maxLookups        = 16  // concurrent look-ups of all clients
+	maxLookups        = 16  // concurrent lookups of all clients
 	maxCorrespondents = 100 // private exchanges to search
 	exchangePage      = 100 // handoffs read at a time to find those
 	maxExchangePages  = 10
@@ -27,11 +27,11 @@ const (
 // timePrecision is the precision of the time tag that clients use to refer to messages.
 const timePrecision = time.Millisecond
 
-// errUnheard is returned for a message unknown in the requested place.
+// errUnheard is returned for a message that is unknown at the requested place.
 var errUnheard = errors.New("no message with that id was said there")
 
-// lookUp answers an inquiry. The owner calls tell to send the response. The client's reader calls
-// lookUp.
+// lookUp answers an inquiry. The client's reader calls lookUp, and the owner calls tell to send
+// the response.
 func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell func(u *user)) {
 	s.lookups <- struct{}{}
 	defer func() { <-s.lookups }()
@@ -58,7 +58,7 @@ func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell fu
 	}
 }
 
-// told is a past step or line in the form sent to a client.
+// told is an earlier step or line in the form for a client.
 type told struct {
 	text *federation.Line // nil for a step, with the other members
 
@@ -85,8 +85,8 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	return past, nil
 }
 
-// retold writes a step for a client: with its tags if the client plays back events and reads those,
-// else as the line for people, because every entry must be a message.
+// retold writes a step for a client: with its tags if the client supports event playback and the
+// dialect, or otherwise as the readable line, because every entry must be a message.
 func (s *server) retold(ctx context.Context, q inquiry, said federation.TimelineEntry, names func(federation.DID) string) told {
 	ev := said.Entry.Event
 	t := told{event: ev, name: names(ev.Actor())}
@@ -129,7 +129,7 @@ type stretch struct {
 	newest        bool // the newest ones, if there are more than requested
 }
 
-// recall reads the steps and the lines of an inquiry, oldest first.
+// recall reads the steps and the lines for an inquiry, oldest first.
 func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 	first, err := s.locate(ctx, q.buffer.place, q.first)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 }
 
 // stretch reads a range of the history of a place, but nothing from before the buffer began. A
-// client that plays back no events gets only text.
+// client without event playback gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
 	begin := federation.Position{At: q.buffer.since}
 	for _, after := range []*federation.Position{&part.after.step, &part.after.line} {
@@ -191,7 +191,7 @@ func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int
 	return found[:min(len(found), limit)], nil
 }
 
-// around reads the entries before a point, and from there on.
+// around reads the entries before and after a point.
 func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, error) {
 	older, err := s.stretch(ctx, q, stretch{before: p.begin, newest: true}, q.limit/2)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, erro
 	}
 	from := p.begin
 	for _, mark := range []*federation.Position{&from.step, &from.line} {
-		mark.N = max(mark.N, 1) - 1 // the answer contains the message itself
+		mark.N = max(mark.N, 1) - 1 // the response contains the message itself
 	}
 	newer, err := s.stretch(ctx, q, stretch{after: from}, q.limit-len(older))
 	return append(older, newer...), err
@@ -270,7 +270,7 @@ func (s *server) tellPast(u *user, past []told, q inquiry) {
 	})
 }
 
-// batch sends messages as one batch of a type, to a client that reads batches.
+// batch sends messages as one batch of a type, to a client that supports batches.
 func (s *server) batch(u *user, kind []string, send func(ref string)) {
 	ref := ""
 	if u.caps.has(capBatch) {
@@ -290,8 +290,8 @@ type heard struct {
 	at    time.Time
 }
 
-// heardOf returns the places readable by a client whose last message is between two moments, up to
-// the requested number from the first moment on, in order of time.
+// heardOf returns the places readable by a client whose last message is between two times, ordered
+// by time, up to the requested number.
 func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]heard, error) {
 	from, to := q.first.at, q.second.at
 	backwards := to.Before(from)

@@ -94,7 +94,7 @@ func (s *server) tellMarker(u *user, target, key string) {
 	s.send(u, tells(s.name, "MARKREAD", target, value))
 }
 
-// markersOf reads the markers of an account that logs in. It may not be called by the owner.
+// markersOf reads the markers of an account that logs in. The owner must not call it.
 func (s *server) markersOf(ctx context.Context, did federation.DID) map[string]time.Time {
 	markers, err := s.link.deps.Record.Markers(ctx, did)
 	if err != nil {

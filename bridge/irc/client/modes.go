@@ -37,8 +37,8 @@ func (s *server) onMode(_ context.Context, u *user, m ircmsg.Message) {
 	s.changeModes(u, c, m.Params[1], m.Params[2:])
 }
 
-// maskLists is the modes with a list of masks: bans, exceptions from bans, and masks whose clients
-// need no invitation.
+// maskLists has the modes with a list of masks: bans, exceptions from bans, and masks for clients
+// that need no invitation.
 //
 // spec: isupport "EXCEPTS", "INVEX"
 const maskLists = "beI"
@@ -76,7 +76,7 @@ func (ch change) parameter() bool {
 	return strings.IndexByte("ovk"+maskLists, ch.letter) >= 0 || ch.letter == 'l' && ch.on
 }
 
-// changes parses a MODE. It omits letters without their parameter or above the bound.
+// changes parses a MODE. It omits letters without their parameter or over the limit.
 func changes(letters string, params []string) []change {
 	var list []change
 	on, used := true, 0

@@ -76,8 +76,8 @@ func (s *server) allow(u *user, command string) bool {
 	return ok
 }
 
-// relay passes on a message other than a step, without its step tags. Pieces are the lines of a
-// message of several lines.
+// relay forwards a message other than a step, without its step tags. Pieces are the lines of a
+// multiline message.
 func (s *server) relay(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
 	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
 	out.tags = maps.Clone(m.ClientOnlyTags())
@@ -210,7 +210,7 @@ type message struct {
 	account  string            // account of the sender on this server; "" for none
 	bot      bool              // the sender declared itself a program
 	did      string            // authenticated on another network; "" for none
-	tags     map[string]string // by full name; client-only ones, passed on unchanged
+	tags     map[string]string // by full name; client-only tags, forwarded unchanged
 	msgid    string            // "" for none
 	at       time.Time         // zero for now
 	batch    string            // reference of its batch; "" for none
@@ -238,7 +238,7 @@ func seenBy(c capability) capability {
 }
 
 // line returns a message for a client with these capabilities, with the label of the answered
-// command, "" for none. A long message is cut at the end of a character.
+// command, "" for none. A long message is truncated at the end of a character.
 func (m message) line(c capability, label string, now time.Time) []byte {
 	if m.pieces != nil {
 		return m.block(c, label, now)
@@ -280,7 +280,7 @@ func (m message) line(c capability, label string, now time.Time) []byte {
 	if m.trailing {
 		out.ForceTrailing()
 	}
-	text, _ := out.LineBytesStrict(false, maxBodyBytes) // a long line is cut; a parameter that no line can hold gives none
+	text, _ := out.LineBytesStrict(false, maxBodyBytes) // a long line is truncated; a parameter that does not fit gives no line
 	return text
 }
 

@@ -126,7 +126,7 @@ func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	return row
 }
 
-// spokeAt returns when a client last sent a message, else when it connected.
+// spokeAt returns the time of a client's last message, or otherwise of its connection.
 func (u *user) spokeAt() time.Time {
 	if u.spoke.After(u.since) {
 		return u.spoke
@@ -199,7 +199,7 @@ type departed struct {
 
 const maxDeparted = 512
 
-// noteDeparted keeps a user under its nick. It replaces the oldest one if there are too many.
+// noteDeparted stores a user under its nick. If there are too many, it replaces the oldest one.
 func (s *server) noteDeparted(u *user) {
 	if len(s.departed) >= maxDeparted {
 		s.departed = slices.Delete(s.departed, 0, 1)
@@ -287,7 +287,7 @@ func (s *server) onIson(_ context.Context, u *user, m ircmsg.Message) {
 }
 
 // asks reports whether a query is for this server, and otherwise replies that the server does not
-// exist. The parameter at that index names the server, or a user of it.
+// exist. The parameter at the index is the name of the server, or of one of its users.
 //
 // spec: rfc2812 §3.4
 func (s *server) asks(u *user, m ircmsg.Message, index int) bool {

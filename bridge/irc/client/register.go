@@ -23,7 +23,7 @@ const (
 
 const softwareName = "baton"
 
-// selfNick is the nick of the gateway's own user, which no client may take.
+// selfNick is the nick of the gateway's own user, which clients must not use.
 const selfNick = "Baton"
 
 func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
@@ -260,7 +260,7 @@ func capabilities() []offered {
 	}
 }
 
-// has reports whether a client requested a capability and got it.
+// has reports whether a client has enabled a capability.
 func (c capability) has(one capability) bool { return c&one != 0 }
 
 func (c capability) names() []string {

@@ -19,7 +19,8 @@ type remotes struct {
 	moves irc.Moves
 }
 
-// maxRemotes bounds the users of other networks. Beyond it the least recently active one leaves.
+// maxRemotes bounds the users of other networks. Above the limit, the least recently active one
+// leaves.
 const maxRemotes = 4096
 
 func (s *server) speaker(did federation.DID, name string) string {
@@ -34,7 +35,7 @@ func (s *server) speaker(did federation.DID, name string) string {
 	return s.remote(did, name).mask()
 }
 
-// remote returns the user of another network with a DID, and records that it speaks now.
+// remote returns the user of another network with a DID, and records its activity.
 func (s *server) remote(did federation.DID, name string) *user {
 	now := time.Now()
 	did, name = s.remotes.moves.Now(did, name)

@@ -22,7 +22,7 @@ import (
 // pageSteps is the maximum number of inbox steps sent to a client before it must acknowledge them.
 const pageSteps = 50
 
-// lookAgain is how often an inbox is read without a wake-up, which may be lost.
+// lookAgain is the interval of reading an inbox without a wake-up, because wake-ups may be lost.
 const lookAgain = 15 * time.Second
 
 const afterFailure = time.Second
@@ -33,16 +33,16 @@ const afterFailure = time.Second
 const batchType = "freeq.at/handoff"
 
 // replay sends the inbox of a DID to one client, page by page: first the steps that arrived during
-// its absence, then new ones. A page is delivered when the client answered the PING after it, or
-// named its last step in handoff-ack. Undelivered steps are sent again to the next client of the
-// same device. The user name of a client identifies its device.
+// its absence, then new ones. A page is delivered once the client has answered the PING after it,
+// or sent a handoff-ack for its last step. Undelivered steps are sent again to the next client of
+// the same device. The user name of a client identifies its device.
 type replay struct {
 	u      *user
 	of     federation.DID
 	device string
 	caps   capability // caps of the client that affect the form of steps
 	stop   context.CancelFunc
-	acks   chan acked // has room for one acknowledgement of each step of a page
+	acks   chan acked // has capacity for one acknowledgement of each step of a page
 
 	// The owner's.
 	page  []step // in flight
@@ -62,8 +62,8 @@ type acked struct {
 	whole bool   // acknowledges the whole page
 }
 
-// startReplay starts the replay of an inbox to a client logged in as a DID: as steps if it reads
-// those, else as lines.
+// startReplay starts the replay of an inbox to a client logged in as a DID: as steps if the client
+// supports them, or otherwise as lines.
 func (s *server) startReplay(ctx context.Context, u *user) {
 	caps := u.caps & (capTags | capHandoff | capAct)
 	if r := u.replay; r != nil && r.caps != caps {
@@ -85,7 +85,7 @@ func (s *server) stopReplay(u *user) {
 	}
 }
 
-// bring is the goroutine of a replay. It ends when its client is gone.
+// bring is the goroutine of a replay. It ends with the client.
 func (s *server) bring(ctx context.Context, r *replay) {
 	wake, unsubscribe := s.link.ports.PubSub.Subscribe(bridge.DIDTopic(r.of))
 	defer unsubscribe()
@@ -134,7 +134,8 @@ func (s *server) readAhead(ctx context.Context, r *replay, at *reading, end fede
 	at.ahead, _ = s.link.deps.Record.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
 }
 
-// next sends one page and waits until the client has it, or returns how long to wait for more.
+// next sends one page and waits until the client has it, or returns the time to wait for more
+// entries.
 func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duration, error) {
 	if !at.known {
 		if err := s.begin(ctx, r, at); err != nil {
@@ -189,8 +190,8 @@ func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
 	return nil
 }
 
-// caughtUp records that the client has all entries. A device is known from then on, so it will get
-// entries that other devices read meanwhile.
+// caughtUp records that the client has all entries. The device is known from then on, so it will
+// also get entries that other devices read meanwhile.
 func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	at.live = true
 	if !at.fresh || at.cursor == "" {
@@ -248,8 +249,8 @@ func (s *server) privateLine(ctx context.Context, e federation.Entry, names func
 	return irc.PrivateSummary(translate.Step{Entry: e, View: view, Name: names}, selfNick), nil
 }
 
-// names returns a function that returns the name of a DID. It looks up each once: few people take
-// the steps of one page.
+// names returns a function that returns the name of a DID. It looks up each DID once, because a
+// page has steps of few authors.
 func (s *server) names(ctx context.Context) func(federation.DID) string {
 	known := map[federation.DID]string{}
 	return func(did federation.DID) string {
@@ -348,9 +349,9 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	return a.whole
 }
 
-// keepPosition saves the client's position. After a whole page it runs while the client reads the
-// next one: if the gateway ends before, the page is sent again. A failure is retried after the next
-// page, or once the client leaves.
+// keepPosition saves the client's position. After a whole page, it runs while the client reads the
+// next one. If the gateway stops earlier, the page is sent again. A failure is retried after the
+// next page, or when the client leaves.
 func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	if at.owed == "" {
 		return
@@ -363,7 +364,7 @@ func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	}
 }
 
-// advance saves the position of the device. A device beyond the limit has no position of its own:
+// advance saves the position of the device. A device beyond the limit has no separate position:
 // entries that it has read no longer wait for any device.
 func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
 	err := s.link.deps.Record.Advance(ctx, r.of, r.device, to, time.Now())
@@ -375,7 +376,7 @@ func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) e
 	return err
 }
 
-// onPong takes the answer to a PING. The answer to a PING after a page acknowledges the page.
+// onPong handles the answer to a PING. The answer to a PING after a page acknowledges the page.
 func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
 	if len(m.Params) == 0 {
 		return
@@ -398,8 +399,8 @@ func (r *replay) ack(last int) {
 // spec: handofftag "Tags"
 const ackTag = "freeq.at/handoff-ack"
 
-// onAck takes a handoff-ack, and reports whether a message is one. It counts only for the page in
-// flight.
+// onAck handles a handoff-ack, and reports whether a message is one. It counts only for the page
+// in flight.
 func (s *server) onAck(u *user, m ircmsg.Message) bool {
 	id := ""
 	for name, value := range m.AllTags() {

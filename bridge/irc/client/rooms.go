@@ -15,7 +15,7 @@ import (
 // maxTopicBytes bounds topics, and reasons of kicks and parts.
 const maxTopicBytes = 300
 
-// find returns the channel with a name, or replies that there is none visible to the client.
+// find returns the channel with a name, or replies that no such channel is visible to the client.
 func (s *server) find(u *user, name string) (venue string, c *channel) {
 	venue, c = s.visible(u, name)
 	if c == nil {
@@ -88,7 +88,7 @@ func (s *server) join(u *user, name, key string) (venue string, joined *channel)
 	return venue, c
 }
 
-// bars returns the reason why a client may not join a channel, or "" if it may.
+// bars returns the reason why a client must not join a channel, or "".
 func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) {
 	switch {
 	case invited || c.operators[u.account] && u.account != "":

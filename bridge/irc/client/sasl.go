@@ -35,8 +35,8 @@ const (
 
 const (
 	challengeTime = time.Minute // validity of a challenge
-	// A wake-up may be lost, so the proof of a login is also verified this often. A verification takes about 0.1 ms:
-	// 10,000 clients take 2 % of a core.
+	// The interval of verifying the proof of a login, because wake-ups may be lost. A verification
+	// takes about 0.1 ms: 10,000 clients take 2 % of a core.
 	proofAgain  = time.Minute
 	maxFailures = 3    // maximum failed logins of one connection
 	chunkBytes  = 400  // maximum size of a response in one line
@@ -163,7 +163,7 @@ type proof struct {
 	Method    string `json:"method"`    // "crypto", or absent
 }
 
-// finishLogin has the client's reader verify an answer. A challenge is valid once.
+// finishLogin makes the client's reader verify an answer. A challenge is valid once.
 func (s *server) finishLogin(ctx context.Context, u *user) {
 	attempt := u.login
 	u.login = nil
@@ -384,7 +384,7 @@ func (s *server) learnt(ctx context.Context, u *user, err error) {
 	}
 }
 
-// certified reports whether a client may show a certificate: over TLS that ends here.
+// certified reports whether a client can present a certificate: if TLS ends at this listener.
 func (u *user) certified() bool {
 	s, ok := u.wire.(*stream)
 	if ok {
@@ -435,8 +435,8 @@ func (s *server) authenticate(u *user, text string) {
 const errWrongPassword = loginError("the account or the password is wrong")
 
 // password returns the password and the name of an account. The name is a DID, or is bound to one.
-// The name of a registered account may have any case. For an account without a password it returns
-// a hash that no text matches.
+// The name of a registered account may have any case. For an account without a password, it
+// returns a hash that matches no text.
 func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {

@@ -85,7 +85,7 @@ func (s *server) fly(u *user) {
 	})
 }
 
-// spread sends many clients one message, and formats its line once for each of its forms.
+// spread sends one message to many clients, and formats its line once for each of its forms.
 func (s *server) spread(m message, to iter.Seq[*user]) {
 	lines, now := make(map[capability][]byte), time.Now()
 	to(func(u *user) bool {
@@ -106,8 +106,8 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 // the line.
 const messageBytes = 6 << 10
 
-// atOnce returns how many steps are sent to a client at once: its queue has room for them, and for
-// as much other output.
+// atOnce returns the number of steps sent to a client at once, so that they fill at most half of
+// its queue.
 func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
 
 func (s *server) reply(u *user, numeric string, params ...string) {
@@ -156,7 +156,7 @@ func failsWith(command string) capability {
 	return 0
 }
 
-// open begins the answer to a command, if it has a label.
+// open begins the response to a command, if it has a label.
 //
 // spec: ircv3 labeled-response
 func (s *server) open(u *user, m ircmsg.Message) {
@@ -170,7 +170,7 @@ func (s *server) open(u *user, m ircmsg.Message) {
 // spec: ircv3 labeled-response
 const maxLabelBytes = 64
 
-// close ends the answer to a command: nothing, one message, or a batch of them.
+// close ends the response to a command: nothing, one message, or a batch of messages.
 func (s *server) close(u *user) {
 	a := u.answer
 	u.answer = nil

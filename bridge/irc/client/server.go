@@ -165,7 +165,7 @@ func (s *server) end() {
 	s.writers.Wait()
 }
 
-// land waits until all pending lines are written, or the time is up.
+// land waits until all pending lines are written, or the timeout.
 func (s *server) land(late <-chan time.Time) {
 	for s.flights > 0 {
 		select {
@@ -188,7 +188,8 @@ func (s *server) cloak(addr string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum.Sum(nil)))[:16] + ".ip"
 }
 
-// handleLine acts on one line of a client, and passes its reader the work to do before the next.
+// handleLine processes one line of a client, and passes its reader the work to do before the next
+// line.
 func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	defer func() { u.turn <- u.work }()
 	u.work = nil

@@ -72,7 +72,7 @@ func (s *server) place(u *user, in *inbound) error {
 }
 
 // placeIn checks the channel of a step. Only a client that may speak there can open or claim a
-// handoff. A response may come from a party outside the channel, or even from another server.
+// handoff. Responses may come from parties outside the channel, or even on other servers.
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
@@ -106,7 +106,7 @@ func (s *server) addressee(target string) federation.DID {
 	}
 }
 
-// judge submits a step. It is called by the reader of its client.
+// judge submits a step. The reader of its client calls it.
 func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	submitting, cancel := irc.WithGrace(ctx)
 	defer cancel()
@@ -182,8 +182,8 @@ func clientTags(tags map[string]string) map[string]string {
 	return own
 }
 
-// maxSeen bounds the remembered message ids of a client, so that a message which reaches it on two
-// paths is sent once: more steps than two paths differ by.
+// maxSeen bounds the remembered message ids of a client, so that a message that arrives on two
+// paths is sent only once. It is more than the difference between two paths.
 const maxSeen = 256
 
 // by names the author of a message. A user of this server has an account; for any other author it
@@ -215,8 +215,8 @@ func (c capability) takes(d federation.Dialect) bool {
 	return c.has(capHandoff)
 }
 
-// reads returns the dialect of a step for a client, "" for none: the signed one if the client takes
-// that.
+// reads returns the dialect of a step for a client, "" for none: the signed dialect if the client
+// supports it.
 func (c capability) reads(signed federation.Dialect) federation.Dialect {
 	switch {
 	case !c.has(capTags):

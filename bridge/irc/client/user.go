@@ -15,7 +15,7 @@ import (
 // user is one connected client. The owner owns all fields but wire and turn.
 type user struct {
 	wire   wire
-	turn   chan func()  // sends the reader, once for each line, the work to do before the next line; nil for nothing
+	turn   chan func()  // work for the reader before the next line, sent once for each line; nil for nothing
 	addr   string       // its address, without the port
 	from   netip.Prefix // the address to which limits apply; zero if a proxy hides it
 	host   string       // as shown to others
