@@ -202,7 +202,7 @@ func (l *Lookups) overdue(user string, now time.Time) bool {
 // queried too; the document is fetched once for all links.
 func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
 
-// userOf returns the user to which a lookup counts: the name on its link, or otherwise the DID.
+// userOf returns the user of a lookup, for the limits: the name on its link, or otherwise the DID.
 func userOf(q federation.KeyQuery) string {
 	if q.Name == "" {
 		return q.Link + " " + string(q.DID)

@@ -9,9 +9,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// A server drops no line of another server's user for the modes of a channel: each server enforces
-// them for its own users. These are the rules for the users of this gateway, the same as InspIRCd's
-// for clients. Users of this gateway are never logged in to an account of the network.
+// Each server enforces the modes of a channel only for its own users. These are the rules for the
+// users of this gateway, which are the same as InspIRCd's for clients. Users of this gateway are
+// never logged in to an account of the network.
 
 // A bar is the reason why a user may not join a channel or speak in it, as text for senders and
 // operators; "" if it may.

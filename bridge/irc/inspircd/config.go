@@ -20,7 +20,7 @@ type Config struct {
 	ServerName         string             `toml:"server_name"`         // theirs
 	Address            string             `toml:"address"`             // host:port of the peer to dial; or
 	Listen             string             `toml:"listen"`              // host:port where they dial us
-	SID                string             `toml:"sid"`                 // our server id, unlike any on that network
+	SID                string             `toml:"sid"`                 // our server ID, unique on that network
 	SendPasswordFile   string             `toml:"send_password_file"`  // our password: their recvpass
 	RecvPasswordFile   string             `toml:"recv_password_file"`  // their password: their sendpass
 	PlaintextPasswords bool               `toml:"plaintext_passwords"` // for a peer that offers no CHALLENGE

@@ -40,7 +40,7 @@ type outbound struct {
 	chat  *federation.Text // in a channel; nil for none
 	lines []ircmsg.Message // lines of text; their source and target are set later
 	named []ircmsg.Message // the same lines, from the gateway's own user in a channel
-	done  chan error       // has room for the one answer
+	done  chan error       // has capacity for one answer
 
 	owed     []party                              // parties on this network that must receive the step; nil for text
 	copies   map[federation.DID]map[string]string // tags of the private copies, for parties outside the channel

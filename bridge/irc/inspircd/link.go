@@ -1,9 +1,9 @@
 // Package inspircd links this gateway to an InspIRCd network as a server, in InspIRCd's
 // spanning tree protocol.
 //
-// It speaks version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest
-// version that the peer supports. The gateway dials or is dialled, with or without TLS. It is not a
-// services package. As a leaf, it forwards nothing.
+// It uses version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest
+// version that the peer supports. The gateway dials or is dialled, with or without TLS. It is not
+// a services package. As a leaf, it forwards nothing.
 //
 // No server enforces channel modes and bans on another server's users, so this package does it for
 // the users of the gateway. A step of a user that may not speak is refused, and operators can read
@@ -11,10 +11,10 @@
 // was, as on any server. These extended bans count: mute, unauthed, realname, server and account.
 // The users obey SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN and SAPART.
 //
-// The gateway's own user sits in the configured channels, because a server with no user in a
-// channel receives nothing from it. Each federated DID that speaks gets its own user, a
-// pseudo-client, on first use. Steps are sent in both directions as TAGMSG with the signed tags of
-// either dialect. In a channel, each is accompanied by one NOTICE for people. A server link has no
+// The gateway's own user joins the configured channels, because a server without a user in a
+// channel receives nothing from it. Each federated DID gets its own user, a pseudo-client, on
+// first use. Steps are sent in both directions as TAGMSG with the signed tags of either dialect.
+// In a channel, each is accompanied by one NOTICE for people. A server link has no
 // acknowledgement, so a step counts as delivered once the PONG of a later PING is back: the peer
 // answers in order.
 //
@@ -33,17 +33,17 @@
 //
 // # Concurrency
 //
-// One goroutine, the one in [Link.Run], owns all state of a link. A reader and a writer carry lines
-// between it and the connection. Judges submit inbound steps to the gateway: the steps of one user
-// in order, different users concurrently. While the gateway cannot take them the link stops
-// reading, which slows the peer down. [Link.Deliver] and [Link.Online] reach it through channels
-// and may be called concurrently. A link that listens has one more goroutine, which accepts, and
-// one for each connection that has not authenticated yet.
+// One goroutine, the one in [Link.Run], owns all state of a link. A reader and a writer carry
+// lines between it and the connection. Judges submit inbound steps to the gateway: the steps of
+// one user in order, different users concurrently. While the gateway cannot accept them, the link
+// stops reading, which slows the peer down. [Link.Deliver] and [Link.Online] reach it through
+// channels and may be called concurrently. A link that listens has one more goroutine, which
+// accepts, and one for each connection that has not authenticated yet.
 //
 // # Buffers of the peer
 //
-// An idle InspIRCd reads one netbuffersize a second, 10 KiB by default. Steps are small, so only a
-// long backlog is affected; <performance netbuffersize="65534"> removes the limit.
+// An idle InspIRCd reads one netbuffersize per second, 10 KiB by default. Steps are small, so only
+// a long backlog is affected; <performance netbuffersize="65534"> removes the limit.
 //
 // spec: InspIRCd spanning tree 1205, as in 3.15, and 1206, as in 4.11; ircv3 message-tags
 package inspircd

@@ -159,11 +159,11 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 	return s.lost(errors.New("an operator of the network sent RSQUIT"))
 }
 
-// A network makes the creator of a channel its operator. A channel kept alive only by the gateway's
-// users would have no operator, and would keep its modes and bans for ever. So the first user of
-// the network in such a channel is made its operator, and a channel that its last user left is
-// recreated. In a channel of the network, the gateway does not change modes of members, because its
-// servers drop a mode with a different timestamp.
+// A network makes the creator of a channel its operator. A channel kept alive only by the
+// gateway's users would have no operator, and would keep its modes and bans forever. So the first
+// user of the network in such a channel is made its operator, and a channel that its last user
+// left is recreated. In a channel of the network, the gateway does not change modes of members,
+// because its servers drop a mode with a different timestamp.
 
 // fill records the members of an FJOIN, each of the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {

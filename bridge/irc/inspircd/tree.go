@@ -146,8 +146,8 @@ func (t *tree) fold(nick string) string {
 	return string(folded)
 }
 
-// knows reports whether a line may come from that source: a server or a user of the network. Our
-// own are not, because our lines are never sent back.
+// knows reports whether a line may have that source: a server or a user of the network. Our own
+// server and users are not valid sources, because our lines are never sent back.
 func (t *tree) knows(source string) bool {
 	if len(source) == sidBytes {
 		_, known := t.servers[source]
@@ -180,7 +180,7 @@ func (t *tree) rename(uuid, nick string) {
 	u.nick = nick
 }
 
-// signed records that a user of the network brought a step of a DID. A user represents one DID at a
+// signed records that a user of the network sent a step of a DID. A user represents one DID at a
 // time, so there are at most as many entries as users.
 func (t *tree) signed(uuid string, did federation.DID) {
 	u := t.users[uuid]

@@ -9,8 +9,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// actors remembers the numbers of DIDs. A committed row of actor is never deleted, so its number
-// stays right, whichever replica wrote it.
+// actors caches the numbers of DIDs. A committed row of actor is never deleted, so its number
+// stays valid for all replicas.
 type actors struct {
 	mu   sync.Mutex
 	kept map[federation.DID]actor
@@ -68,8 +68,9 @@ func (s *DB) actor(ctx context.Context, did federation.DID) (actor, error) {
 	return found, nil
 }
 
-// Intern returns the number of a DID in the transaction of a write, and gives it one if it has
-// none. The number of a new DID is valid only in this transaction: a later one looks it up again.
+// Intern returns the number of a DID in the transaction of a write, and assigns one if it has
+// none. The number of a new DID is valid only in this transaction; later transactions look it up
+// again.
 func Intern(ctx context.Context, q Tx, did federation.DID) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM actor WHERE did = ?`, []any{did}, &n)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -81,8 +82,8 @@ func Intern(ctx context.Context, q Tx, did federation.DID) (n int64, err error) 
 	return n, nil
 }
 
-// Signed notes, in the transaction that files an event, that its signer has signed one. Only the
-// first event of a DID causes a write.
+// Signed records, in the transaction that files an event, that its signer has signed an event.
+// Only the first event of a DID causes a write.
 func (s *DB) Signed(ctx context.Context, q Tx, did federation.DID) error {
 	if known, ok := s.actors.find(did); ok && known.signed {
 		return nil

@@ -12,15 +12,16 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// census is the part of a record that a conversion must not change. Damage from before the
-// conversion is not a difference.
+// census has the data of a record that a conversion must not change. Earlier damage is not a
+// difference.
 type census struct {
 	counts []int64          // of the rows of counted
 	faults map[int64]string // faults of damaged events, by event.seq
 	events int64
 }
 
-// countedRows are rows that a conversion keeps. Their queries differ if their table does.
+// countedRows are rows that a conversion keeps. The query depends on the version if the table
+// does.
 type countedRows struct{ rows, before, after string }
 
 func counted() []countedRows {
@@ -45,7 +46,7 @@ func counted() []countedRows {
 // handoff.
 type storedEvent struct {
 	seq                int64
-	version            int64 // 0 for a receipt or text, which no chain has
+	version            int64 // 0 for a receipt or text, which are not in a chain
 	handoff, id        string
 	digest, prev, next []byte
 	columns            eventform.Columns
@@ -71,7 +72,7 @@ type form struct {
 	split  bool // since version 5
 }
 
-// wholeForm is the form before version 5, and splitForm the one since.
+// wholeForm is the form before version 5, and splitForm the form since then.
 func wholeForm() form {
 	return form{query: storedColumns + `NULL` + storedFrom, decode: func(c eventform.Columns) (ev federation.Event, err error) {
 		err = federation.DecodeJSON(c.Body, &ev)
@@ -116,7 +117,7 @@ func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64
 	}
 }
 
-// fault describes the damage of an event: "" for a sound one.
+// fault describes the damage of an event; "" for none.
 func (e storedEvent) fault(f form) string {
 	ev, err := f.decode(e.columns)
 	if err != nil {

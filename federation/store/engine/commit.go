@@ -22,10 +22,10 @@ const maxBatch = 128
 type committer struct {
 	dial     func(context.Context) (*writer, error)
 	writer   *writer       // nil while there is none
-	patience time.Duration // with one batch; 0 for as long as it takes
+	patience time.Duration // timeout of one batch; 0 for none
 	metrics  *metrics
 	filed    atomic.Pointer[func(destination string)] // see [DB.OnFiled]; nil for no call
-	waiting  chan *item                               // unbuffered: a batch has every sent item
+	waiting  chan *item                               // unbuffered: each sent item is in a batch
 	jobs     chan *job                                // unbuffered, see alone
 	closing  chan struct{}                            // closed by Close
 	closed   chan struct{}                            // closed by run
@@ -39,13 +39,13 @@ type item struct {
 	done  chan struct{}
 }
 
-// run calls apply. A panic fails this write with an error, and continues in its caller.
+// run calls apply. A panic makes this write fail with an error, and continues in its caller.
 func (it *item) run(ctx context.Context, q Tx) error {
 	return fault.Catch(func() error { return it.apply(ctx, q) })
 }
 
 // newCommitter returns a committer that writes with the writer from dial. It dials at once, and
-// again after the writer failed.
+// again after a failure of the writer.
 func newCommitter(ctx context.Context, dial func(context.Context) (*writer, error), patience time.Duration, m *metrics) (*committer, error) {
 	writer, err := dial(ctx)
 	return &committer{
@@ -66,8 +66,8 @@ func (s *DB) Write(ctx context.Context, apply func(context.Context, Tx) error) e
 	return s.WriteAfter(ctx, nil, apply)
 }
 
-// WriteAfter is Write for a change that begins with questions. A context that ended before
-// writes nothing.
+// WriteAfter is Write for a change that begins with queries. If the context has already ended,
+// nothing is written.
 func (s *DB) WriteAfter(ctx context.Context, first []*Question, apply func(context.Context, Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// gather takes the waiting items, and does not wait for more.
+// gather collects the waiting items, without waiting for more.
 func (c *committer) gather(first *item) []*item {
 	batch := []*item{first}
 	for len(batch) < maxBatch {
@@ -125,8 +125,8 @@ func (c *committer) gather(first *item) []*item {
 func (c *committer) commit(ctx context.Context, batch []*item) {
 	begun := time.Now()
 	if err := c.transact(ctx, batch); err != nil {
-		// The answer of one write may depend on another write of the undone batch, so the refused
-		// writes fail with the rest of it.
+		// A refusal may depend on another write of the undone batch, so refused writes fail with
+		// the rest of the batch.
 		for _, it := range batch {
 			it.err = err
 		}
@@ -138,8 +138,8 @@ func (c *committer) commit(ctx context.Context, batch []*item) {
 	}
 }
 
-// transact returns an error if nothing of the batch was written, or if that is unknown: the server
-// of the record went away during the commit.
+// transact returns an error if nothing of the batch was written, or if this is unknown because the
+// server disconnected during the commit.
 func (c *committer) transact(ctx context.Context, batch []*item) error {
 	if c.patience > 0 {
 		var cancel context.CancelFunc
@@ -187,8 +187,8 @@ func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func
 	return err
 }
 
-// drop ends a connection that may be unusable: the next batch opens another. The error of its end
-// is ignored.
+// drop closes a connection that may be unusable; the next batch opens another. The error of
+// closing is ignored.
 func (c *committer) drop() {
 	if c.writer.lasts {
 		return
@@ -201,11 +201,10 @@ func (c *committer) drop() {
 // something.
 var errHalfDone = errors.New("a write failed half done")
 
-// applyAll applies the writes of a batch one after the other, without savepoints. In a file, a
-// savepoint copies each page that the write touches; on a server, it takes a round trip. A write
-// almost always fails before it changes anything; if it does not, the error is errHalfDone. A batch
-// of one write needs no savepoint. After an error of applyAll the transaction has to be rolled
-// back.
+// applyAll applies the writes of a batch in order, without savepoints. In a file, a savepoint
+// copies each page that the write changes; on a server, it takes a round trip. A write almost
+// always fails before it changes anything; otherwise, the error is errHalfDone. A batch of one
+// write needs no savepoint. After an error of applyAll, the transaction must be rolled back.
 func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 	if c.writer.pipeline != nil {
 		if batch, err = prefetch(ctx, c.writer.pipeline, batch); err != nil {
@@ -228,8 +227,8 @@ func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 	return nil
 }
 
-// orHalfDone returns errHalfDone for an error that one write of a batch caused, and other
-// errors as they are.
+// orHalfDone returns errHalfDone for an error caused by one write of a batch, and other errors
+// unchanged.
 func orHalfDone(err error) error {
 	if _, away := errors.AsType[*federation.UnavailableError](err); err == nil || away || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -238,15 +237,15 @@ func orHalfDone(err error) error {
 }
 
 // applyEach gives each write a savepoint, so that a failed write leaves nothing. It sends the
-// queued statements of a write before the next one. After its error the transaction has to be
-// rolled back.
+// queued statements of a write before the next one. After an error, the transaction must be rolled
+// back.
 func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 	if _, err := c.writer.exec(ctx, "SAVEPOINT item"); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
 	}
 	for _, it := range batch {
 		for _, asked := range it.asks {
-			asked.answered = false // the writes before may have changed the row
+			asked.answered = false // earlier writes may have changed the row
 		}
 		it.err = c.applyOne(ctx, it)
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
@@ -256,7 +255,7 @@ func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 			continue
 		}
 		c.writer.forget()
-		if _, err := c.writer.exec(ctx, "ROLLBACK TO item"); err != nil { // it stays, for the next write
+		if _, err := c.writer.exec(ctx, "ROLLBACK TO item"); err != nil { // the savepoint stays, for the next write
 			return fmt.Errorf("undo write: %w", err)
 		}
 	}
@@ -287,7 +286,7 @@ func (c *committer) Close() error {
 	return c.writer.Close()
 }
 
-// writer is the connection that writes.
+// writer is the writing connection.
 type writer struct {
 	*statements
 
@@ -304,8 +303,8 @@ func newWriter(d Dialect, conn *sql.Conn) *writer {
 	return w
 }
 
-// transaction is a transaction under way. After an error of commit the caller rolls it back;
-// an error of rollback means that the connection is unusable.
+// transaction is a running transaction. After an error of commit, the caller rolls it back; an
+// error of rollback means that the connection is unusable.
 type transaction struct {
 	commit, rollback func() error
 }
@@ -322,8 +321,8 @@ func (w *writer) begin(ctx context.Context) (transaction, error) {
 	}
 	return transaction{
 		commit: func() error { _, err := w.exec(ctx, "COMMIT"); return err },
-		// After most disk failures SQLite has rolled back by itself, and then this fails too. If it
-		// has not, a failure here shows at the next begin.
+		// After most disk failures, SQLite has already rolled back, so this fails too. Any other
+		// failure appears at the next begin.
 		rollback: func() error { _, _ = w.exec(ctx, "ROLLBACK"); return nil },
 	}, nil
 }
@@ -349,7 +348,7 @@ func (w *writer) Close() error {
 		return err
 	}
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = w.conn.Close() // it is gone already
+	_ = w.conn.Close() // it is already closed
 	return nil
 }
 
@@ -357,9 +356,9 @@ func (w *writer) Close() error {
 const maxCheckpoints = 6
 
 // Compact rewrites a record in a file, without the bytes of deleted and changed rows, and empties
-// the write-ahead log, which has such bytes too. It blocks until that is on disk, and with it every
-// write; reads continue. It needs twice the size of the record on disk, and its size in the folder
-// for temporary files. After a failure the record is unchanged. The error is a
+// the write-ahead log, which has such bytes too. It blocks, and delays all writes, until this is
+// on disk; reads continue. It needs twice the size of the record on disk, and its size in the
+// folder for temporary files. After a failure the record is unchanged. The error is a
 // [*federation.UnavailableError] if a reader kept the log in use. On a server it does nothing.
 func (s *DB) Compact(ctx context.Context) error {
 	if s.reads.dialect == InPostgres {
@@ -378,8 +377,7 @@ func (s *DB) Compact(ctx context.Context) error {
 
 // compact rewrites the database. The connection must not be in a transaction.
 func compact(ctx context.Context, conn *sql.Conn) error {
-	// The connection keeps temporary data in memory, which has no room for the copy of a large
-	// record.
+	// The connection keeps temporary data in memory, where a copy of a large record does not fit.
 	if _, err := conn.ExecContext(ctx, "PRAGMA temp_store = FILE"); err != nil {
 		return Failure(err)
 	}
@@ -407,8 +405,8 @@ type job struct {
 	done chan struct{}
 }
 
-// alone runs do on the connection that writes, between two batches. When ctx ends, it returns at
-// once, and the job continues.
+// alone runs do on the writing connection, between two batches. If ctx ends, it returns at once,
+// and the job continues.
 func (c *committer) alone(ctx context.Context, do func(context.Context, *sql.Conn) error) error {
 	j := &job{do: do, done: make(chan struct{})}
 	select {

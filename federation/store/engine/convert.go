@@ -12,7 +12,7 @@ import (
 // eventsSplit is the first version with the document of an event in a separate column.
 const eventsSplit = 5
 
-// eventPage bounds the events in memory at a time during a conversion.
+// eventPage bounds the events in memory during a conversion.
 const eventPage = 500
 
 // wholeEvent is a row of event before version 5: its body is the JSON of the whole event.
@@ -71,7 +71,7 @@ func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]i
 		minted, c.Document, string(c.Body), author, recipient, e.seq)
 }
 
-// numberOf returns the number of a DID, and NULL for none. It remembers numbers in actors.
+// numberOf returns the number of a DID, and NULL for none. It caches numbers in actors.
 func numberOf(ctx context.Context, q Tx, did federation.DID, actors map[federation.DID]int64) (n sql.NullInt64, err error) {
 	if did == "" {
 		return n, nil

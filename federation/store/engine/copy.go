@@ -16,8 +16,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Migrate migrates the record in a file as [Open] does, without opening it. Its errors are
-// the errors of Open. The progress may be nil.
+// Migrate migrates the record in a file like [Open], without opening it. It returns the errors of
+// Open. The progress may be nil.
 func Migrate(ctx context.Context, path string, tables Tables, now time.Time, report Progress) (Upgrade, error) {
 	known, err := migrationsOf(sqliteSchema, tables)
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *ReadSnapshot) copy(ctx context.Context, to string) error {
 	return errors.Join(NotRecord(err), conn.Close())
 }
 
-// keepVersion copies a record beside itself before its upgrade, and returns the path. The copy gets
-// its name only once it is whole.
+// keepVersion copies a record within its folder before its upgrade, and returns the path. The copy
+// gets its final name only once it is complete.
 func keepVersion(ctx context.Context, conn *sql.Conn, f file, version int, now time.Time) (string, error) {
 	path := fmt.Sprintf("%s.v%d-%s.bak", f, version, now.UTC().Format("20060102T150405.000Z"))
 	draft := fmt.Sprintf("%s.v%d.draft", f, version)
@@ -136,7 +136,7 @@ func copyTo(ctx context.Context, conn *sql.Conn, path string) (err error) {
 	return syncFolder(path)
 }
 
-// syncFolder puts the name of a file on disk.
+// syncFolder syncs the name of a file to disk.
 func syncFolder(path string) error {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -146,7 +146,7 @@ func syncFolder(path string) error {
 }
 
 // diskError returns an unavailable error for a disk that cannot be used now, which proves nothing
-// about its content. A wrong path stays wrong.
+// about its content. A wrong path is not an outage.
 func diskError(err error) error {
 	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -161,7 +161,7 @@ type ReadSnapshot struct {
 	Ours   bool // no other process has the record open
 	path   string
 	lock   *os.File          // nil without a file to lock
-	beside map[string][]byte // the files beside it that SQLite may change, with their content; nil for no file
+	beside map[string][]byte // companion files that SQLite may change, with their content; nil for no file
 }
 
 // OpenReadSnapshot opens the record at a path.
@@ -206,9 +206,9 @@ func whatIsBeside(path string) (map[string][]byte, error) {
 	return beside, nil
 }
 
-// lockIfThere reports whether no other process has the record open, and keeps others out until the
-// lock is closed. It waits up to [lockWait] for a lock just released. A process that opens a record
-// makes the lock file first.
+// lockIfThere reports whether no other process has the record open, and excludes other processes
+// until the lock is closed. It waits up to [lockWait] for a lock that was just released. A process
+// that opens a record creates the lock file first.
 func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {
@@ -227,8 +227,8 @@ func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	return f, true, nil
 }
 
-// CheckLog returns an error wrapping [ErrCut] if the write-ahead log lost its end. It skips a
-// record open in another process: its files are never of one moment.
+// CheckLog returns an error wrapping [ErrCut] if the write-ahead log is truncated. It skips a
+// record open in another process, because its files are never consistent with each other.
 func (s *ReadSnapshot) CheckLog() error {
 	if !s.Ours {
 		return nil
@@ -236,8 +236,8 @@ func (s *ReadSnapshot) CheckLog() error {
 	return checkWAL(s.path)
 }
 
-// Close closes the record, and restores the files beside it, unless they belong to another process
-// that has the record open.
+// Close closes the record, and restores the companion files, unless another process has the record
+// open.
 func (s *ReadSnapshot) Close() error {
 	var errs []error
 	if s.DB != nil {

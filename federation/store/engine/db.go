@@ -19,7 +19,7 @@ import (
 // errClosed is the cause of every failure after [DB.Close].
 var errClosed = errors.New("the record is closed")
 
-// DB is an open database of a record. Everything may be called concurrently.
+// DB is an open database of a record. All methods may be called concurrently.
 type DB struct {
 	// Tables are the tables of a network; nil means none.
 	Tables Tables
@@ -60,8 +60,7 @@ func (s settings) report(done Upgrade) {
 	}
 }
 
-// NoSync leaves the time of the writes to the disk to the system: a power cut may damage the
-// record. It is for tests.
+// NoSync does not sync writes to the disk: a power failure may damage the record. It is for tests.
 //
 //nolint:gochecknoglobals // constant: a function would be dead code in the program
 var NoSync Option = func(s *settings) { s.pragmas = append(s.pragmas, "synchronous(OFF)") }
@@ -74,7 +73,8 @@ func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
 // Open opens the record at a path, creates a missing file, and migrates its schema to the newest
 // version. Its errors are one line for the operator: the file is not a record, is of a newer
 // version, or is in use by another process. The context bounds only the opening. The tables belong
-// to a network; nil means none. A record is always opened with the tables that it was made with.
+// to a network; nil means none. A record must always be opened with the tables that it was created
+// with.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := open(ctx, path, tables, reg, chosen(options))
 	if err != nil {
@@ -139,7 +139,7 @@ func begin(
 	return s, nil
 }
 
-// openWriter locks a record, and opens the one connection that writes to it. The caller closes the
+// openWriter locks a record, and opens its single writing connection. The caller closes the
 // returned connections, even after an error.
 func openWriter(ctx context.Context, path string, pragmas ...string) (_ file, _ *sql.Conn, opened closers, err error) {
 	lock, err := lockFile(path + ".lock")
@@ -163,7 +163,7 @@ func openWriter(ctx context.Context, path string, pragmas ...string) (_ file, _ 
 	return f, conn, append(opened, conn), nil
 }
 
-// Ready commits one row: nothing less proves that the disk takes writes.
+// Ready commits one row, because only this proves that the disk is writable.
 func (s *DB) Ready(ctx context.Context) error {
 	err := s.Write(ctx, func(ctx context.Context, q Tx) error {
 		return q.Put(ctx, `INSERT INTO heartbeat (id, beats) VALUES (1, 1)
@@ -179,8 +179,8 @@ func (s *DB) Ready(ctx context.Context) error {
 // name of the destination. It is also called after a failed commit, and must not block.
 func (s *DB) OnFiled(wake func(destination string)) { s.writes.filed.Store(&wake) }
 
-// Close ends the record after the writes that a batch had taken are on disk. Later calls
-// return the first result. The other methods then fail with a [*federation.UnavailableError].
+// Close closes the record after the current batch of writes is on disk. Later calls return the
+// first result. All other methods then fail with a [*federation.UnavailableError].
 func (s *DB) Close() error {
 	if err := s.close(); err != nil {
 		return fmt.Errorf("close record: %w", err)
@@ -191,8 +191,8 @@ func (s *DB) Close() error {
 // Reads returns a reader of the committed record.
 func (s *DB) Reads() Tx { return Tx{s.reads} }
 
-// Written makes one change and returns its answer. It is the only safe way to get an answer out of
-// a change: if the caller leaves, the change continues and still writes to its variables.
+// Written makes one change and returns its result. It is the only safe way to get a result from a
+// change: if the caller returns early, the change continues and still writes to its variables.
 func Written[T any](ctx context.Context, s *DB, apply func(context.Context, Tx) (T, error)) (T, error) {
 	var answer T
 	err := s.Write(ctx, func(ctx context.Context, q Tx) (err error) {
@@ -218,7 +218,7 @@ type closer func() error
 // Close implements [io.Closer].
 func (c closer) Close() error { return c() }
 
-// Close closes all, whatever fails.
+// Close closes all, even after errors.
 func (c closers) Close() error {
 	var errs []error
 	for _, one := range slices.Backward(c) {
@@ -227,8 +227,8 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// minFreeBytes is the room that a commit needs on the disk of the record: the largest batch, and
-// the same again in the write-ahead log.
+// minFreeBytes is the disk space that a commit needs: the largest batch, and the same again in the
+// write-ahead log.
 const minFreeBytes = 4 << 20
 
 // CheckRoom returns an error if the disk of a folder is about to be full.

@@ -9,8 +9,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// destinations remembers the numbers of destinations. Only rows of webhooks are ever deleted, so
-// any other number stays right, whichever replica wrote the row.
+// destinations caches the numbers of destinations. Only rows of webhooks are ever deleted, so any
+// other number stays valid for all replicas.
 type destinations struct {
 	mu   sync.Mutex
 	kept map[string]int64
@@ -44,8 +44,8 @@ func (s *DB) Destination(ctx context.Context, name string) (int64, error) {
 	return n, nil
 }
 
-// InternDestination returns the number of a destination in the transaction of a write, and gives
-// it one if it has none.
+// InternDestination returns the number of a destination in the transaction of a write, and assigns
+// one if it has none.
 func InternDestination(ctx context.Context, q Tx, kind federation.DestinationKind, name string) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM destination WHERE name = ?`, []any{name}, &n)
 	if errors.Is(err, federation.ErrNotFound) {

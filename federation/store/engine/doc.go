@@ -1,33 +1,33 @@
 // Package engine is the database of a record: an SQLite file or a schema on PostgreSQL. It opens
 // and migrates the database, reads it, and commits all writes. It is independent of the stored
-// data: the packages beside it run the queries, each with a [Tx].
+// data: the sibling packages run the queries, each with a [Tx].
 //
 // [Open] and [OpenPostgres] return a [DB]. [Migrate], [Plan] and [Copy] work on a closed record.
 //
 // # Durability
 //
 // The file is in WAL mode with synchronous=FULL. A server has fsync on, and synchronous_commit for
-// these connections. One goroutine makes all writes. It puts up to 128 waiting writes into one
+// these connections. One goroutine makes all writes. It combines up to 128 waiting writes into one
 // transaction and releases their callers after the transaction is on disk, so that many callers
-// share one fsync. It does not wait for a batch to fill: the next batch gathers while the disk is
-// busy. Each write is atomic by itself: a refused write leaves no trace and does not disturb the
-// others. When the transaction as a whole fails, all its writes fail.
+// share one fsync. It does not wait for a batch to fill: the next batch accumulates while the disk
+// is busy. Each write is atomic by itself: a refused write leaves no trace and does not disturb
+// the others. If the whole transaction fails, all its writes fail.
 //
 // While a server is unreachable, every call fails with an [*federation.UnavailableError]. A write
-// in flight may have been committed; a caller that repeats it gets the result.
+// in flight may have been committed; a repeated call gets the result.
 //
-// When the context of a write ends, its call returns at once. A write taken by a batch is made all
-// the same, and a caller that repeats it gets the answer of a repetition.
+// When the context of a write ends, its call returns at once. A write that is already in a batch
+// is still made, and a repeated call gets the answer of a repetition.
 //
 // # Concurrency
 //
-// Everything may be called concurrently. Reads have connections of their own, which cannot write,
+// All functions and methods may be called concurrently. Reads use separate read-only connections,
 // and see every write acknowledged before they began.
 //
-// One process at a time has the record in a file open: a lock on the file beside it, ending in
-// ".lock", ends with the process. Several replicas of one home may have the record on a server
-// open. Their batches take turns, by a lock that ends with the transaction. Rows read by a write
-// stay unchanged until it is committed, events become visible in the order of their numbers, and
+// Only one process at a time can open the record in a file: a lock on a companion file, ending in
+// ".lock", ends with the process. Several replicas of one home may open the record on a server.
+// Their batches are serialized by a lock that ends with the transaction. Rows read by a write stay
+// unchanged until it is committed, events become visible in the order of their numbers, and
 // batches cannot deadlock. [DB.RunExclusive] gives a job to one replica only.
 //
 // # Two databases
@@ -42,15 +42,15 @@
 //
 // Neither database has reliable statistics. Both may regard a column with many rows per value as
 // selective, and read all steps of a handoff to find one step by its id. No index has such an
-// expression, so the column not to search by is written as one:
+// expression, so a column that must not be used for the search is written as an expression:
 //
 //	WHERE id = ?1 AND handoff || '' = ?2
 //
 // A test of package store rejects the plans that were most expensive.
 //
-// Before a migration of an older record in a file, the free disk is checked and a copy is made
-// beside it, named "NAME.vVERSION-TIME.bak"; a server has backups of its own. A migration is one
-// transaction. Before it commits, the rows, events and chains are compared with those before. A
-// record of a newer version is refused, and so are a record of a development version older than
+// Before a migration of an older record in a file, the free disk space is checked and a copy is
+// made in its folder, named "NAME.vVERSION-TIME.bak"; a server has its own backups. A migration is
+// one transaction. Before it commits, the rows, events and chains are compared with those before.
+// A record of a newer version is refused, and so are a record of a development version older than
 // version 1, a file without write permission and a file with a truncated write-ahead log.
 package engine

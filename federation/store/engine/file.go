@@ -19,18 +19,18 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// maxReaders bounds the connections that read: each has a page cache, and more
-// than a few at a time wait for the same disk.
+// maxReaders bounds the reading connections. Each has a page cache, and many of them would only
+// wait for the same disk.
 const maxReaders = 4
 
-// ownerOnly are the permissions of the record: it holds private messages.
+// ownerOnly are the permissions of the record, which contains private messages.
 const ownerOnly = 0o600
 
 // file is the location of a record, absolute.
 type file string
 
-// openFile makes a missing file. SQLite would make one readable by everybody; its companions (-wal,
-// -shm) inherit the permissions.
+// openFile creates a missing file. SQLite would create it readable by all users; its companions
+// (-wal, -shm) inherit the permissions.
 func openFile(path string) (file, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func openFile(path string) (file, error) {
 	return file(abs), checkWAL(abs)
 }
 
-// checkWritable reads the permission bits, so that they bind the superuser too, which the
+// checkWritable checks the permission bits, so that they also apply to the superuser, which the
 // system always lets write.
 func checkWritable(path string) error {
 	for _, name := range []string{path, path + WALSuffix} {
@@ -72,8 +72,8 @@ func create(path string) (*os.File, error) {
 }
 
 // writer returns the data source name of the file for the connection that writes. The fullfsync
-// settings matter only on macOS, whose fsync returns before the disk has the bytes. The last of two
-// pragmas of one name holds.
+// settings matter only on macOS, whose fsync returns before the disk has the bytes. The last of
+// two pragmas with the same name applies.
 func (f file) writer(more ...string) string {
 	pragmas := []string{
 		"busy_timeout(5000)", // milliseconds; an SQLite shell may hold the file
@@ -88,13 +88,13 @@ func (f file) writer(more ...string) string {
 	return f.dsn(url.Values{"_pragma": append(pragmas, more...)})
 }
 
-// reader names the file to the driver, for connections that cannot write.
+// reader returns the data source name of the file for read-only connections.
 func (f file) reader() string {
 	return f.dsn(url.Values{
 		"mode": {"ro"},
 		"_pragma": {
 			"busy_timeout(5000)",
-			"cache_size(-16384)", // KiB, for each
+			"cache_size(-16384)", // KiB, for each connection
 		},
 	})
 }
@@ -104,8 +104,8 @@ func (f file) dsn(options url.Values) string {
 	return (&url.URL{Scheme: "file", Path: string(f), RawQuery: options.Encode()}).String()
 }
 
-// Lock keeps every process from opening the record at a path until it is closed, or this process
-// ends. The record may be missing.
+// Lock prevents all processes from opening the record at a path until it is closed, or this
+// process ends. The record may be missing.
 func Lock(path string) (io.Closer, error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -114,13 +114,12 @@ func Lock(path string) (io.Closer, error) {
 	return lock, nil
 }
 
-// lockWait bounds the wait for a lock. A program started by another goroutine of this process
-// shares the locks of the open files until it executes: a lock just released is held for some
-// milliseconds more.
+// lockWait bounds the wait for a lock. A child process started by another goroutine shares the
+// locks of the open files until its exec, so a released lock may stay for some milliseconds.
 const lockWait = time.Second
 
-// lockFile takes a lock that ends with this process. The file stays: to remove it
-// would let two processes lock two files of one name.
+// lockFile acquires a lock that ends with this process. The file is not removed, because then two
+// processes could lock two files with the same name.
 func lockFile(path string) (*os.File, error) {
 	f, err := create(path)
 	if err != nil {
@@ -136,8 +135,8 @@ func lockFile(path string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
 }
 
-// waitLock takes the lock of a file, and waits up to [lockWait] for it. It returns EWOULDBLOCK if
-// another process has the lock.
+// waitLock acquires the lock of a file, and waits up to [lockWait] for it. It returns EWOULDBLOCK
+// if another process has the lock.
 func waitLock(f *os.File) error {
 	for late := time.Now().Add(lockWait); ; time.Sleep(lockWait / 100) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -155,13 +154,13 @@ func NotRecord(err error) error {
 	return err
 }
 
-// checkpointEvery is the interval of checkpoints during writes: short, so that a checkpoint takes a
-// few milliseconds, but long enough that it copies a page of many commits once.
+// checkpointEvery is the interval of checkpoints during writes. It is short, so that a checkpoint
+// takes a few milliseconds, but long enough that a page changed by many commits is copied once.
 const checkpointEvery = time.Second
 
-// minLogBytes is the size of the log above which checkpoints run. A shorter log is free, and a
-// checkpoint takes two fsyncs. The size is read without opening a file: closing a file that SQLite
-// has open ends its locks.
+// minLogBytes is the size of the log above which checkpoints run. A shorter log has no cost, and a
+// checkpoint takes two fsyncs. The size is read without opening a file, because closing a file
+// that SQLite has open ends its locks.
 //
 // spec: SQLite "How To Corrupt", §2.2
 const minLogBytes = 8 << 20
@@ -234,8 +233,8 @@ func (c *checkpointer) Close() error {
 	return c.on.Close()
 }
 
-// Names of the files that SQLite keeps beside a database in WAL mode: the
-// write-ahead log, and its index, which processes share as memory.
+// Suffixes of the companion files of a database in WAL mode: the write-ahead log, and its index,
+// which processes share as memory.
 const (
 	WALSuffix = "-wal"
 	shmSuffix = "-shm"
@@ -254,12 +253,12 @@ const (
 	indexHeader   = 48
 )
 
-// ErrCut is a log that lost its end.
+// ErrCut is returned for a truncated log.
 var ErrCut = errors.New("store: the write-ahead log is cut short")
 
-// checkWAL compares the write-ahead log with its index, if an unclean exit left both. SQLite writes
-// a commit into the index after it synced the log, so a shorter log has lost acknowledged steps.
-// SQLite itself would silently continue with the rest.
+// checkWAL compares the write-ahead log with its index, if an unclean exit left both. SQLite
+// writes a commit to the index after it has synced the log, so a shorter log has lost acknowledged
+// steps. SQLite itself would silently continue with the rest.
 //
 // Without the index, nothing can be checked: a power cut leaves no index, and unfinished writes
 // were never acknowledged.

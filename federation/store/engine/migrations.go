@@ -34,8 +34,8 @@ const (
 	postgresSchema = "schema/postgres"
 )
 
-// migrationsOf returns the migrations in a folder. Each changes first the tables of the record, and
-// then the tables of a network; nil means none.
+// migrationsOf returns the migrations in a folder. Each first changes the tables of the record,
+// and then the tables of a network; nil means none.
 func migrationsOf(folder string, tables Tables) ([]migration, error) {
 	known, err := readMigrations(schema, folder)
 	if err != nil || tables == nil {
@@ -81,7 +81,7 @@ func latest(known []migration) int { return len(known) }
 // after returns the migrations that a record of a version needs.
 func after(version int, known []migration) []migration { return known[version:] }
 
-// asker reads one row: a database or a connection.
+// asker is a database or a connection that reads one row.
 type asker interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
@@ -119,7 +119,7 @@ func (u Upgrade) CheckNewer() error {
 }
 
 // Sentence describes an upgrade, done or with dry planned. Only a record in a file is copied
-// before.
+// first.
 func (u Upgrade) Sentence(dry, inFile bool) string {
 	switch {
 	case u.From == u.To:
@@ -197,7 +197,7 @@ func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now
 	if err == nil {
 		err = applyAll(ctx, conn, InSQLite, after(version, known), report)
 	}
-	if err != nil && done.Backup != "" { // each start that fails would leave one more
+	if err != nil && done.Backup != "" { // otherwise, each failed start would leave a copy
 		err = errors.Join(fmt.Errorf("the record is still of version %d: %w", version, err), os.Remove(done.Backup))
 		done.Backup = ""
 	}
@@ -211,7 +211,7 @@ func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now
 	return done, err
 }
 
-// executor is a connection, or a transaction, that the caller opened.
+// executor is a connection or a transaction opened by the caller.
 type executor interface {
 	preparer
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -302,8 +302,8 @@ func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	return version, nil
 }
 
-// upgradeRate is the speed of an upgrade in bytes of the record a second, for copying, converting
-// and comparing. A virtual machine with two processors reached 13 MiB.
+// upgradeRate is the speed of an upgrade in bytes of the record per second, for copying,
+// converting and comparing. A virtual machine with two processors reached 13 MiB.
 const upgradeRate = 10 << 20
 
 // room returns the disk space for the upgrade of a record of a size. In a record with 100,000
@@ -337,7 +337,7 @@ func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error)
 	return &e, nil
 }
 
-// measure returns an estimate without the number of rows, which takes a while to count.
+// measure returns an estimate without the number of rows, because counting takes a while.
 func measure(ctx context.Context, on asker, record string) (e Estimate, err error) {
 	err = on.QueryRowContext(ctx, `SELECT c.page_count * s.page_size FROM pragma_page_count c, pragma_page_size s`).Scan(&e.Bytes)
 	if err != nil {
@@ -352,7 +352,7 @@ func measure(ctx context.Context, on asker, record string) (e Estimate, err erro
 	return e, nil
 }
 
-// Check returns an error if the disk has not enough room.
+// Check returns an error if there is not enough disk space.
 func (e Estimate) Check() error {
 	if e.Free < e.Needs {
 		return fmt.Errorf("the upgrade needs %d MiB of disk, and %d MiB are free: make room first", mebibytes(e.Needs), e.Free>>20)
@@ -360,7 +360,7 @@ func (e Estimate) Check() error {
 	return nil
 }
 
-// String returns the estimate for people.
+// String returns the estimate as readable text.
 func (e Estimate) String() string {
 	took := time.Duration(e.Seconds * float64(time.Second)).Round(time.Second)
 	said := fmt.Sprintf("%d rows, %d MiB to copy, about %s; needs %d MiB of disk, and %d MiB are free",

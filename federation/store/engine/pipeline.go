@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// pipeline sends statements to a server without waiting for each answer. It queues the beginning
-// and the end of a transaction, questions, and statements whose results no write reads, and sends
-// them together. One goroutine may use it.
+// pipeline sends statements to a server without waiting for each result. It queues the beginning
+// and the end of a transaction, queries, and statements whose results are not used, and sends them
+// together. Only one goroutine may use it.
 type pipeline struct {
 	conn   *sql.Conn
 	queued pgx.Batch
@@ -21,8 +21,8 @@ type pipeline struct {
 
 func newPipeline(conn *sql.Conn) *pipeline { return &pipeline{conn: conn} }
 
-// lockWriters waits for the end of every other transaction that writes to the same schema, and ends
-// with its own. Queries after it see all their commits. The number is "Btn1".
+// lockWriters waits for the end of every other writing transaction on the same schema, and is
+// released with its own transaction. Later queries see all their commits. The number is "Btn1".
 const lockWriters = `SELECT pg_advisory_xact_lock(1114926641, hashtext(current_schema()))`
 
 // begin queues the beginning of a transaction that waits for its turn, see [writer.begin]. The
@@ -45,8 +45,8 @@ func (p *pipeline) begin(ctx context.Context) transaction {
 	}
 }
 
-// committed returns an error for the end of a transaction that the server rolled back instead: one
-// of its statements had failed.
+// committed returns an error if the server rolled back the transaction instead, because one of its
+// statements had failed.
 func committed(end pgconn.CommandTag) error {
 	if end.String() != "COMMIT" {
 		return fmt.Errorf("the server answered %s", end)
@@ -56,7 +56,7 @@ func committed(end pgconn.CommandTag) error {
 
 func (p *pipeline) queue(query string, args []any) { p.queued.Queue(InPostgres.say(query), args...) }
 
-// ask queues a question for the next send, which answers it.
+// ask queues a query for the next send, which answers it.
 func (p *pipeline) ask(q *Question) error {
 	values, err := InPostgres.values(q.Args)
 	if err != nil {
@@ -107,18 +107,18 @@ func (p *pipeline) with(do func(*pgx.Conn) error) error {
 	})
 }
 
-// Question is a row that a write reads before it changes anything that the row depends on. On a
-// server, the questions of a batch are sent together, for one round trip instead of one a write.
+// Question is a row that a write reads before its changes. On a server, the questions of a batch
+// are sent together, in one round trip instead of one per write.
 type Question struct {
 	Query    string
 	Args     []any
 	Dest     []any
-	About    []string // the rows that the answer depends on, and that writes may change
-	answered bool     // dest has the row already
+	About    []string // keys of the changeable rows on which the answer depends
+	answered bool     // dest already has the row
 }
 
-// Answer reads the row, unless it was prefetched. A prefetched row serves once: when the write is
-// repeated, the row may be different.
+// Answer reads the row, unless it was prefetched. A prefetched row is used once, because the row
+// may differ if the write is repeated.
 func (a *Question) Answer(ctx context.Context, q Tx) error {
 	if a.answered {
 		a.answered = false

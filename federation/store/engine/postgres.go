@@ -23,24 +23,24 @@ import (
 // more for writing, must fit into the server's max_connections, 100 by default.
 const maxPostgresReaders = 8
 
-// patience bounds one batch, including the wait for other gateways. A server that does not respond
-// by then counts as unreachable.
+// patience is the timeout of one batch, including the wait for other gateways. After it, the
+// server counts as unreachable.
 const patience = 30 * time.Second
 
-// writerSettings are the settings of the connection that writes. The server ends the transaction of
-// a gateway silent for this long, because others wait for it. Plans of prepared statements use only
-// indexes: most are made while the tables are empty, and the server keeps them until it has
-// statistics.
+// writerSettings are the settings of the writing connection. The server ends the transaction of a
+// gateway that is silent for this long, because others wait for it. Plans of prepared statements
+// use only indexes: most are made while the tables are empty, and the server keeps them until it
+// has statistics.
 const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET enable_seqscan = off`
 
 // OpenPostgres opens the record in a PostgreSQL database, and migrates its schema to the newest
 // version without a copy of the previous one. The connection string is a libpq URL or keywords. Its
 // search_path names the schema of the record, which contains nothing else.
 //
-// Several gateways may have a record open at a time: each write is one transaction, and one at a
-// time is under way. While the server is unreachable, every call fails with an
-// [*federation.UnavailableError]. Calls succeed again when it is back. A write that failed so may
-// have been committed.
+// Several gateways may open a record concurrently: each write is one transaction, and only one
+// runs at a time. While the server is unreachable, every call fails with an
+// [*federation.UnavailableError]. Calls succeed again after it returns. A write with this error
+// may have been committed.
 //
 // Errors of opening are one line for the operator: the schema contains something else or is of a
 // newer version, or the server does not write durably. They never show the password.
@@ -93,7 +93,7 @@ func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus
 	return s, nil
 }
 
-// ConnectPostgres names a database. Nothing is asked of it yet.
+// ConnectPostgres returns a handle for a database, without connecting to it.
 func ConnectPostgres(dsn string) (*sql.DB, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
@@ -110,7 +110,7 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 	return config, err
 }
 
-// connectForLeases makes the connection whose locks are the leases of a replica.
+// connectForLeases opens the connection whose locks are the leases of a replica.
 func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
@@ -130,8 +130,9 @@ func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 }
 
 // promise ensures two things on a connection. Acknowledged writes are on the server's disk, and on
-// that of a standby if the server waits for one. And each statement of a transaction sees all
-// earlier commits: others see only those from before the transaction waited for its turn.
+// that of a standby if the server waits for one. Each statement of a transaction sees all earlier
+// commits; with other isolation levels, it would not see commits made while the transaction waited
+// for its turn.
 func promise(ctx context.Context, conn *pgx.Conn) error {
 	var commit, fsync, encoding, isolation string
 	var standby bool
@@ -156,7 +157,8 @@ func promise(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// postgresRecord names the record in errors, so that an operator checks the database server.
+// postgresRecord is the name of the record in errors, which directs an operator to the database
+// server.
 const postgresRecord = "record on PostgreSQL"
 
 func postgresFailure(err error) error {
@@ -175,7 +177,7 @@ func postgresFailure(err error) error {
 	return err
 }
 
-// saidBy puts an error of the server into a class, by that of its code.
+// saidBy maps an error of the server to an error of the record, by the class of its code.
 //
 // spec: PostgreSQL "Error Codes"
 func saidBy(said *pgconn.PgError, err error) error {
@@ -189,8 +191,8 @@ func saidBy(said *pgconn.PgError, err error) error {
 	return err
 }
 
-// MigratePostgres migrates a record as [OpenPostgres] does, without opening it. The progress may
-// be nil.
+// MigratePostgres migrates a record like [OpenPostgres], without opening it. The progress may be
+// nil.
 func MigratePostgres(ctx context.Context, dsn string, tables Tables, report Progress) (Upgrade, error) {
 	return onPostgres(dsn, "migrate", func(db *sql.DB) (Upgrade, error) {
 		return migratePostgres(ctx, db, tables, report)

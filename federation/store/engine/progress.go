@@ -24,7 +24,7 @@ const (
 // events; total is 0 in a stage without a count.
 type Progress func(stage Stage, done, total int64)
 
-// at calls it, unless it is nil.
+// at calls the function, unless it is nil.
 func (p Progress) at(stage Stage, done, total int64) {
 	if p != nil {
 		p(stage, done, total)
@@ -35,13 +35,14 @@ func (p Progress) of(stage Stage) func(done, total int64) {
 	return func(done, total int64) { p.at(stage, done, total) }
 }
 
-// Times of the lines of [Lines]: a short upgrade writes none.
+// Times of the lines of [Lines]. A short upgrade writes none.
 const (
 	firstLine = 2 * time.Second
 	eachLine  = time.Second
 )
 
-// Lines returns a Progress that writes lines for people, at most one a second. It is nil if write is.
+// Lines returns a Progress that writes readable lines, at most one per second. It is nil if write
+// is nil.
 func Lines(write func(line string)) Progress {
 	if write == nil {
 		return nil

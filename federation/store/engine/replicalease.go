@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The clocks of leases. The server drops a disconnected replica after tcpSilence, which frees its
-// leases. The replica has given them up by then: leaseGrace is the margin. Together they are less
-// than five seconds.
+// The times of leases. The server drops a disconnected replica after tcpSilence, which frees its
+// leases. By then the replica has already given them up; leaseGrace is the margin. Together they
+// are less than five seconds.
 const (
 	leaseLook    = 500 * time.Millisecond // interval of checks for a free lease
 	leaseAnswer  = 2 * time.Second        // timeout after which the server counts as unreachable
-	leaseGrace   = 500 * time.Millisecond // from when a lease is free to when its new holder begins
+	leaseGrace   = 500 * time.Millisecond // delay between the release of a lease and the start of its new holder
 	leaseConnect = 10 * time.Second       // to connect, including the check of the server's settings
 )
 
@@ -24,18 +24,18 @@ const (
 // more. It has no effect on a socket of the same machine.
 const tcpSilence = `SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 1; SET tcp_user_timeout = 3000`
 
-// A lease is a lock of a session, in a space of numbers apart from lockWriters: the end of
-// the session, for any reason, frees it.
+// A lease is a session lock, in a separate number space from lockWriters. The end of the session,
+// for any reason, releases it.
 const (
 	takeDuty = `SELECT pg_try_advisory_lock(hashtextextended(current_schema() || ' ' || $1, 0))`
 	freeDuty = `SELECT pg_advisory_unlock(hashtextextended(current_schema() || ' ' || $1, 0))`
 )
 
-// RunExclusive calls do each time that this replica has a lease, until ctx ends, and returns the
-// reason why ctx ended. The context of do ends with ctx, or when the lease is lost: then do has
-// half a second to return before another replica may begin. Concurrent calls for one lease within
-// one replica share it. A replica that ends or is killed frees its leases at once, and one cut off
-// from the record within three seconds. Another replica gets them at most two seconds later.
+// RunExclusive calls do each time this replica gets a lease, until ctx ends, and returns the cause
+// of ctx. The context of do ends with ctx, or when the lease is lost: then do has half a second to
+// return before another replica may begin. Concurrent calls for one lease within one replica share
+// it. A replica that ends or is killed frees its leases at once, and one cut off from the record
+// within three seconds. Another replica gets them at most two seconds later.
 func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	if s.leases == nil { // no other process has the file open
 		do(ctx)
@@ -51,16 +51,16 @@ type replicaLeases struct {
 	connect func(ctx context.Context) (*pgx.Conn, error)
 	stop    context.CancelFunc
 	stopped chan struct{}
-	first   chan struct{} // holds a token once anything is wanted
+	first   chan struct{} // holds a token once a lease is requested
 
 	mu     sync.Mutex
 	wanted map[string]*replicaLease
 }
 
-// replicaLease is a lease that callers of this replica want.
+// replicaLease is a lease requested by callers of this replica.
 type replicaLease struct {
 	callers int       // of alone
-	locked  time.Time // since when no other replica holds it; zero while this one does not
+	locked  time.Time // start of the exclusive ownership by this replica; zero without it
 	begun   bool      // ours is closed
 	// ours is closed when the lease begins, and lost when it ends.
 	ours, lost chan struct{}
@@ -70,7 +70,8 @@ func newReplicaLease() *replicaLease {
 	return &replicaLease{ours: make(chan struct{}), lost: make(chan struct{})}
 }
 
-// openReplicaLeases starts the management of leases. It connects when the first one is wanted.
+// openReplicaLeases starts the management of leases. It connects when the first lease is
+// requested.
 func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *replicaLeases {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &replicaLeases{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*replicaLease{}}
@@ -78,7 +79,7 @@ func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.
 	return d
 }
 
-// Close gives all leases up.
+// Close releases all leases.
 func (d *replicaLeases) Close() error {
 	d.stop()
 	<-d.stopped
@@ -117,7 +118,7 @@ func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) 
 	<-over
 }
 
-// want returns a lease with one caller more.
+// want adds a caller to a lease, and returns the lease.
 func (d *replicaLeases) want(name string) *replicaLease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +128,7 @@ func (d *replicaLeases) want(name string) *replicaLease {
 	d.wanted[name].callers++
 	select {
 	case d.first <- struct{}{}:
-	default: // one token is as good as two
+	default: // one token is enough
 	}
 	return d.wanted[name]
 }
@@ -162,7 +163,7 @@ func (d *replicaLeases) session(ctx context.Context) {
 	}
 	d.loseAll()
 	if conn != nil {
-		_ = conn.Close(context.WithoutCancel(ctx)) // it may be gone already
+		_ = conn.Close(context.WithoutCancel(ctx)) // it may already be closed
 	}
 }
 
@@ -172,8 +173,8 @@ func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
 	return d.connect(ctx)
 }
 
-// look acquires the requested free leases, releases those no longer needed, and then waits. Its
-// error means that the connection is gone, and with it all leases: the wait notices that at once.
+// look acquires the requested free leases, releases those no longer needed, and then waits. An
+// error means that the connection and all leases are lost, which the wait detects at once.
 func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -187,14 +188,14 @@ func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, d.rest())
 	defer cancel()
-	_, err := conn.WaitForNotification(waiting) // no replica sends one: the wait reads whether the server is there
+	_, err := conn.WaitForNotification(waiting) // no replica sends notifications: the wait detects a lost connection
 	if pgconn.Timeout(err) {
 		return nil
 	}
 	return err
 }
 
-// rest returns the time until the next check, or until a lease may begin if that is sooner.
+// rest returns the time until the next check, or until a lease may begin if that is earlier.
 func (d *replicaLeases) rest() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,9 +238,9 @@ func (d *replicaLeases) lookAt(ctx context.Context, conn *pgx.Conn, name string,
 type leaseState int
 
 const (
-	leaseWanted leaseState = iota // it is to be taken
+	leaseWanted leaseState = iota // must be acquired
 	leaseOurs                     // nothing
-	leaseGiven                    // no caller wants it now: it is to be freed
+	leaseGiven                    // no longer requested: must be released
 )
 
 // next returns the state of a lease. When it becomes valid, its callers start. A caller that
@@ -260,7 +261,7 @@ func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
 	return leaseOurs
 }
 
-// loseAll ends all leases. A caller that still wants one waits for a new lease of its name.
+// loseAll ends all leases. A caller that still needs one waits for a new lease with its name.
 func (d *replicaLeases) loseAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

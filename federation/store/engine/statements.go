@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// preparer is *sql.DB, for reads, or the one *sql.Conn that writes.
+// preparer is *sql.DB, for reads, or the single writing *sql.Conn.
 type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
@@ -43,8 +43,8 @@ func newStatements(d Dialect, on preparer) *statements {
 	return &statements{dialect: d, on: on, kept: map[string]*sql.Stmt{}}
 }
 
-// put is exec for a write that does not read the result. On a server the statement is
-// queued, and the error of a later statement may be its error.
+// put is exec for a write without a result. On a server, the statement is queued, so a later
+// statement may return its error.
 func (s *statements) put(ctx context.Context, query string, args ...any) error {
 	if s.pipeline == nil {
 		_, err := s.exec(ctx, query, args...)
@@ -75,11 +75,11 @@ func (s *statements) forget() {
 	}
 }
 
-// failed reports whether the transaction accepts no more statements. In a file each statement fails
-// by itself.
+// failed reports whether the transaction accepts no more statements. In a file, statements fail
+// independently.
 func (s *statements) failed() bool { return s.pipeline != nil && s.pipeline.failed() }
 
-// exec returns how many rows changed.
+// exec returns the number of changed rows.
 func (s *statements) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	stmt, args, err := s.prepare(ctx, query, args)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.St
 	return s.prepare(ctx, query, args)
 }
 
-// prepare returns a query parsed, and its arguments as the database keeps them. It sends the
+// prepare returns a parsed query, and its arguments in the form of the database. It sends the
 // queued statements first.
 func (s *statements) prepare(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
 	if err := s.flush(ctx); err != nil {
@@ -169,8 +169,8 @@ func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error
 	if stmt, err := s.known(query); stmt != nil || err != nil {
 		return stmt, err
 	}
-	// Not under the lock: a server that does not answer must not hold up callers whose query
-	// is parsed already.
+	// Not under the lock, because an unresponsive server must not delay callers whose query is
+	// already parsed.
 	stmt, err := s.on.PrepareContext(ctx, s.dialect.say(query))
 	if err != nil {
 		return nil, Failure(err)
@@ -184,7 +184,7 @@ func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error
 	return stmt, nil
 }
 
-// known returns a query parsed before, or nil.
+// known returns a query that is already parsed, or nil.
 func (s *statements) known(query string) (*sql.Stmt, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -220,7 +220,7 @@ func Failure(err error) error {
 	if !ok {
 		return postgresFailure(err)
 	}
-	switch e.Code() & 0xff { // the upper bits are a detail that no caller needs
+	switch e.Code() & 0xff { // the upper bits are an irrelevant detail
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL,
 		sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
 		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM:
@@ -230,18 +230,18 @@ func Failure(err error) error {
 }
 
 // Tx runs queries in the transaction of a write, or reads committed rows. Queries are constants in
-// SQL for both SQLite and PostgreSQL, since each is parsed once. Its errors are the errors of the
-// record: [federation.ErrNotFound] for a missing row, [*federation.UnavailableError] for a disk
-// that cannot be used now.
+// SQL for both SQLite and PostgreSQL, because each is parsed once. Its errors are the errors of
+// the record: [federation.ErrNotFound] for a missing row, [*federation.UnavailableError] for a
+// disk that cannot be used now.
 type Tx struct{ statements *statements }
 
-// Exec returns how many rows changed. A write that does not need the number calls [Tx.Put].
+// Exec returns the number of changed rows. If the number is not needed, call [Tx.Put].
 func (t Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	return t.statements.exec(ctx, query, args...)
 }
 
-// Put is Exec for a write that does not read the result. On a server the statement is
-// queued, which saves a round trip, and the error of a later statement may be its error.
+// Put is Exec for a write without a result. On a server, the statement is queued, which saves a
+// round trip, so a later statement may return its error.
 func (t Tx) Put(ctx context.Context, query string, args ...any) error {
 	return t.statements.put(ctx, query, args...)
 }
@@ -265,7 +265,7 @@ func (t Tx) Filed(destination string) {
 // Dialect returns the database that the queries are for.
 func (t Tx) Dialect() Dialect { return t.statements.dialect }
 
-// ReadOn runs queries on a connection, or in a transaction, that the caller opened.
+// ReadOn runs queries on a connection or in a transaction opened by the caller.
 func ReadOn(on preparer, d Dialect, read func(Tx) error) error {
 	s := newStatements(d, on)
 	return errors.Join(read(Tx{s}), s.Close())
@@ -313,7 +313,7 @@ func Moment(stamp int64) time.Time {
 // OrNull keeps an absent name out of unique indexes.
 func OrNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
-// NotNull keeps absent bytes as empty ones.
+// NotNull stores absent bytes as empty bytes.
 func NotNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -22,7 +22,7 @@ import (
 // Methods with a [Tx] run in the transaction of a write, and block on the database. Their errors
 // undo that write.
 type Tables interface {
-	// Attach gives the tables the database that they are in, once, before anything else.
+	// Attach passes their database to the tables, once, before any other call.
 	Attach(db *DB)
 	// SQL returns the migrations of the tables, and the parts of queries that the core cannot know.
 	SQL() SQL
@@ -41,16 +41,16 @@ type Tables interface {
 	// only counts them.
 	Purge(ctx context.Context, q Tx, dids, participants string, dry bool) (int, error)
 	// Erasable counts the messages that [Tables.Erase] would erase, and returns the peers that
-	// were given any of them.
+	// received any of them.
 	Erasable(ctx context.Context, q Tx, handoffs, participants string) (messages int, peers []string, err error)
 	// Erase erases the messages of some handoffs, and of names on links, both JSON arrays.
 	Erase(ctx context.Context, q Tx, handoffs, participants string, now time.Time) error
 	// Delay files a [federation.NoticeDelayed] for up to limit steps filed for participants at or
 	// before a time and not fetched yet.
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
-	// Expire abandons up to limit of them.
+	// Expire abandons up to limit such steps.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
-	// PeerDeliveryEnded notes that a relay was delivered or abandoned.
+	// PeerDeliveryEnded records that a relay was delivered or abandoned.
 	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
@@ -114,8 +114,8 @@ func (s *DB) attach(t Tables) *DB {
 	return s
 }
 
-// Dialect is the database that a query is for. Queries use the common syntax of SQLite and
-// PostgreSQL, or the schema makes both understand it; this is the rest.
+// Dialect is the database of a query. Queries use the common syntax of SQLite and PostgreSQL,
+// partly with help of the schema; Dialect covers the remaining differences.
 type Dialect int
 
 // The databases.
@@ -147,7 +147,7 @@ func (d Dialect) say(query string) string {
 	}
 }
 
-// values returns arguments as they are kept: a truth value as 0 or 1.
+// values returns arguments in their stored form: booleans as 0 or 1.
 func (d Dialect) values(args []any) ([]any, error) {
 	if d == InSQLite {
 		return args, nil // its driver does the same
@@ -180,7 +180,7 @@ func (d Dialect) Tail(text, length string) string {
 // maxRemembered bounds the entries of one cache.
 const maxRemembered = 1 << 14
 
-// Cache caches rows that hardly ever change, and absent ones: several links read each step and
+// Cache caches rows that rarely change, and absent rows, because several links read each step and
 // request the same few rows. One process has the record open, so only its own writes can change
 // them. If several processes may open a record, nothing is cached. The zero Cache is empty. It may
 // be used concurrently.
@@ -188,7 +188,7 @@ type Cache[K comparable, V any] struct {
 	off   bool // set before first use
 	mu    sync.Mutex
 	kept  map[K]*V // nil for an absent row
-	edges uint64   // counts the times that something was forgotten
+	edges uint64   // counts the invalidations
 }
 
 // Attach turns the cache off for a record that other processes may write to. Call it before the
@@ -198,8 +198,8 @@ func (r *Cache[K, V]) Attach(db *DB) { r.off = db.Replicated() }
 // Off reports whether the cache is off.
 func (r *Cache[K, V]) Off() bool { return r.off }
 
-// Find returns the cached value of a key, or else calls look. Callers share the value, and must not
-// change it. [federation.ErrNotFound] is remembered, and no other error.
+// Find returns the cached value of a key, or otherwise calls look. Callers share the value, and
+// must not change it. The only cached error is [federation.ErrNotFound].
 func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	r.mu.Lock()
 	value, known := r.kept[key]
@@ -221,7 +221,7 @@ func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	return *value, nil
 }
 
-// Peek returns the cached value of a key without a look-up.
+// Peek returns the cached value of a key without a lookup.
 func (r *Cache[K, V]) Peek(key K) (value V, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,14 +261,14 @@ func (r *Cache[K, V]) ForgetAll() {
 	r.edges++
 }
 
-// Known remembers committed rows that no later write deletes or changes, whichever replica wrote
-// them. The zero Known remembers none. It may be used concurrently.
+// Known caches committed rows that are never deleted or changed by any replica. The zero Known is
+// empty. It may be used concurrently.
 type Known[K comparable] struct {
 	mu   sync.Mutex
 	kept map[K]struct{}
 }
 
-// Has reports whether a row is remembered.
+// Has reports whether a row is cached.
 func (k *Known[K]) Has(row K) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -276,7 +276,7 @@ func (k *Known[K]) Has(row K) bool {
 	return known
 }
 
-// Add remembers rows. It is called after the commit of a write that wrote or found them.
+// Add caches rows. It is called after the commit of a write that wrote or found them.
 func (k *Known[K]) Add(rows ...K) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
