@@ -64,7 +64,7 @@ func repeat(ctx context.Context, change func(ctx context.Context, before, now ti
 	}
 }
 
-// RunOverdue calls CheckOverdue every five seconds until ctx ends, with the time that a clock shows.
+// RunOverdue calls CheckOverdue every five seconds until ctx ends, with the time of a clock.
 func RunOverdue(ctx context.Context, log *slog.Logger, clock func() time.Time, kinds ...Overdue) {
 	tick := time.NewTicker(overdueLook)
 	defer tick.Stop()

@@ -10,9 +10,9 @@ import (
 
 // How a [Pace] adapts. A rate is in messages per second.
 const (
-	learnable  = 10          // the first rate for a peer that named none, after it refused a message as one too many
-	unseeded   = 0.5         // factor of the rate after such a refusal of a peer that named none
-	seeded     = 0.8         // factor of the rate after such a refusal of a peer that named one
+	learnable  = 10          // the first rate for a peer without an advertised rate, after its first rate limit error
+	unseeded   = 0.5         // factor of the rate after such an error, for a peer without an advertised rate
+	seeded     = 0.8         // factor of the rate after such an error, for a peer with an advertised rate
 	faster     = 1.05        // factor of the rate, up to the seed, after fasterPer messages
 	fasterPer  = 8           // consecutive messages accepted by the peer
 	slowest    = 1.0 / 60    // the lowest rate
@@ -20,20 +20,20 @@ const (
 	longestEnd = time.Minute // the longest pause of all messages that a peer can request
 )
 
-// Pace limits the messages to one destination by a bucket with the rate that the destination names.
-// The rate falls when the destination refuses a message as one too many, and rises again up to the
-// named rate. A Pace may be used concurrently.
+// Pace limits the messages to one destination by a token bucket with the rate of the destination.
+// The rate falls after a rate limit error of the destination, and rises again up to its original
+// value. A Pace may be used concurrently.
 type Pace struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter
 	seed   rate.Limit
 	burst  int       // burst of the seed
-	took   int       // messages since the rate changed last
+	took   int       // messages since the last change of the rate
 	until  time.Time // no message is sent before
 }
 
-// NewPace returns the pace of a destination that takes perMinute messages a minute, in one burst at
-// most; 0 means no limit.
+// NewPace returns the pace of a destination that accepts perMinute messages per minute, even in
+// one burst; 0 means no limit.
 func NewPace(perMinute int) *Pace {
 	p := &Pace{seed: unlimited, burst: unlimited}
 	if perMinute > 0 {
@@ -43,7 +43,7 @@ func NewPace(perMinute int) *Pace {
 	return p
 }
 
-// Take counts one message and returns 0, or returns how long to wait before the next call.
+// Take counts one message and returns 0, or returns the wait before the next call.
 func (p *Pace) Take(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +94,8 @@ func (p *Pace) Took(now time.Time) {
 	}
 }
 
-// TooMuch records that the destination refused a message as one too many, and when it accepts the
-// next one. The rate falls.
+// TooMuch records a rate limit error of the destination, and the time at which it accepts the next
+// message. The rate falls.
 func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

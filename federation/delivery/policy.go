@@ -12,22 +12,23 @@ import (
 
 // Policy controls deliveries to the destinations of one kind.
 type Policy struct {
-	Window int  // lanes that deliver at a time
+	Window int  // concurrent lanes
 	Page   int  // deliveries of one lane, before another lane begins
-	InTurn bool // senders take turns even if the destination takes any number of deliveries
+	InTurn bool // senders take turns even if the destination has no rate limit
 	// Attempt bounds one attempt: an unanswered delivery is retried later, and other lanes
 	// continue.
 	Attempt time.Duration
 	Look    time.Duration // poll interval without a wake-up, because a wake-up may be lost
 	Retry   Backoff       // retry of a delivery that failed
 	Pause   Backoff       // pause of a destination that did not answer
-	// Failures bounds the failures of a delivery at a reachable destination. Then it becomes a dead
-	// letter. 0 means no limit.
+	// Failures bounds the failures of a delivery at a reachable destination, after which it
+	// becomes a dead letter. 0 means no limit.
 	Failures int
 	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the
 	// age at which the delivery is abandoned: see [Overdue]. 0 means never.
 	Delayed, Expires time.Duration
-	// Routine is true if a failed attempt needs no attention: a reader may be away for days.
+	// Routine is true if a failed attempt needs no attention, because a reader may be offline for
+	// days.
 	Routine bool
 }
 
@@ -41,8 +42,8 @@ func ToLink() Policy {
 	}
 }
 
-// ToReaders is the policy of the notices that a link shows to its users. A notice for an absent
-// reader waits a minute, and delays no other one.
+// ToReaders is the policy of the notices that a link shows to its users. A notice for an offline
+// reader waits a minute, and delays no other notice.
 func ToReaders() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 30 * time.Second, Routine: true,
@@ -70,11 +71,11 @@ func ToWebhook(attempts int, timeout time.Duration) Policy {
 	}
 }
 
-// Backoff is the wait after failures: twice as long after each one.
+// Backoff is the wait after failures. It doubles after each failure.
 type Backoff struct {
 	First, Longest time.Duration
-	// Young is the longest wait while Share of the age is less, so that new deliveries are retried
-	// quickly and old ones cost little. Share divides the age; with 0 the age does not count.
+	// The wait is at most the age divided by Share, or Young if that is longer. So new deliveries
+	// are retried quickly, and old ones cause little load. If Share is 0, the age does not count.
 	Young time.Duration
 	Share int
 	// Jitter makes a wait up to a quarter shorter, so that destinations are not called all at once.
@@ -101,7 +102,8 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 	return wait
 }
 
-// Destination is a place to deliver to. The result of Deliver decides about a delivery:
+// Destination is a destination of deliveries. The result of Deliver determines the outcome of a
+// delivery:
 //
 //   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
 //     receipt of another home, a PONG, a 2xx answer.
@@ -128,9 +130,9 @@ type Destination struct {
 	Counts bool
 	// Shown is true if people have seen the delivered content.
 	Shown bool
-	// Ended is called after the end of a number of deliveries is on record; nil for no call.
+	// Ended is called after the end of a number of deliveries is recorded; nil for no call.
 	Ended func(ctx context.Context, d federation.Delivery, rows int, how federation.Settlement)
-	// Pause records that the destination is not called before a time; nil if that need not survive
+	// Pause records that the destination is not called before a time; nil if this need not survive
 	// a restart. The failures are 0 after an answer.
 	Pause func(ctx context.Context, failures int, next time.Time) error
 }
@@ -145,25 +147,25 @@ func (e *AbsentError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause, which wraps [*federation.UnavailableError].
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// LaterError reports a failed attempt, and how the next one waits. It does not wrap its cause, so
-// that only LaterError decides.
+// LaterError reports a failed attempt, and the wait before the next one. It does not wrap its
+// cause, so that only LaterError decides.
 type LaterError struct {
 	Err  error
 	Wait time.Duration // wait of this delivery; 0 for the backoff of the policy
 	// Pause is the time during which the destination accepts nothing.
 	Pause time.Duration
-	// Away is true if the destination did not answer. It waits as a whole by [Policy.Pause], and
-	// for Pause at least. The delivery itself stays due.
+	// Away is true if the destination did not answer. The whole destination waits by
+	// [Policy.Pause], and at least for Pause. The delivery itself stays due.
 	Away bool
 	// TooMuch is true if the destination rejected the delivery because of a rate limit. Its pace
 	// decreases.
 	TooMuch bool
-	// TooSoon is true if the destination takes deliveries again after Pause. The attempt counts
+	// TooSoon is true if the destination accepts deliveries again after Pause. The attempt counts
 	// only if it is the first one after such a pause.
 	TooSoon bool
 	// Untried is true if no attempt was made.
 	Untried bool
-	// Unsure is the ID of an unanswered attempt: the destination may have the delivery.
+	// Unsure is the ID of an unanswered attempt, which the destination may have received.
 	Unsure string
 }
 

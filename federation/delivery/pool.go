@@ -14,19 +14,21 @@ import (
 
 // Bounds of a [Pool].
 const (
-	// So many destinations are served at a time, at some 50 KB each while TLS is agreed on.
+	// Maximum number of destinations served concurrently, at about 50 KB each during a TLS
+	// handshake.
 	maxTurns = 64
-	// After this time a destination begins no further delivery: others may wait.
+	// Maximum time of a turn, after which a destination begins no further delivery, because others
+	// may wait.
 	turnLength = 10 * time.Second
-	// A lease exceeds the longest turn by this. Afterwards the destinations of a dead gateway are
+	// Margin of a lease over the longest turn. After it, the destinations of a dead gateway are
 	// served again.
 	spare = 10 * time.Second
-	// Maximum number of destinations remembered between turns. A forgotten one begins with its
-	// first sender.
+	// Maximum number of destinations whose state is kept between turns. Other destinations begin
+	// with their first sender.
 	maxKept = 4096
 	// The pause between two checks, so that a thousand wake-ups per second cause few checks.
 	breath = 20 * time.Millisecond
-	// So long a destination waits whose code panicked.
+	// Pause of a destination after a panic in its code.
 	faultWait = time.Minute
 )
 
@@ -45,10 +47,10 @@ type Pool struct {
 	Log   *slog.Logger
 }
 
-// turns holds the current turns of the destinations of a pool.
+// turns has the current turns of the destinations of a pool.
 type turns struct {
 	free  chan struct{} // one token per free slot
-	ended chan struct{} // has room for one token; signals the end of a turn
+	ended chan struct{} // has capacity for one token; signals the end of a turn
 	group fault.Group
 
 	mu   sync.Mutex
@@ -77,7 +79,7 @@ func (t *turns) keep(w *Worker) {
 	t.kept[w.to.Name] = w
 }
 
-// Run serves destinations until ctx ends, and returns when all turns have ended. It looks for due
+// Run serves destinations until ctx ends, and returns when all turns have ended. It checks for due
 // destinations when wake has a token.
 func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
 	t := &turns{free: make(chan struct{}, maxTurns), ended: make(chan struct{}, 1), kept: map[string]*Worker{}}
@@ -110,7 +112,7 @@ func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// begin gives the due destinations a turn.
+// begin starts a turn for each due destination.
 func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
 	room := len(t.free) // only this takes them
 	if room == 0 {
@@ -165,5 +167,5 @@ func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) 
 	}
 }
 
-// told reports whether an error is logged: the end of the pool is not an error.
+// told reports whether to log an error: the end of the pool is not an error.
 func told(ctx context.Context, err error) bool { return err != nil && ctx.Err() == nil }

@@ -1,14 +1,13 @@
 // Package delivery is the engine for all pending deliveries: steps and texts to links and other
 // homes, documents to other registries, entries of an inbox to webhooks, and notices to their
 // readers. A destination supplies a function that makes one attempt, and a [Policy]. The engine
-// does the rest: the order of lanes, the turns of senders, the pace, retries, pauses and dead
-// letters.
+// handles the order of lanes, the turns of senders, the pace, retries, pauses and dead letters.
 //
-// A [Worker] serves one destination while it is connected. A [Pool] serves the destinations of a
-// kind that have no connection: it takes those with a due delivery, so that replicas share them.
+// A [Worker] serves one destination while it is connected. A [Pool] serves destinations without a
+// connection: it leases destinations with a due delivery, so that replicas share them.
 //
-// A delivery ends when the destination has proved that it has it. If the process ends between an
-// attempt and its proof, the delivery is made again.
+// A delivery ends when the destination has proved its receipt. If the process ends between an
+// attempt and its proof, the delivery is repeated.
 package delivery
 
 import (
@@ -36,9 +35,9 @@ const headsPage = 256
 // reports are all delivered, for users that watch the channel.
 const staleProgress = 10 * time.Second
 
-// ErrUnnoted is returned for an attempt if the record could not be read or could not note the
-// result. It does not count as a failure of the delivery. The worker pauses then: the record would
-// return the same deliveries at once.
+// ErrUnnoted is returned for an attempt if the record could not be read or could not store the
+// result. It does not count as a failure of the delivery. The worker then pauses, because the
+// record would return the same deliveries at once.
 var ErrUnnoted = errors.New("delivery: not noted")
 
 // Worker serves one destination. It delivers many lanes concurrently, so that a failing lane delays
@@ -49,7 +48,7 @@ type Worker struct {
 	to    Destination
 	rows  deliveries.Rows
 	fresh fresh
-	heard chan federation.DID // holds one DID that sent a step while a delivery waits
+	heard chan federation.DID // has one DID that sent a step while a delivery waits
 	stuck atomic.Bool         // a delivery may wait for a later attempt
 
 	// The following fields belong to the goroutine that runs the worker.
@@ -66,8 +65,8 @@ func NewWorker(to Destination, rows deliveries.Rows) *Worker {
 	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
-// maxFresh bounds the untried steps that a worker remembers. Steps above this number while a link
-// is down are not shown on it.
+// maxFresh bounds the untried steps of a worker. If a link is down, steps above this number are
+// not shown on it.
 const maxFresh = 1 << 14
 
 // fresh is the set of steps whose first attempt was counted at filing and not made yet. It may be
@@ -108,7 +107,7 @@ func (w *Worker) Probe(did federation.DID) {
 	}
 }
 
-// running is the lanes of a worker at one moment. One goroutine owns it.
+// running has the current lanes of a worker. One goroutine owns it.
 type running struct {
 	busy  map[string]bool
 	ready []string // due, and not begun
@@ -174,7 +173,7 @@ func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Du
 	return min(time.Until(next), look)
 }
 
-// Turn makes the due deliveries, until none is left or the destination has to wait, and begins
+// Turn makes the due deliveries, until none is left or the destination must wait, and begins
 // nothing after end. It reports whether more may be due, and returns when the worker may continue.
 func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more bool, err error) {
 	r := &running{busy: map[string]bool{}, done: make(chan passed), end: end}
@@ -190,7 +189,7 @@ func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more
 	return w.until, r.more, w.drain(r)
 }
 
-// drain waits for the lanes that run, and returns the first contained panic.
+// drain waits for the running lanes, and returns the first contained panic.
 func (w *Worker) drain(r *running) (failed error) {
 	for len(r.busy) > 0 {
 		p := <-r.done
@@ -200,7 +199,7 @@ func (w *Worker) drain(r *running) (failed error) {
 	return failed
 }
 
-// pause returns a channel that is ready when lanes may begin again, nil if they may now.
+// pause returns a channel that is ready when lanes may begin again, or nil if they may begin now.
 func (w *Worker) pause() <-chan time.Time {
 	if wait := time.Until(w.until); wait > 0 {
 		return time.After(wait)
@@ -231,9 +230,9 @@ func (w *Worker) fill(ctx context.Context, r *running) {
 	}
 }
 
-// fillInTurn begins as many due lanes as the destination takes deliveries now. Senders take turns,
-// so that none waits behind all deliveries of another sender. The rank orders the lanes of each
-// sender.
+// fillInTurn begins as many due lanes as the destination accepts deliveries now. Senders take
+// turns, so that none waits behind all deliveries of another sender. The rank orders the lanes of
+// each sender.
 func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	r.ready = nil
 	if len(r.busy) >= w.to.Policy.Window {
@@ -295,7 +294,7 @@ func (w *Worker) look(ctx context.Context, r *running) {
 type passing struct {
 	paid   bool // its first delivery already counts in the pace
 	probe  bool
-	before federation.DID // whose turn it was before
+	before federation.DID // the sender of the previous turn
 }
 
 func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) {
@@ -311,7 +310,7 @@ func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) 
 	}()
 }
 
-// over records the end of a lane. After a probe that delivered, every waiting lane is due.
+// over records the end of a lane. After a successful probe, every waiting lane is due.
 func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	delete(r.busy, p.lane)
 	now := time.Now()
@@ -331,7 +330,7 @@ func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	}
 }
 
-// wait makes the destination wait as a whole, if a lane ended with that.
+// wait makes the whole destination wait, if a lane ended with that result.
 func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 	away, pause := 0, time.Duration(0)
 	if p.later != nil {
@@ -375,7 +374,7 @@ func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
 	}
 }
 
-// lane delivers one lane in order, up to the first delivery that has to wait. If senders take turns,
+// lane delivers one lane in order, up to the first delivery that must wait. If senders take turns,
 // it makes only one delivery.
 func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 	rows, err := w.rows.PendingOf(ctx, w.to.Name, p.lane, w.to.Policy.Page)
@@ -480,7 +479,7 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	return w.failed(ctx, d, covered, a, err)
 }
 
-// failed notes a failed attempt and returns its error, or gives the delivery up after
+// failed records a failed attempt and returns its error, or abandons the delivery after
 // [Policy.Failures].
 func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, a attempt, err error) error {
 	if ctx.Err() != nil {
@@ -512,7 +511,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 			w.to.Pace.TooMuch(now, later.Pause)
 		}
 		if wait = cmp.Or(later.Wait, wait); later.Away {
-			wait = 0 // the destination waits as a whole
+			wait = 0 // the whole destination waits
 		}
 		failure.Unsure = later.Unsure
 	}

@@ -15,7 +15,7 @@ import (
 // canaryTitle is the title of the offer of a canary.
 const canaryTitle = "canary"
 
-// completed is the state of a canary that went through.
+// completed is the state of a successful canary.
 const completed = federation.State("completed")
 
 // Bounds of a canary.
@@ -24,7 +24,7 @@ const (
 	canaryPoll = 250 * time.Millisecond // poll interval of the canary, because the end of a link wakes no waiter
 )
 
-// Steps takes the steps of this home itself, and reads them.
+// Steps submits and reads the steps of this home itself.
 type Steps interface {
 	// Submit judges and files a step. It has the errors of the home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
@@ -39,7 +39,7 @@ type Steps interface {
 }
 
 // Canary is a handoff between only two homes: one home offers it, and the other accepts and
-// completes it automatically. It shows whether steps go both ways.
+// completes it automatically. It shows whether steps arrive in both directions.
 type Canary struct {
 	Home      federation.HomeID // this home
 	PublicURL string            // public URL of this home, for the operator of the other home
@@ -54,8 +54,8 @@ type Canary struct {
 // CanaryReport is the result of a canary.
 type CanaryReport = federation.CanaryReport
 
-// Send offers a canary to a home and waits until the home has completed it, for fifteen
-// seconds at most. Then it cancels the offer. The error is that of this home.
+// Send offers a canary to a home and waits at most fifteen seconds for its completion. After that,
+// it cancels the offer. The error is that of this home.
 func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, error) {
 	start := time.Now()
 	wake, stop := c.Steps.Arrivals(c.Home.DID())

@@ -14,14 +14,14 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// httpsWait bounds the HTTPS read of a document before the hub is asked: a home behind NAT lets
-// connections time out.
+// httpsWait bounds the HTTPS read of a document before the hub is tried, because connections to a
+// home behind NAT time out.
 const httpsWait = 2 * time.Second
 
 // httpsTimeout bounds the read of a document by HTTPS if no hub can deliver it.
 const httpsTimeout = 10 * time.Second
 
-// maxDocumentBytes bounds a document. The documents of homes and agents have some 6 KiB.
+// maxDocumentBytes bounds a document. The documents of homes and agents have about 6 KiB.
 const maxDocumentBytes = 64 << 10
 
 // Linked is another home whose documents are read. The functions block on the network.
@@ -40,7 +40,7 @@ type Linked struct {
 	Vouches func(ctx context.Context) (bool, error)
 }
 
-// Answer is a document from a hub, in an answer signed by the home.
+// Answer is a document from a hub, in a response signed by the home.
 type Answer struct {
 	Document  []byte
 	Signed    []byte // the whole answer
@@ -52,7 +52,7 @@ type KeyHistories interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
-// Documents reads the documents that other homes publish: their own DID documents, and the
+// Documents reads the published documents of other homes: their own DID documents, and the
 // documents of their agents. It reads by HTTPS and, if that fails, through the hub.
 //
 // Over HTTPS the certificate proves the home. Through a hub, the home signs the response, and
@@ -102,8 +102,8 @@ func unavailable(home federation.HomeID, err error) error {
 	return &federation.UnavailableError{What: "home " + string(home), Err: err}
 }
 
-// byHTTPS reads a document at the address of a home. It waits for two seconds if the hub may
-// deliver the document, else for ten.
+// byHTTPS reads a document at the address of a home. Its timeout is two seconds if the hub may
+// deliver the document, and otherwise ten.
 func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
 	if home.URL == "" {
 		return nil, unavailable(home.Home, errors.New("it has no url"))

@@ -1,12 +1,12 @@
 // Package peering adds other homes to a running gateway, and removes them.
 //
-// [Peering.Add] inspects a home first: it fetches the profile and the DID document of the home and
-// checks name, TLS, signature, clock, version and limits (see [Peering.Inspect]). A home that
-// passes is recorded and linked. Then a [Canary] shows whether handoffs go through: this home
+// [Peering.Add] first inspects a home: it fetches the profile and the DID document of the home and
+// checks name, TLS, signature, clock, version and limits (see [Peering.Inspect]). If all checks
+// pass, the home is recorded and linked. Then a [Canary] shows whether handoffs work: this home
 // offers one, and the other home accepts and completes it automatically.
 //
-// [Peering.Run] keeps the linked homes the same as those on record, which the replicas of a home
-// share. Methods may be called concurrently.
+// [Peering.Run] synchronizes the linked homes with the recorded homes, which the replicas of a
+// home share. Methods may be called concurrently.
 package peering
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Record keeps the homes that operators added. Its methods block until the change is on disk.
+// Record stores the homes added by operators. Its methods block until the change is on disk.
 type Record interface {
 	// KeepHome stores a home, replacing its previous entry.
 	KeepHome(ctx context.Context, h federation.KnownHome) error
 	// ForgetHome removes a home. It returns [federation.ErrNotFound] for an unknown one.
 	ForgetHome(ctx context.Context, home federation.HomeID) error
-	// KnownHomes returns all of them, by name.
+	// KnownHomes returns all added homes, by name.
 	KnownHomes(ctx context.Context) ([]federation.KnownHome, error)
 }
 
@@ -39,13 +39,13 @@ type Record interface {
 type Links interface {
 	// Link returns the link with a name, and whether there is one.
 	Link(name string) (Link, bool)
-	// Added returns the linked homes that operators added.
+	// Added returns the linked homes added by operators.
 	Added() []federation.KnownHome
 	// IsPeer reports whether a home or a registry has the name.
 	IsPeer(name string) bool
-	// Relink links the unlinked homes on record, and ends the links to homes no longer on record.
-	// It leaves the links of the configuration as they are, and blocks until the ended links are
-	// closed. The new links run until ctx ends.
+	// Relink links the unlinked recorded homes, and ends the links to homes that are no longer
+	// recorded. It does not change the links of the configuration, and blocks until the ended
+	// links are closed. The new links run until ctx ends.
 	Relink(ctx context.Context) error
 	// ForgetKeys drops the cached keys of a DID.
 	ForgetKeys(did federation.DID)
@@ -59,7 +59,7 @@ type Link struct {
 	URL       string // URL of that home
 	Added     bool   // an operator added it while a gateway ran
 	Up        bool
-	LastError string // last error of the last connection that failed
+	LastError string // error of the last failed connection
 }
 
 // Config configures a [Peering].
@@ -92,7 +92,7 @@ type Reason string
 
 // The reasons.
 const (
-	Malformed   Reason = "malformed"   // the request is wrong in itself
+	Malformed   Reason = "malformed"   // the request is malformed
 	Unknown     Reason = "unknown"     // there is no such home
 	Conflict    Reason = "conflict"    // a check failed, or the configuration names the home
 	Unreachable Reason = "unreachable" // the other home does not answer now
@@ -125,8 +125,8 @@ type Added struct {
 }
 
 // Add inspects a home, stores and links it, and sends it a canary. It blocks until the canary is
-// back, some thirty seconds at most. The error is a [*RequestError], or that of the record or the
-// gateway.
+// completed, for at most about thirty seconds. The error is a [*RequestError], or that of the
+// record or the gateway.
 func (p *Peering) Add(ctx context.Context, ask Request) (Added, error) {
 	if err := p.checkRequest(ask); err != nil {
 		return Added{}, err
@@ -142,7 +142,7 @@ func (p *Peering) Add(ctx context.Context, ask Request) (Added, error) {
 	if err := p.cfg.Record.KeepHome(ctx, found.Home); err != nil {
 		return added, err
 	}
-	p.cfg.Links.ForgetKeys(found.Home.Home.DID()) // an earlier look-up may have failed
+	p.cfg.Links.ForgetKeys(found.Home.Home.DID()) // an earlier lookup may have failed
 	err = p.relink(ctx)
 	p.cfg.Links.TellReplicas()
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *Peering) checkRequest(ask Request) error {
 	return nil
 }
 
-// Remove forgets a home added by an operator, and ends the link to it. Its pending deliveries wait
+// Remove deletes a home added by an operator, and ends the link to it. Its pending deliveries wait
 // for another route, or until the home is added again. With dry, it only looks for the home. The
 // error is a [*RequestError], or that of the record.
 func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
@@ -197,7 +197,7 @@ func (p *Peering) configured(name string) bool {
 	return linked && link.Home && !link.Added
 }
 
-// Run carries out requests to change links, one at a time, until ctx ends. It is called once.
+// Run executes requests to change links, one at a time, until ctx ends. It is called once.
 func (p *Peering) Run(ctx context.Context) {
 	defer close(p.ended)
 	for {
@@ -210,7 +210,7 @@ func (p *Peering) Run(ctx context.Context) {
 	}
 }
 
-// relink makes [Peering.Run] link the homes on record, and waits until they are linked. The links
+// relink makes [Peering.Run] link the recorded homes, and waits until they are linked. The links
 // start there because they must outlive the request.
 func (p *Peering) relink(ctx context.Context) error {
 	done := make(chan error, 1)
@@ -234,7 +234,7 @@ func (p *Peering) TakeUp(ctx context.Context) error {
 	return p.relink(ctx)
 }
 
-// sameLinks reports whether two sets of homes, in any order, are linked alike.
+// sameLinks reports whether two sets of homes, in any order, have the same links.
 func sameLinks(a, b []federation.KnownHome) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(one federation.KnownHome) bool {
 		return !slices.ContainsFunc(b, func(other federation.KnownHome) bool {
@@ -243,8 +243,8 @@ func sameLinks(a, b []federation.KnownHome) bool {
 	})
 }
 
-// Linkable returns the homes on record to be linked beside the links with the given names. It
-// leaves out a home with one of these names, with an error.
+// Linkable returns the recorded homes to link in addition to the links with the given names. It
+// omits homes with one of these names, and returns an error.
 func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]federation.KnownHome, error) {
 	var free []federation.KnownHome
 	var errs []error
@@ -261,7 +261,7 @@ func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]fed
 // inspectTimeout bounds the inspection of a home.
 const inspectTimeout = 10 * time.Second
 
-// certificateEnds is the remaining time of a certificate below which an operator is warned.
+// certificateEnds is the remaining validity of a certificate below which an operator is warned.
 const certificateEnds = 14 * 24 * time.Hour
 
 // documentPath is the path of the DID document of a home.
@@ -269,7 +269,7 @@ const documentPath federation.URLPath = "/.well-known/did.json"
 
 // Inspection is the published profile of a home, with a finding for each check.
 type Inspection struct {
-	Home     federation.KnownHome // as the record would keep it
+	Home     federation.KnownHome // in the form for the record
 	Findings []federation.Finding
 }
 

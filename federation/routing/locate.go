@@ -12,12 +12,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Address is the place of a DID.
+// Address is the location of a DID.
 type Address struct {
-	// MailboxLocation names no home if none is known. For the DID of a kept key, its DID is the
-	// owner's.
+	// MailboxLocation has no home if none is known. For the DID of a kept key, it has the DID of
+	// the owner.
 	federation.MailboxLocation
-	Agent   bool               // whether it is an agent of this home
+	Agent   bool               // whether the DID is an agent of this home
 	Binding federation.Binding // binding with which it last signed, or to which it was bound; zero for none
 	// Link is the link of this home on which it last signed. If it never signed and is not an agent, it
 	// is the link on which it is logged in; "" for none.
@@ -66,7 +66,7 @@ func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, 
 	return a, nil
 }
 
-// named returns the peer whose name a did:web is below, "" for none.
+// named returns the peer for a did:web below its name, "" for none.
 func (l *Locator) named(did federation.DID) federation.HomeID {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
@@ -88,7 +88,7 @@ func (l *Locator) lost(home federation.HomeID) bool {
 
 // see adds the home at which a DID was seen. It is this home for the home itself, a local agent or
 // a user of a network here; otherwise it is the home that sent the DID's steps, or to which an
-// operator bound the DID. The location names no home for an unseen DID.
+// operator bound the DID. For an unseen DID, the location has no home.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {
@@ -131,15 +131,15 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 }
 
 // MaySpeakFor reports whether this gateway trusts a home's statements about a DID: the mailbox is
-// there, or the only known location is the claim of a home. It returns false while the record
-// cannot be read.
+// there, or the only known location is the claim of a home. It returns false if the record cannot
+// be read.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := l.Locate(ctx, did)
 	return err == nil && (at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer)
 }
 
-// OfParties returns the locations of the mailboxes of the parties of a handoff, and nothing at a home
-// that never had peers.
+// OfParties returns the mailbox locations of the parties of a handoff, or nothing if this home
+// never had peers.
 func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
 	if knows, err := l.KnowsHomes(ctx); err != nil || !knows {
 		return nil, err
@@ -176,8 +176,8 @@ func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	return l.linked, nil
 }
 
-// looked reports whether the record was searched for other homes. New ones come only from peers, so
-// one read is enough.
+// looked reports whether the record was searched for other homes. New homes come only from peers,
+// so one read is enough.
 func (l *Locator) looked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,10 +262,10 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 	return did, nil
 }
 
-// LearnFromStep notes that a home sent a step, or text, of a DID: its mailbox is there, unless
+// LearnFromStep records that a home sent a step or text of a DID: its mailbox is there, unless
 // another location is known. A signed step also overrules an earlier login here, and the claim of
-// another home to the mailbox, which is an offence of that home. A location that cannot be stored
-// is logged; the next step teaches it again.
+// another home to the mailbox, which is an offence of that home. If the location cannot be stored,
+// this is logged; the next step repeats the attempt.
 func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by federation.Provenance, home federation.HomeID, now time.Time) {
 	defer l.routed(ctx, did)
 	kept, err := l.record.MailboxLocation(ctx, did)
@@ -280,9 +280,9 @@ func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by fede
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }
 
-// LearnFromLogin notes that a DID logged in here: its mailbox is here if no location is known, if
-// its route is lost, or if another home only claims it. A location that cannot be stored is logged;
-// the next login teaches it again.
+// LearnFromLogin records that a DID logged in here: its mailbox is here if no location is known,
+// if its route is lost, or if another home only claims it. If the location cannot be stored, this
+// is logged; the next login repeats the attempt.
 func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	switch {

@@ -76,8 +76,8 @@ func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time
 	return at.Home
 }
 
-// TakeOver makes this home the mailbox home of a DID that another home gives away. A non-empty
-// reason, for people, means that the mailbox is known to be somewhere else.
+// TakeOver makes this home the mailbox home of a DID that another home moves. A non-empty readable
+// reason means that the mailbox is known to be elsewhere.
 func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error) {
 	at, err := l.Locate(ctx, did)
 	switch {
@@ -89,8 +89,8 @@ func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federat
 	return "", l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedByMove, Since: now, From: from})
 }
 
-// LearnMove notes that a home gave the mailbox of a DID to another home. It ignores a home without
-// the mailbox, and a next home other than a peer.
+// LearnMove records that a home moved the mailbox of a DID to another home. It ignores a home
+// without the mailbox, and a new home that is not a peer.
 func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error {
 	at, err := l.Locate(ctx, gone.DID)
 	if err != nil || at.Home != from || gone.Home == l.home {
@@ -102,9 +102,8 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 	return l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: gone.DID, Home: gone.Home, Source: federation.LocatedByMove, Since: now, From: from})
 }
 
-// Move gives the mailbox of a DID to another home, together with its unread entries. It blocks
-// until each entry is receipted or refused. A second call moves the rest. With dry, it only counts
-// them.
+// Move moves the mailbox of a DID to another home, with its unread entries. It blocks until each
+// entry is receipted or refused. A second call moves the rest. With dry, it only counts them.
 //
 // The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other
 // home, or that of the record or the network.
@@ -142,13 +141,13 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 	return done, err
 }
 
-// moveEntries delivers the unread entries of an inbox to the new mailbox home, and counts the entries
-// left. An entry that the home refuses stays, and so does one that a device has leased.
+// moveEntries delivers the unread entries of an inbox to the new mailbox home, and counts the
+// entries left. Entries that the home refuses, or that a device has leased, stay.
 func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) (err error) {
 	var left []federation.Lease // a device, or a second call, may have them at once
 	defer func() {
 		for _, lease := range left {
-			_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, lease.LeaseToken, now()) // else its lease ends by itself
+			_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, lease.LeaseToken, now()) // otherwise, its lease expires
 		}
 		var failed error
 		done.Waiting, _, failed = l.record.Waiting(context.WithoutCancel(ctx), done.DID)

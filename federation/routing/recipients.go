@@ -14,8 +14,8 @@ import (
 
 // Recipients returns the names of the outboxes of other homes for a filed step, with the handoff
 // after it: the mailbox homes of the parties, and all homes for an offer to anyone. [Unrouted]
-// represents an unknown home, or one that is not a peer. The home of a remote handoff sends its
-// steps; this home only forwards them to parties that moved away from here.
+// stands for an unknown home, or a home that is not a peer. The home of a remote handoff sends its
+// steps; this home only forwards them to parties that moved to another home.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	knows, err := l.KnowsHomes(ctx)
 	switch {
@@ -35,7 +35,7 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	var names []string
 	for _, did := range after.Others("") {
 		if did == ev.Actor() && !ev.Arrival.RemoteVenue {
-			continue // the signer took the step at this home
+			continue // the signer sent the step at this home
 		}
 		at, err := l.Locate(ctx, did)
 		if err != nil {
@@ -104,8 +104,8 @@ type Outboxes interface {
 	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
 	// Reroute moves deliveries from one outbox to another. It skips a delivery that has ended.
 	Reroute(ctx context.Context, from, to string, rows []int64) error
-	// UnlocatedReaders returns up to limit DIDs after one, in order, with waiting entries in an
-	// inbox here and no known mailbox location.
+	// UnlocatedReaders returns up to limit DIDs after a DID, in order, with waiting inbox entries
+	// here and no known mailbox location.
 	UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error)
 	// RouteUnread files a delivery in an outbox for each step waiting in the inbox of a DID and not
 	// delivered by a link. It returns their number.
@@ -114,9 +114,9 @@ type Outboxes interface {
 
 // Reroute moves the deliveries without a link to [Unrouted]: the pending deliveries to former
 // peers, and the steps in inboxes here whose readers have no known mailbox location. The latter
-// were filed while this home had no peers. Call Reroute each time after the set of peers has
-// changed, and at the start. It returns how many deliveries it moved. It blocks on the disk, and a
-// second call finishes what an error cut short.
+// were filed while this home had no peers. Call Reroute at startup and after each change of the
+// set of peers. It returns the number of moved deliveries. It blocks on the disk, and a second
+// call completes an interrupted one.
 func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err error) {
 	names, err := l.outboxes.OutboxNames(ctx)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package routing determines the location of DIDs, and moves mailboxes. [Locator.Resolve] returns the
 // [Address] of a DID: the home of its mailbox, and its link and its name at this home.
 //
-// The DID of a key kept by this gateway represents its owner. The mailbox home of a DID keeps its
-// inbox and delivers to it; the first of these sources that names a home wins:
+// The DID of a key kept by this gateway represents its owner. The mailbox home of a DID stores its
+// inbox and delivers to it. The first of these sources with a home wins:
 //
 //  1. An operator moved the mailbox. No other source overrules the kept location.
 //  2. The DID was seen: it is this home, an agent or a user of a network here, or it is bound
@@ -22,7 +22,7 @@
 // again when a link to a home comes up. [Locator.Reroute] moves steps there when homes are added or
 // removed.
 //
-// [Locator.Move] gives a mailbox to another home. This home then forwards steps for the DID for
+// [Locator.Move] moves a mailbox to another home. This home then forwards steps for the DID for
 // thirty days.
 //
 // A Locator takes the record, the other homes and the documents of DIDs as ports, and the
@@ -64,22 +64,21 @@ type Record interface {
 	KeepMailboxLocation(ctx context.Context, l federation.MailboxLocation) error
 	// IsAgent reports whether a DID belongs to an agent of this gateway.
 	IsAgent(ctx context.Context, did federation.DID) (bool, error)
-	// Binding returns under which link a DID was seen or bound last, or
-	// [federation.ErrNotFound].
+	// Binding returns the link on which a DID was last seen or bound, or [federation.ErrNotFound].
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// KnowsHomes reports whether the record has a location at another home, or a DID whose steps
 	// another home sent.
 	KnowsHomes(ctx context.Context, self federation.HomeID) (bool, error)
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Waiting returns how many entries of an inbox are unread, and their size.
+	// Waiting returns the number of unread entries of an inbox, and their size.
 	Waiting(ctx context.Context, to federation.DID) (entries int, sizeBytes int64, err error)
 	// Lease reserves up to limit unread entries of an inbox for a device, oldest first.
 	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
-	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another
-	// device was given the entry meanwhile.
+	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another device
+	// leased the entry meanwhile.
 	Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error
-	// Nack puts a leased entry back: no device gets it before a time.
+	// Nack returns a leased entry: no device gets it before a time.
 	Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error
 }
 
@@ -87,7 +86,7 @@ type Record interface {
 type Peer struct {
 	Home    federation.HomeID
 	URL     string // without a path
-	Blocked bool   // nothing is sent to it
+	Blocked bool   // blocked: nothing is sent to it
 }
 
 // Peers is the set of other homes. The methods that block on the network return an error wrapping
@@ -100,29 +99,28 @@ type Peers interface {
 	// Houses reports whether a home has the mailbox of a DID. It sends a request to that home. It
 	// blocks on the network.
 	Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error)
-	// Give requests a home to take over the mailbox of a DID. It blocks on the network. A
-	// [*federation.RefusalError] explains why the home refuses it.
+	// Give asks a home to take over the mailbox of a DID. It blocks on the network. If the home
+	// refuses, the error is a [*federation.RefusalError].
 	Give(ctx context.Context, home federation.HomeID, did federation.DID) error
 	// Deliver sends a step to a home. It blocks until the home has receipted it. A
 	// [*federation.RefusalError] is final.
 	Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error
 	// DeliverText sends private text to a home, as Deliver sends a step.
 	DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error
-	// ReportMisbehavior notes that a home signed a claim that this gateway does not believe.
+	// ReportMisbehavior records an invalid signed claim of a home.
 	ReportMisbehavior(ctx context.Context, home federation.HomeID, kind federation.MisbehaviorKind, why string)
 }
 
-// Documents reads what is published about DIDs. Its methods block on the network.
+// Documents reads published documents about DIDs. Its methods block on the network.
 type Documents interface {
-	// MailboxURL returns the address of the mailbox home that the document of a DID names,
-	// "" if it names none.
+	// MailboxURL returns the address of the mailbox home in the document of a DID, "" for none.
 	MailboxURL(ctx context.Context, did federation.DID) (string, error)
-	// HostHome returns the home that the well-known document of a host names, "" for a host
-	// without such a document.
+	// HostHome returns the home in the well-known document of a host, "" for a host without such a
+	// document.
 	HostHome(ctx context.Context, host string) (federation.HomeID, error)
 }
 
-// Config is what a [Locator] is made of.
+// Config has the dependencies of a [Locator].
 type Config struct {
 	Home      federation.HomeID // this home
 	Record    Record
@@ -133,8 +131,8 @@ type Config struct {
 	// LoggedInto returns the link of this home on which a user is logged in as a DID, "" for none. It
 	// blocks on the owners of links. Nil if users log in nowhere.
 	LoggedInto func(ctx context.Context, did federation.DID) string
-	// Routed is called with a DID whose location became known, or with "" when any DID may have
-	// a route; nil for no call. It may block on the disk.
+	// Routed is called with a DID whose location became known, or with "" if any DID may have a
+	// new route; nil for no call. It may block on the disk.
 	Routed func(ctx context.Context, did federation.DID)
 	Log    *slog.Logger
 }
@@ -154,7 +152,7 @@ type Locator struct {
 	mu     sync.Mutex
 	asked  map[federation.DID]time.Time // time of the last query to the peers
 	linked bool                         // this home has, or had, peers
-	read   bool                         // the record was read for other homes
+	read   bool                         // the record was searched for other homes
 }
 
 // New returns a locator. It reads nothing yet.
@@ -169,19 +167,19 @@ func New(cfg Config) *Locator {
 	return l
 }
 
-// Bounds of asking for a mailbox.
+// Bounds of mailbox queries.
 const (
 	askedAgain  = time.Minute // between two rounds of queries about one DID
-	askedAtOnce = 32          // peers, about one DID
-	maxAsked    = 4096        // DIDs whose last round is remembered, at some 100 bytes each
+	askedAtOnce = 32          // concurrent queries to peers about one DID
+	maxAsked    = 4096        // maximum number of DIDs with a stored time of the last round, at about 100 bytes each
 )
 
 var errNoHome = errors.New("no home is known to have its mailbox")
 
-// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its handoff.
-// It blocks on the network during the search. The error is a [*federation.UnavailableError] while
-// one is not found. A [*federation.RefusalError] means that the handoff ended before, so the step
-// is dropped.
+// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its
+// handoff. It blocks on the network during the search. The error is a
+// [*federation.UnavailableError] while one is not found. A [*federation.RefusalError] means that
+// the handoff has already ended, so the step is dropped.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {
@@ -271,8 +269,8 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 	return "", why
 }
 
-// Linked records that the link to another home is up: each DID may be asked about again, and the
-// steps of [Unrouted] are retried. It may block on the disk.
+// Linked records that the link to another home is up: queries about each DID are allowed again,
+// and the steps of [Unrouted] are retried. It may block on the disk.
 func (l *Locator) Linked(ctx context.Context) {
 	l.mu.Lock()
 	clear(l.asked)
@@ -284,7 +282,7 @@ func notFound(did federation.DID, why error) error {
 	return &federation.UnavailableError{What: "home of " + string(did), Err: why}
 }
 
-// due reports whether another round of questions about a DID is due, and counts it as begun.
+// due reports whether another round of queries about a DID is due, and counts it as begun.
 func (l *Locator) due(did federation.DID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -298,7 +296,7 @@ func (l *Locator) due(did federation.DID, now time.Time) bool {
 	return true
 }
 
-// documented returns the peer that the document of a DID names, "" if it names none.
+// documented returns the peer in the document of a DID, "" for none.
 func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	named, err := l.documents.MailboxURL(ctx, did)
 	if err != nil || named == "" {
@@ -313,8 +311,8 @@ func (l *Locator) documented(ctx context.Context, did federation.DID) (federatio
 	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", named)
 }
 
-// hosted returns the peer that the host of a did:web names, "" for other DIDs and for a host
-// that names none.
+// hosted returns the peer in the well-known document of the host of a did:web, "" for none and for
+// other DIDs.
 func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
@@ -352,7 +350,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeI
 			return nil
 		})
 	}
-	_ = group.Wait() // each question has an error of its own
+	_ = group.Wait() // each query has its own error
 	fault.Again(errors.Join(errs...))
 	var claim []string
 	for i, home := range peers {

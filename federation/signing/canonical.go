@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// JCS returns the canonical form of a JSON value by RFC 8785. It returns an error for a text that readers
-// could read as different values; see [federation.ExactJSON].
+// JCS returns the canonical form of a JSON value by RFC 8785. It returns an error for an ambiguous
+// text; see [federation.ExactJSON].
 func JCS(text []byte) ([]byte, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err
@@ -22,8 +22,8 @@ func JCS(text []byte) ([]byte, error) {
 	return canonical(text)
 }
 
-// canonical returns the canonical form of JSON. The library of RFC 8785 takes seven times as long
-// as the comparison, so it is skipped for canonical text, the usual case.
+// canonical returns the canonical form of JSON. The library for RFC 8785 takes seven times as long
+// as the comparison, so it is skipped for text that is already canonical, which is the usual case.
 func canonical(text []byte) ([]byte, error) {
 	same := jsontext.Value(bytes.Clone(text))
 	if err := same.Canonicalize(); err == nil && bytes.Equal(same, text) {

@@ -10,7 +10,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The forms that AIRC clients sign besides [Message]. A message does not name its form: see [Match].
+// The forms signed by AIRC clients, besides [Message]. A message does not contain the name of its
+// form: see [Match].
 
 // Relay is the scheme of a message between registries, which the origin signs.
 //
@@ -51,8 +52,8 @@ func Revocation() Scheme {
 	return Scheme{Name: "airc-revoke", Document: canonicalWithout("signature"), Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// LegacyMessage is the scheme of messages before v0.1.1 named keys: all members but
-// the signature.
+// LegacyMessage is the scheme of messages before v0.1.1, without key names: all members except the
+// signature.
 func LegacyMessage() Scheme {
 	return Scheme{Name: "airc-legacy", Document: canonicalWithout("signature"), Encoding: asFound()}
 }

@@ -1,14 +1,14 @@
-// Package signing writes the canonical documents that signatures cover, and verifies signatures. Its
-// functions are pure, except that some ask a [federation.KeySource] for keys.
+// Package signing writes the canonical documents that signatures cover, and verifies signatures.
+// Its functions are pure, except that some read keys from a [federation.KeySource].
 //
-// A [Scheme] describes how one format signs: which bytes, how the signature is written, how
-// the key is named. Steps in the tags of IRC have two schemes, one for each dialect. They are
-// most of the traffic, so they have functions of their own: [Document], [Verify], [Seal].
-// AIRC messages have [Envelope], [VerifyEnvelope] and [SignEnvelope].
+// A [Scheme] describes how one format signs: which bytes, how the signature is written, how the
+// key is named. Steps in the tags of IRC have two schemes, one for each dialect. They are most of
+// the traffic, so they have separate functions: [Document], [Verify], [Seal]. AIRC messages have
+// [Envelope], [VerifyEnvelope] and [SignEnvelope].
 //
-// Every scheme is Ed25519 over RFC 8785 JSON, except for a few old ones. A text that two JSON readers could
-// read as different values has no canonical form, except for numbers beyond ±2^53, which RFC 8785 writes
-// as the nearest double.
+// Every scheme is Ed25519 over RFC 8785 JSON, except for a few old ones. A text that two JSON
+// parsers could read as different values has no canonical form, except for numbers beyond ±2^53,
+// which RFC 8785 writes as the nearest double.
 //
 // Guarantees:
 //
@@ -231,7 +231,7 @@ func parse(text string) (kid string, sig []byte, ours bool) {
 // Scheme describes how one format signs, as data: the signed bytes, the encoding, and how a message
 // names the key. All schemes are Ed25519 under the one rule of this package.
 type Scheme struct {
-	Name string // as a passport names it
+	Name string // name in passports
 	// Document returns the bytes that the signature of a message covers. The message is JSON with
 	// or without its signature, unless the scheme defines otherwise. It returns an error for a
 	// message without such bytes.
@@ -466,7 +466,7 @@ type HomeSigner struct {
 	Keys func() federation.KeySource  // keys of the other homes; it may block on their hosts
 }
 
-// Sign returns [SignHome] with the key that signs now.
+// Sign returns [SignHome] with the current key.
 func (s HomeSigner) Sign(ctx context.Context, message []byte) (string, error) {
 	return SignHome(ctx, s.Key(), message)
 }

@@ -115,9 +115,9 @@ func verified(key ed25519.PublicKey, document, sig []byte) bool {
 	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
 }
 
-// VerifyAgain returns an error for a filed step whose signature does not verify as it did when the step was
-// filed. It uses no key source and no clock: the same step always gives the same result. The key is the
-// key of a did:key, which didKey returns, else the key in the step.
+// VerifyAgain returns an error for a filed step whose signature is no longer valid. It uses no key
+// source and no clock, so it is deterministic. It uses the key of a did:key, from didKey, or
+// otherwise the key in the step.
 func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
 	key := filedKey{ev, didKey}
 	again, _, err := Verify(ctx, key, ev)
@@ -159,10 +159,10 @@ func (filedKey) KeyOwner(context.Context, string) (federation.DID, error) {
 // document is not a step.
 type Reader func(document string) (federation.Event, error)
 
-// Open verifies a step as [Verify] does, and reads the members of a valid step from its document.
-// It discards members that a codec set but the document lacks. If the document has no ID, the step
-// keeps the ID set by its home. Provenance, evidence and arrival are not signed and stay as they
-// are.
+// Open verifies a step like [Verify], and reads the members of a valid step from its document. It
+// discards members set by a codec that are missing in the document. If the document has no ID, the
+// step keeps the ID set by its home. Provenance, evidence and arrival are not signed and do not
+// change.
 func Open(ctx context.Context, keys federation.KeySource, read Reader, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	ev, verdict, err := Verify(ctx, keys, ev)
 	if err != nil {

@@ -51,7 +51,7 @@ func SealFitted(ctx context.Context, key federation.SigningKey, ev federation.Ev
 	return ev, losses, err
 }
 
-// Original is the foreign message that a vouched step was read from.
+// Original is the foreign message of a vouched step.
 type Original struct {
 	Network   string    // as in [federation.Arrival]
 	Received  time.Time // when it first arrived
@@ -134,7 +134,7 @@ func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key feder
 }
 
 // SealText returns a text signed with the key that the gateway keeps for the author. The evidence
-// counts for this text only: an author may write the same line twice.
+// is valid only for this text, because an author may write the same line twice.
 func SealText(ctx context.Context, key federation.SigningKey, t federation.Text) (federation.Text, error) {
 	document, err := textDocument(t)
 	if err != nil {
@@ -171,7 +171,7 @@ func textDocument(t federation.Text) (string, error) {
 
 // ReadText returns the private text of a document made by [SealText], with the signature in the
 // form of [federation.Signature]. The function didKey returns the key of a did:key. The error is a
-// [*federation.RefusalError], also for a signature by another key than that of From.
+// [*federation.RefusalError], also for a signature with a key that does not belong to From.
 func ReadText(document, signature string, didKey func(federation.DID) (ed25519.PublicKey, error)) (federation.Text, error) {
 	var members map[string]string
 	err := federation.ExactJSON([]byte(document))

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// itemStep is the seq of the event of row f, or NULL: of a step itself, or of a document r or a
-// message that carries it.
+// itemStep is the seq of the event of row f, or NULL: of a step, or of a document r or a message
+// that contains a step.
 func itemStep(parts engine.SQL) string {
 	return `CASE WHEN f.item < ` + queue.NoticeBase + ` THEN f.item WHEN f.item >= ` + queue.DocumentBase + ` THEN ` + parts.DocumentStep + ` ELSE ` + parts.ItemStep + ` END`
 }
@@ -25,7 +25,7 @@ func (s *Outboxes) deadColumns() string {
 		FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = ` + itemStep(s.db.Parts)
 }
 
-// deadRow is a dead letter with the columns that its parts are read from.
+// deadRow is a dead letter with the columns for its parts.
 type deadRow struct {
 	federation.DeadLetter
 	item, to int64
@@ -60,8 +60,8 @@ func scanDead(row engine.Scanner) (d deadRow, err error) {
 	return d, nil
 }
 
-// DeadLetters returns up to limit dead letters not put back, the newest first, before an id, or
-// from the start with 0. A letter with an unreadable step is among them, without the unreadable
+// DeadLetters returns up to limit dead letters that were not replayed, newest first, before an ID,
+// or from the start with 0. A letter with an unreadable step is included, without the unreadable
 // part.
 func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR f.letter < ?1) AND f.letter > 0 AND f.state || '' = 'dead'
@@ -77,7 +77,7 @@ func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, bef
 	return letters, nil
 }
 
-// DeadLetter returns one whole, or [federation.ErrNotFound].
+// DeadLetter returns one complete dead letter, or [federation.ErrNotFound].
 func (s *Outboxes) DeadLetter(ctx context.Context, id int64) (federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE f.letter = ?`, id)
 	if err == nil && len(found) == 0 {
@@ -111,7 +111,7 @@ func (s *Outboxes) tries(ctx context.Context, d deadRow) ([]federation.Attempt, 
 	return engine.Rows(ctx, s.db.Reads(), scan, `SELECT n, at, reason FROM attempt WHERE item = ? AND destination = ? ORDER BY n`, d.item, d.to)
 }
 
-// dead is the part of a dead letter needed to put it back or to forget it.
+// dead is the part of a dead letter needed to replay or delete it.
 type dead struct {
 	item, to   int64
 	lane, name string
@@ -167,7 +167,7 @@ func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, e
 }
 
 // Discard deletes a dead letter and files a notice to its signer. It returns
-// [federation.ErrNotFound] as Revive does.
+// [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		d, err := oneDead(ctx, q, id)
@@ -231,7 +231,7 @@ func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int
 	return counts, nil
 }
 
-// PruneDead forgets up to limit that died, or were put back, at or before a time.
+// PruneDead deletes up to limit dead letters that were filed or replayed at or before a time.
 func (s *Outboxes) PruneDead(ctx context.Context, before time.Time, limit int) (int, error) {
 	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		old, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT letter FROM delivery WHERE letter > 0 AND CASE WHEN replayed > 0 THEN replayed ELSE ended END <= ?

@@ -18,7 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Outboxes are the deliveries of one record. Everything may be called concurrently.
+// Outboxes are the deliveries of one record. All methods may be called concurrently.
 //
 // The transaction that files an entry of an inbox, or a notice on the [federation.InboxLink],
 // queues its deliveries to the webhooks of the inbox. The transaction that files a step queues its
@@ -29,7 +29,7 @@ type Outboxes struct{ db *engine.DB }
 // New returns the deliveries in a database.
 func New(db *engine.DB) *Outboxes { return &Outboxes{db} }
 
-// ofName is the number of the destination that ?1 names.
+// ofName is the number of the destination with the name ?1.
 const ofName = `(SELECT n FROM destination WHERE name = ?1)`
 
 // deliveryColumns are the columns for scanDelivery, and their tables. An orphaned row is read as
@@ -61,8 +61,8 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// aged selects the first ?4 waiting rows of a destination (?1) after one (?2, ?3), the oldest
-// first, and reads no others. The rows f are joined with tables, and a condition narrows them down.
+// aged selects the first ?4 waiting rows of a destination (?1) after a row (?2, ?3), oldest first,
+// and reads no others. The rows f are joined with tables and restricted by a condition.
 func aged(tables, which string) string {
 	from := `SELECT * FROM (SELECT f.item, f.destination, f.queued FROM delivery f` + tables + `
 		WHERE f.destination = ?1 AND f.state = 'waiting' AND (f.queued, f.item) > (?2, ?3) AND f.delayed = `
@@ -70,8 +70,8 @@ func aged(tables, which string) string {
 	return from + `0` + rest + `a UNION ALL ` + from + `1` + rest + `b UNION ALL ` + from + `2` + rest + `c`
 }
 
-// Outbox returns up to limit waiting rows of a link after one, oldest first. The zero Delivery is
-// before the first.
+// Outbox returns up to limit waiting rows of a link after a row, oldest first. The zero Delivery
+// is before the first.
 func (s *Outboxes) Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error) {
 	to, err := s.db.Destination(ctx, link)
 	var pending []federation.Delivery
@@ -159,8 +159,8 @@ func (s Rows) Attempt(ctx context.Context, to string, rows []int64) error {
 	})
 }
 
-// Failed records a failed attempt on a row, and the time of the next one. If the row then waits for
-// a party, it is no longer the first row of its lane, and the row behind it is due.
+// Failed records a failed attempt on a row, and the time of the next one. If the row then waits
+// for a party, it is no longer the first row of its lane, and the next row is due.
 func (s Rows) Failed(ctx context.Context, to string, row int64, f federation.Failure) error {
 	return s.change(ctx, to, []int64{row}, func(ctx context.Context, q engine.Tx, to, row int64) error {
 		return failed(ctx, q, to, row, f)
@@ -192,7 +192,7 @@ func failed(ctx context.Context, q engine.Tx, to, row int64, f federation.Failur
 	return noteTry(ctx, q, to, row, federation.Attempt{Number: attempt, At: f.At, Reason: f.Reason})
 }
 
-// noteTry remembers an attempt that failed, and forgets the oldest.
+// noteTry stores a failed attempt, and drops the oldest one.
 func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Attempt) error {
 	err := q.Put(ctx, `INSERT INTO attempt (item, destination, n, at, reason) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (item, destination, n) DO UPDATE SET at = excluded.at, reason = excluded.reason`, row, to, t.Number, engine.Stamp(t.At), t.Reason)
@@ -256,7 +256,7 @@ func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, link
 	return found, nil
 }
 
-// tableDeliveries continues a query with the deliveries of the tables of a network.
+// tableDeliveries appends the deliveries in the tables of a network to a query.
 func (s *Outboxes) tableDeliveries() string {
 	if s.db.Parts.Deliveries == "" {
 		return ""
@@ -264,7 +264,7 @@ func (s *Outboxes) tableDeliveries() string {
 	return ` UNION ALL ` + s.db.Parts.Deliveries
 }
 
-// oldestOf is the time that the oldest waiting row of a destination was queued, 0 for none.
+// oldestOf is the queueing time of the oldest waiting row of a destination, 0 for none.
 func oldestOf(destination string) string {
 	const from = `SELECT min(w.queued) AS at FROM delivery w WHERE w.state = 'waiting' AND w.delayed = `
 	of := ` AND w.destination = ` + destination
@@ -297,11 +297,12 @@ func (s *Outboxes) backlogOf(ctx context.Context, name string) (b federation.Bac
 	return b, err
 }
 
-// A lane is the queue of one handoff on a link. Only its first row has a time in the column next, 0
-// before the first attempt. A row that waits for a party has its own time, and blocks no other row.
+// A lane is the queue of one handoff on a link. Only its first row has a time in the column next,
+// 0 before the first attempt. A row that waits for a party has its own time, and does not block
+// other rows.
 
 // notHeld is the condition that no operator holds the destination ?1, and that it is not a webhook
-// that ended by ?2. A hold is on the plain name of a link or of a peer.
+// that had ended by ?2. A hold uses the plain name of a link or a peer.
 const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h.name = CASE o.kind WHEN 'peer' THEN substr(o.name, 6) ELSE o.name END WHERE o.n = ?1 AND h.held > 0)
 		AND NOT EXISTS (SELECT 1 FROM destination o JOIN webhook w ON w.id = substr(o.name, 9) WHERE o.n = ?1 AND o.kind = 'webhook' AND w.ends > 0 AND w.ends <= ?2)`
 
@@ -314,7 +315,7 @@ func due(which string) string {
 	WHERE ` + notHeld + ` GROUP BY lane ORDER BY min(rank), min(item) LIMIT 0 + ?3`
 }
 
-// The rows that [due] chooses from.
+// The candidate rows of [due].
 const (
 	ofLink   = `destination = ?1`
 	ofSender = `destination = ?1 AND sender = ?4`
@@ -332,8 +333,8 @@ const nextSender = `WITH RECURSIVE turn (n) AS (
 // page.
 const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.item`
 
-// stuckLook bounds the rows read for one DID: each step of a busy participant runs this query while
-// deliveries are pending.
+// stuckLook bounds the rows read for one DID, because each step of a busy participant runs this
+// query while deliveries are pending.
 const stuckLook = 256
 
 // stuckLooks returns the queries for a waiting lane. Each is used if the previous one found none:
@@ -353,7 +354,7 @@ func stuckLooks() (ofParty, withParty, first string) {
 }
 
 // HurryMessages makes the pending messages and steps of a link for a DID due at once, and returns
-// their number; "" means all of the link.
+// their number; "" means all deliveries of the link.
 func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation.DID) (int, error) {
 	const which = `destination = ` + ofName + ` AND next > 0
 		AND (?2 = 0 OR EXISTS (SELECT 1 FROM inbox i WHERE i.did = ?2 AND i.event = delivery.item))`

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// peerColumns are the columns of a delivery of a document. A list leaves the document itself out.
+// peerColumns are the columns of a delivery of a document. A list omits the document itself.
 func peerColumns(document string) string {
 	return `f.item, substr(d.name, 6), r.sender, r.message, f.lane, ` + document + `, r.handoff, f.queued, f.attempt, coalesce(nullif(f.next, 0), f.queued), f.delayed = 1, f.reason, f.unsure, r.kind`
 }
@@ -126,9 +126,9 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 }
 
 // PeerQueue returns the first limit deliveries to a peer in their order, without their documents.
-// It leaves out deliveries queued after a time, and none at the zero time. Items of documents are
-// the last ones. The sum keeps the planner from using an index by destination, which lacks this
-// order.
+// It omits deliveries queued after a time; the zero time omits none. Documents have the highest
+// item numbers. The sum prevents the planner from using an index by destination, which does not
+// have this order.
 func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time, limit int) ([]federation.PeerDelivery, error) {
 	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`''`)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item >= `+queue.DocumentBase+` AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting'
@@ -140,8 +140,8 @@ func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time,
 	return pending, nil
 }
 
-// Attempted notes that a row is about to be sent under an id, which replies may name. It also
-// deletes old ids.
+// Attempted records the ID of an attempt before it is sent, because replies may refer to the ID.
+// It also deletes old IDs.
 func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ?`, row, to); err != nil {
@@ -155,7 +155,7 @@ func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time
 	})
 }
 
-// endDocument ends the delivery of a document. One that its peer has is deleted.
+// endDocument ends the delivery of a document. A delivered document is deleted.
 func (s *Outboxes) endDocument(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery, how federation.Settlement) error {
 	if how.Outcome() != federation.DeliveryDelivered {
 		return s.buryDocument(ctx, q, to, r, how)
@@ -210,7 +210,7 @@ func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error 
 	})
 }
 
-// documentEnded notes the end of a document if the network keeps its steps.
+// documentEnded records the end of a document if the network stores its steps.
 func (s *Outboxes) documentEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	if s.db.Tables == nil {
 		return nil

@@ -30,8 +30,8 @@ func (s *pushScan) read() federation.Push {
 	return s.push
 }
 
-// pushes reads the pushes of a webhook that the rest of a query finds. The first parameter of
-// the query is the number of the destination.
+// pushes reads the pushes of a webhook selected by the rest of a query. The first parameter of the
+// query is the number of the destination.
 func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	to, err := queue.Destination(ctx, q, h.ID)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook
 		FROM delivery p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = (SELECT n FROM actor WHERE did = ?%d) AND i.event = p.item WHERE p.destination = ?1 AND `+where, len(args)), args...)
 }
 
-// noticePushes reads the pushes of notices that the rest of a query finds for a webhook.
+// noticePushes reads the pushes of notices for a webhook selected by the rest of a query.
 func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	scan := func(row engine.Scanner) (federation.Push, error) {
 		var s pushScan
@@ -124,8 +124,8 @@ func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.
 	return found, err
 }
 
-// Pushes returns up to limit deliveries to a webhook, pending and ended, the newest first,
-// before a position, or from the start with 0.
+// Pushes returns up to limit deliveries to a webhook, pending and ended, newest first, before a
+// position, or from the start with 0.
 func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
 	var found, rest []federation.Push
@@ -197,9 +197,9 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 	return noteTry(ctx, q, to, item, federation.Attempt{Number: attempt, At: how.At, Reason: how.Why})
 }
 
-// PushAgain puts back the delivery with a [federation.Push.Ref], or with "" all that did not
-// arrive, to be made at once with new counts. It returns their number; [federation.ErrNotFound] for
-// an unknown webhook.
+// PushAgain queues the delivery with a [federation.Push.Ref] again, or with "" all undelivered
+// ones, with reset counts. It returns their number, and [federation.ErrNotFound] for an unknown
+// webhook.
 func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
 	err = s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		h, err := oneWebhook(ctx, q, id)

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Rows are the deliveries to destinations of all kinds, as an engine makes them. Destinations are
+// Rows are the deliveries to destinations of all kinds, for the delivery engine. Destinations are
 // named by [federation.PeerDestination], [federation.WebhookName] and [federation.NoticesOf]; a
 // link or another home has its own name. A row is identified by its destination and the number of
 // its item. Nothing is pending for an unknown destination.
@@ -24,11 +24,11 @@ func (s *Outboxes) Rows() Rows { return Rows{s} }
 // Turn is the turn of one sender at a destination.
 type Turn struct {
 	Sender federation.DID // or the handle of an agent; "" if nothing is due
-	Lanes  []string       // with due deliveries of the sender, the next one first
+	Lanes  []string       // lanes with due deliveries of the sender, the next one first
 }
 
-// Held returns whether, and since when, an operator holds a destination. A peer is held by its own
-// name, like a link.
+// Held returns whether an operator holds a destination, and the start of the hold. A peer is held
+// by its own name, like a link.
 func (s Rows) Held(ctx context.Context, to string) (federation.PausedQueue, bool, error) {
 	if kind, rest := federation.KindOf(to); kind == federation.ToPeer {
 		to = rest
@@ -40,9 +40,9 @@ func (s Rows) Held(ctx context.Context, to string) (federation.PausedQueue, bool
 	return found[0], true, nil
 }
 
-// Heads returns up to limit lanes whose first row is due now: rows of the lowest [federation.Rank]
-// first, of one rank the oldest. If more than limit are due again after a failure, the earliest due
-// are returned. It returns no rows of a held or ended destination.
+// Heads returns up to limit lanes whose first row is due now: lowest [federation.Rank] first, and
+// within a rank the oldest. If more than limit are due again after a failure, the earliest due are
+// returned. It returns no rows of a held or ended destination.
 func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([]string, error) {
 	n, err := s.db.Destination(ctx, to)
 	var due []string
@@ -58,12 +58,12 @@ func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([
 //nolint:gochecknoglobals // constants, but for their functions
 var headsOf, headsOfSender = due(ofLink), due(ofSender)
 
-// unknownSender represents the senders without a number. No DID is as short.
+// unknownSender represents senders without a number. It is too short for a DID.
 const unknownSender = federation.DID("unknown")
 
 // Turn returns the next sender in a round robin, with up to limit of its lanes in the order of
-// Heads. The senders with a due first row take turns, in the order in which the record met them. A
-// held or ended destination has no due rows.
+// Heads. The senders with a due first row take turns, in the order of their first appearance in
+// the record. A held or ended destination has no due rows.
 func (s Rows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
 	turn, err := s.turn(ctx, to, after, now, limit)
 	if err != nil {
@@ -212,8 +212,8 @@ func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time
 	return "", fmt.Errorf("read what waits for %s: %w", to, err)
 }
 
-// Settle ends rows: delivered, refused, or abandoned. It applies the end to the item. It files dead
-// letters, and notices to the signers of steps. An item shown to people by a link, or accepted by a
+// Settle ends rows: delivered, refused, or abandoned. It applies the end to the item. It files
+// dead letters, and notices to the signers of steps. An item shown by a link, or accepted by a
 // webhook, no longer waits in an inbox. A delivered document is deleted.
 func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federation.Settlement) error {
 	switch kind, rest := federation.KindOf(to); kind {
@@ -263,8 +263,8 @@ func (s Rows) Hurry(ctx context.Context, to string) error {
 }
 
 // Take leases up to room destinations of a kind with a due delivery, and webhooks with a past end,
-// to the caller, longest waiting first. No other caller gets them until Unlock or the time until. It
-// takes none held by an operator or paused. If nothing is due it costs no write.
+// to the caller, longest waiting first. No other caller gets them until Unlock or the time until.
+// It takes none that is held by an operator or paused. If nothing is due, it causes no write.
 func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, until time.Time, room int) ([]federation.Destination, error) {
 	scan := func(row engine.Scanner) (d federation.Destination, err error) {
 		err = row.Scan(&d.Name, &d.Failures)
@@ -330,8 +330,8 @@ func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time
 }
 
 // Unlock ends the lease. Deliveries that already wait for the destination are not due before at,
-// which may be in the future; later ones are. A destination with deliveries due at that time goes
-// behind the waiting ones.
+// which may be in the future; later ones are. A destination with deliveries due at that time is
+// queued after the waiting ones.
 func (s Rows) Unlock(ctx context.Context, to string, at time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var n int64
@@ -353,7 +353,7 @@ func (s Rows) Unlock(ctx context.Context, to string, at time.Time) error {
 	return nil
 }
 
-// Pause records that a destination did not respond, or, without failures, that it did.
+// Pause records that a destination did not respond, or with 0 failures that it responded.
 func (s Rows) Pause(ctx context.Context, to string, failures int, next time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, failures, engine.Stamp(next), to)

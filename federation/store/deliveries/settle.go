@@ -87,7 +87,7 @@ func (e *ending) end(ctx context.Context, q engine.Tx, how federation.Settlement
 }
 
 // closeRow writes the end of a row, with a dead letter if it was abandoned and is kept. The next
-// row of its lane is due. A letter put back before keeps its number.
+// row of its lane is due. A letter that was replayed earlier keeps its number.
 func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how federation.Settlement) error {
 	code := how.Code
 	if how.Dead != "" {
@@ -108,7 +108,8 @@ func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how 
 	return err
 }
 
-// show ends the waiting of a step in the inboxes of the DIDs bound to a link which has shown it.
+// show ends the waiting of a step, after a link has shown it, in the inboxes of the DIDs bound to
+// that link.
 func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Time) error {
 	return inboxes.MarkShown(ctx, q, now, `event = ?1 AND did IN (
 		SELECT a.n FROM event e JOIN handoff h ON h.id = e.handoff
@@ -145,7 +146,7 @@ func (s *Outboxes) Delay(ctx context.Context, before, now time.Time, limit int) 
 	})
 }
 
-// Expire abandons up to limit of them.
+// Expire abandons up to limit such deliveries.
 func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
@@ -155,8 +156,8 @@ func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int)
 	})
 }
 
-// ExpireMessages ends up to limit deliveries of messages filed at or before a time. Unread text
-// requires no decision of an operator: it leaves no dead letter.
+// ExpireMessages expires up to limit deliveries of messages filed at or before a time. Unread text
+// needs no decision of an operator, so there is no dead letter.
 func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryExpired, Code: string(federation.DeadExpired), Why: "the recipient did not come back in time", At: now,
@@ -222,8 +223,8 @@ func (s *Outboxes) OutboxNames(ctx context.Context) ([]string, error) {
 }
 
 // Reroute moves deliveries from one outbox to another. Each keeps its age and is due in the order
-// of its handoff, with no attempt counted. It skips ended deliveries, and drops those whose step is
-// pending there already.
+// of its handoff, with a reset count of attempts. It skips ended deliveries, and drops deliveries
+// whose step is already pending there.
 func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) error {
 	return s.change(ctx, from, rows, func(ctx context.Context, q engine.Tx, source, row int64) error {
 		target, err := engine.InternDestination(ctx, q, federation.ToLink, to)
@@ -252,7 +253,7 @@ func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) e
 	})
 }
 
-// UnlocatedReaders returns up to limit DIDs after one, in order, with waiting entries in an inbox
+// UnlocatedReaders returns up to limit DIDs after a DID, in order, with waiting inbox entries
 // here, but without a stored mailbox location or a signed filed step.
 func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.DID], `SELECT a.did FROM actor a JOIN mailbox m ON m.did = a.n WHERE a.did > ?1 AND m.entries > 0
@@ -264,9 +265,9 @@ func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, l
 	return found, nil
 }
 
-// RouteUnread files a delivery in an outbox for each step in the inbox of a DID, unless its handoff
-// has ended or belongs to another home, a link has delivered the step, or the outbox already had
-// it. It returns their number. They count as filed now.
+// RouteUnread files a delivery in an outbox for each step in the inbox of a DID, unless its
+// handoff has ended or belongs to another home, a link has delivered the step, or the outbox
+// already had it. It returns their number. They count as filed now.
 func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error) {
 	scan := func(row engine.Scanner) (r queue.Row, err error) {
 		r = queue.Row{Rank: federation.RankAnswer, Queued: engine.Stamp(now)}

@@ -87,7 +87,7 @@ func parseWaitPlace(c federation.Cursor) (p waitPlace, err error) {
 	return p, nil
 }
 
-// waiting returns up to limit rows that match a filter after a place, those to peers last, and the
+// waiting returns up to limit rows that match a filter after a place, rows to peers last, and the
 // places of the rows.
 func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at waitPlace, limit int) (found []waitingRow, places []waitPlace, err error) {
 	for _, peers := range []bool{false, true} {
@@ -167,9 +167,9 @@ func (s *Outboxes) waitingColumns(kind federation.DestinationKind) (tables, id, 
 	return document + `f.item `, `e.id`, `r.message`, `r.handoff`
 }
 
-// WaitingFor returns up to limit deliveries that match a filter after a cursor, those to peers
-// last, and the cursor to continue from: "" at the end. The error is [federation.ErrUnknownCursor]
-// for an unknown cursor.
+// WaitingFor returns up to limit deliveries that match a filter after a cursor, deliveries to
+// peers last, and the next cursor: "" at the end. The error is [federation.ErrUnknownCursor] for
+// an unknown cursor.
 func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
 	at, err := parseWaitPlace(after)
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *Outboxes) eachWaiting(ctx context.Context, f federation.WaitingFilter, 
 	}
 }
 
-// Retry lets deliveries be tried at once, and returns how many.
+// Retry makes deliveries due at once, and returns their number.
 func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
 	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q engine.Tx, w waitingRow) error {
 		next := int64(0)
@@ -300,8 +300,8 @@ func (s *Outboxes) EndWaiting(ctx context.Context, f federation.WaitingFilter, d
 	return n, nil
 }
 
-// Hold keeps deliveries to a destination back until Release. Holding it again changes only the reason.
-// A peer is held by its own name, like a link.
+// Hold pauses deliveries to a destination until Release. A second Hold changes only the reason. A
+// peer is held by its own name, like a link.
 func (s *Outboxes) Hold(ctx context.Context, h federation.PausedQueue) error {
 	kind, _ := federation.KindOf(h.To)
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {

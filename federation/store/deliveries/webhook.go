@@ -26,9 +26,10 @@ func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
 }
 
 // AddWebhook stores a webhook and queues the entries that wait for it: the waiting entries of its
-// inbox, unless it follows a handoff. It returns [federation.ErrTooManyWebhooks] if the DID already
-// has that many, and [federation.ErrTaken] if it has one with that address. Webhooks that follow a
-// handoff are counted for each handoff, and may share an address under different labels.
+// inbox, unless it follows a handoff. It returns [federation.ErrTooManyWebhooks] if the DID has
+// reached the limit, and [federation.ErrTaken] if it already has a webhook with that address.
+// Webhooks that follow a handoff are counted for each handoff, and may share an address under
+// different labels.
 func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := inboxes.HasSession(ctx, q, h.Session); err != nil {
@@ -236,7 +237,7 @@ func (s *Outboxes) WebhookBacklog(ctx context.Context, id federation.WebhookID) 
 	return b, wrapWebhooks("count what waits for webhook "+id.String(), err)
 }
 
-// WebhooksBacklog counts the pending deliveries of all of them.
+// WebhooksBacklog counts the pending deliveries of all webhooks.
 func (s *Outboxes) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	var oldest int64
 	err = s.db.Reads().Row(ctx, `SELECT count(*), coalesce(min(f.queued), 0) FROM destination d JOIN delivery f ON f.destination = d.n WHERE d.kind = 'webhook' AND f.state = 'waiting'`, nil, &b.Rows, &oldest)

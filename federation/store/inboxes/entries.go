@@ -13,9 +13,9 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Insert files an event in the inbox of a DID, and counts it in mailbox and in share. With these
-// sums, an offer to a full inbox needs no count of its entries. Numbers name the DID and the
-// signer.
+// Insert files an event in the inbox of a DID, and adds it to the sums in mailbox and share, so
+// that the use of an inbox is known without counting its entries. The DID and the signer are given
+// by number.
 func Insert(ctx context.Context, q engine.Tx, to, signer int64, ev federation.Event) error {
 	size := len(ev.Signature.Document)
 	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer = ?3
@@ -50,7 +50,7 @@ func (e *entry) dest() []any {
 	return []any{&e.did, &e.event, &e.waited, &e.size, &e.signer, &e.slow}
 }
 
-// endWaiting ends the waiting of the entries that a condition selects. It returns them in the order
+// endWaiting ends the waiting of the entries selected by a condition. It returns them in the order
 // of their steps, in which their signers get notices.
 func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, now time.Time, which string, args ...any) ([]entry, error) {
 	scan := func(row engine.Scanner) (e entry, err error) { return e, row.Scan(e.dest()...) }
@@ -79,7 +79,7 @@ func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	}
 	var called []pushed
 	scan := func(row engine.Scanner) (e entry, err error) {
-		var did federation.DID // "" if no webhook gets the arrivals
+		var did federation.DID // "" if no webhook gets the entries
 		if err = row.Scan(append(e.dest(), &did)...); did != "" {
 			called = append(called, pushed{did, e.event})
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
-// Inboxes are the inboxes of one record. Everything may be called concurrently. If several devices
-// ask for an entry, the record decides which one leases it, and whose Ack counts.
+// Inboxes are the inboxes of one record. All methods may be called concurrently. If several
+// devices request an entry, the record decides which device leases it, and whose Ack counts.
 type Inboxes struct{ db *engine.DB }
 
 // New returns the inboxes in a database.
@@ -38,7 +38,7 @@ func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
 	return didInbox(of).At(p.event, p.number)
 }
 
-// parseInboxPlace returns [federation.ErrUnknownCursor] for a cursor of anything but this DID.
+// parseInboxPlace returns [federation.ErrUnknownCursor] for a cursor of another DID.
 func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err error) {
 	err = didInbox(of).Parse(c, &p.event, &p.number)
 	return p, err
@@ -82,15 +82,15 @@ func (s *EntryScan) Dest() []any {
 	return append(s.EntryScan.Dest(), &s.place.event, &s.place.number, &s.Entry.Waits, &s.Entry.Now)
 }
 
-// Read returns the scanned entry, as the DID sees it.
+// Read returns the scanned entry in the form for the DID.
 func (s *EntryScan) Read(of federation.DID) (federation.Entry, error) {
 	s.Entry.Cursor, s.Entry.Number = s.place.cursor(of), s.place.number
 	return s.EntryScan.Read()
 }
 
-// Replay returns up to limit entries that reached an inbox after the cursor, oldest first.
-// Reading changes nothing. It returns a [*federation.CursorError], which wraps
-// [federation.ErrUnknownCursor], for a cursor that this inbox never gave out.
+// Replay returns up to limit entries of an inbox after the cursor, oldest first, without side
+// effects. It returns a [*federation.CursorError], which wraps [federation.ErrUnknownCursor], for
+// a cursor that this inbox never issued.
 func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	owner, err := s.db.Actor(ctx, to)
 	if err != nil {
@@ -115,7 +115,8 @@ func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federatio
 	return entries, nil
 }
 
-// Waiting returns how many entries of an inbox are unread, and their bytes of signed documents.
+// Waiting returns the number of unread entries of an inbox, and the bytes of their signed
+// documents.
 func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
 	owner, err := s.db.Actor(ctx, to)
 	if err == nil {
@@ -168,23 +169,23 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 	return waiting, nil
 }
 
-// Positions names one inbox in its cursors, to reject cursors of other inboxes. A forged cursor
+// Positions tags the cursors of one inbox, to reject cursors of other inboxes. A forged cursor
 // reveals nothing: a reader of an inbox may read it from any position.
 type Positions struct {
-	owner string  // as the query for its newest number wants it
+	owner string  // in the form for the query of its newest number
 	tag   [8]byte // tag of kind and owner
 }
 
 func didInbox(did federation.DID) Positions { return PositionsOf("did", string(did)) }
 
-// PositionsOf returns the positions in the inbox of an owner. Owners of another kind have other
-// inboxes.
+// PositionsOf returns the positions in the inbox of an owner. Owners of different kinds have
+// different inboxes.
 func PositionsOf(kind, owner string) Positions {
 	sum := sha256.Sum256([]byte(kind + " " + owner))
 	return Positions{owner: owner, tag: [8]byte(sum[:])}
 }
 
-// At returns the position after an entry, which one or more numbers identify.
+// At returns the position after an entry, identified by one or more numbers.
 func (r Positions) At(entry ...uint64) federation.Cursor {
 	raw := slices.Clone(r.tag[:])
 	for _, n := range entry {

@@ -88,7 +88,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, owner int64, dev
 }
 
 // HasSession returns [federation.ErrSessionEnded] for an ended session. A write calls it in its
-// transaction. No session, "", has not ended.
+// transaction. The empty session never ends.
 func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	if id == "" {
 		return nil
@@ -101,8 +101,8 @@ func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	return err
 }
 
-// skipRead notes the position before the first waiting entry of an inbox, so that old entries are
-// not passed over again and again.
+// skipRead stores the position before the first waiting entry of an inbox, so that old entries are
+// not scanned repeatedly.
 func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	err := q.Put(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
 			WHERE i.did = mailbox.did AND i.event > mailbox.clear AND i.waiting IS NOT NULL ORDER BY i.event LIMIT 1) - 1, event)
@@ -113,9 +113,8 @@ func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	return nil
 }
 
-// Ack ends the waiting of an entry as [Inboxes.Read] does. The lease may have run out, unless the
-// entry was given out again: then Ack returns [federation.ErrLeaseLost]. A repeated Ack changes
-// nothing.
+// Ack ends the waiting of an entry, like [Inboxes.Read]. The lease may have expired, but if the
+// entry was leased again, Ack returns [federation.ErrLeaseLost]. A repeated Ack changes nothing.
 func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
@@ -128,8 +127,8 @@ func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Le
 	})
 }
 
-// Nack puts an entry back: no device gets it before a time. It returns [federation.ErrLeaseLost] as
-// Ack does, and for an entry that no longer waits.
+// Nack returns an entry: no device gets it before a time. It returns [federation.ErrLeaseLost]
+// like Ack, and for an entry that no longer waits.
 func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
@@ -191,10 +190,11 @@ func (s *Inboxes) Devices(ctx context.Context, of federation.DID) ([]federation.
 	return devices, nil
 }
 
-// Advance notes that a device has read its inbox up to a cursor: the entries up to it stop waiting,
-// for every device, as after [Inboxes.Read]. The first Advance makes the device, and no Advance
-// moves it back. Without a name only the waiting ends. It returns [federation.ErrTooManyDevices]
-// for one device too many, and a [*federation.CursorError] for a cursor of another inbox.
+// Advance records that a device has read its inbox up to a cursor: the entries up to it stop
+// waiting for all devices, as after [Inboxes.Read]. The first Advance creates the device, and a
+// position never moves back. Without a device name, only the waiting ends. It returns
+// [federation.ErrTooManyDevices] if the limit of devices is reached, and a
+// [*federation.CursorError] for a cursor of another inbox.
 func (s *Inboxes) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	owner, err := s.db.Actor(ctx, of)
 	if err != nil {

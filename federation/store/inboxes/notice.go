@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Notify files a notice, unless one of its kind about the step is on file.
-// The ports that end deliveries file theirs by themselves.
+// Notify files a notice, unless a notice of its kind about the step is already filed. The ports
+// that end deliveries file their notices themselves.
 func (s *Inboxes) Notify(ctx context.Context, n federation.Notice) error {
 	body, err := encodeNotice(n)
 	if err == nil {
@@ -31,12 +31,12 @@ func encodeNotice(n federation.Notice) (string, error) {
 	return string(body), err
 }
 
-// fileNotice files a notice, unless the same notice is on file.
+// fileNotice files a notice, unless the same notice is already filed.
 func fileNotice(ctx context.Context, q engine.Tx, n federation.Notice, body string) error {
 	return fileNoticeOn(ctx, q, n.Link(), n, body)
 }
 
-// NoteOn files a notice for a link to send, unless the same notice is on file.
+// NoteOn files a notice for a link to send, unless the same notice is already filed.
 func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) error {
 	body, err := encodeNotice(n)
 	if err != nil {
@@ -62,7 +62,8 @@ func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.No
 	return queue.PushNotice(ctx, q, link, n.Reader(), signerOf(n), item, called && link == federation.InboxLink)
 }
 
-// DropNotices deletes the notices that a condition on notice selects, with their deliveries. It returns the number of notices.
+// DropNotices deletes the notices selected by a condition on notice, with their deliveries. It
+// returns the number of notices.
 func DropNotices(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
 	gone, err := engine.Rows(ctx, q, engine.ScanOne[int64], `DELETE FROM notice WHERE `+which+` RETURNING n`, args...)
 	for _, n := range gone {

@@ -12,18 +12,18 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// elsewhere is the outcome of an entry whose step a link has shown: the delivery to that link
-// reports it.
+// elsewhere is the outcome of an entry whose step was shown by a link: the delivery to that link
+// reports the outcome.
 const elsewhere = federation.DeliveryState("elsewhere")
 
 // owner is the DID of an entry i.
 const owner = `(SELECT did FROM actor WHERE n = i.did)`
 
-// inboxOnly is true for an entry i if the inbox is its only way to its reader (see
+// inboxOnly is true for an entry i if the inbox is its only route to its reader (see
 // [federation.InboxLink]): it was read there, no link has the step, or its reader was seen there
 // and no link to the reader's home delivers it. A condition on the tables of a network follows:
-// their participants are reached by these. In a handoff of another home that home serves the
-// offerer, and each DID seen anywhere else.
+// their participants are reached by these. In a handoff of another home, that home delivers to the
+// offerer and to each DID seen anywhere else.
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = i.event AND d.kind = 'link')
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did
@@ -32,7 +32,7 @@ const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN destination d ON d.name = r.home JOIN delivery f ON f.item = i.event AND f.destination = d.n WHERE r.did = ` + owner + `))
 	AND NOT `
 
-// inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
+// inboxIsWay is the condition [inboxOnly] for entries that the tables of a network do not deliver.
 func inboxIsWay(tables engine.SQL) string { return inboxOnly + tables.Reached }
 
 // Deliveries selects the state of the steps of a handoff (?1) in the inboxes that are the only way
@@ -52,8 +52,8 @@ func Deliveries(tables engine.SQL) string {
 					WHERE k.did = ` + owner + ` AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
 }
 
-// MarkShown notes that a link has shown the steps of entries. Signers notified of a delay are
-// notified of the delivery.
+// MarkShown records that a link has shown the steps of entries. Signers with a notice of the delay
+// get a notice of the delivery.
 func MarkShown(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) error {
 	found, err := endWaiting(ctx, q, elsewhere, now, which, args...)
 	if err != nil {
@@ -62,7 +62,8 @@ func MarkShown(ctx context.Context, q engine.Tx, now time.Time, which string, ar
 	return noteRead(ctx, q, found, now)
 }
 
-// MarkRead notes that entries were read. Signers notified of a delay are notified of the delivery.
+// MarkRead records that entries were read. Signers with a notice of the delay get a notice of the
+// delivery.
 func MarkRead(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) (int, error) {
 	found, err := endWaiting(ctx, q, federation.DeliveryDelivered, now, which, args...)
 	if err != nil {
@@ -83,7 +84,7 @@ func noteRead(ctx context.Context, q engine.Tx, found []entry, now time.Time) er
 	return nil
 }
 
-// noteTo files a notice about a step in the inbox of a DID, which a number names.
+// noteTo files a notice about a step in the inbox of a DID, given by number.
 func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Notice) error {
 	if err := q.Row(ctx, `SELECT did FROM actor WHERE n = ?`, []any{did}, &n.To); err != nil {
 		return err
@@ -91,9 +92,9 @@ func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Not
 	return NoteStep(ctx, q, event, n)
 }
 
-// Read notes that a DID has been shown some steps, which no longer wait: they are delivered, and a
-// signer with a notice of the delay also gets one of the delivery. A step that never reached the
-// inbox is not an error.
+// Read records that some steps were shown to a DID. They no longer wait and count as delivered,
+// and a signer with a notice of the delay also gets a notice of the delivery. A step that is not
+// in the inbox is not an error.
 func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		_, err := MarkRead(ctx, q, now, stepsIn, owner, ids)
@@ -105,8 +106,8 @@ func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federati
 // DID, as JSON.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
-// ExpireUnread ends the waiting of steps never shown to a DID: they are expired, and stay to be
-// read. Their signers get a notice; for an offer the home notifies its offerer.
+// ExpireUnread expires steps that were never shown to a DID; they remain readable. Their signers
+// get a notice; for an offer, the home notifies its offerer.
 func (s *Inboxes) ExpireUnread(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, owner, ids)
@@ -122,8 +123,8 @@ func (s *Inboxes) ExpireUnread(ctx context.Context, to federation.DID, events []
 	})
 }
 
-// ExpireUnreadMessages ends the waiting of up to limit messages filed at or before a time, and
-// notifies their senders if the inbox was the only way to the recipient.
+// ExpireUnreadMessages expires up to limit messages filed at or before a time, and notifies their
+// senders if the inbox was the only route to the recipient.
 func (s *Inboxes) ExpireUnreadMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `event IN (SELECT e.seq FROM event e JOIN inbox n ON n.event = e.seq AND n.did = e.recipient
@@ -137,8 +138,8 @@ func (s *Inboxes) ExpireUnreadMessages(ctx context.Context, before, now time.Tim
 	})
 }
 
-// endSteps ends the waiting of steps in an inbox. A reader that polls gets the same entries again
-// and again, so ended entries cause no write.
+// endSteps ends the waiting of steps in an inbox. A polling reader gets the same entries
+// repeatedly, so ended entries cause no write.
 func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
 	end func(ctx context.Context, q engine.Tx, owner int64, ids string) error,
 ) error {
@@ -159,7 +160,7 @@ func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []fede
 	return nil
 }
 
-// noteLapse notifies the signer of an unread step, if the inbox was its only way to the DID. The
+// noteLapse notifies the signer of an unread step, if the inbox was its only route to the DID. The
 // home reports the expiry of an offer.
 func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.Time) error {
 	var tell bool
@@ -173,9 +174,9 @@ func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.
 	})
 }
 
-// delayPage is the number of entries examined at once for delays. A filing waits for the write of
-// their notices, for a millisecond. If none is delayed, this many of the newest are examined each
-// time.
+// delayPage is the number of entries examined at once for delays. Writing their notices delays a
+// filing by about a millisecond. If none is delayed, this number of the newest entries is examined
+// each time.
 const delayPage = 16
 
 type unread struct {
@@ -228,8 +229,8 @@ func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []un
 	return found, len(found) == delayPage, nil
 }
 
-// delayEach notifies the signers of up to limit entries still unread whose only way is the inbox,
-// and notes the position. A DID that answered an offer has seen it.
+// delayEach notifies the signers of up to limit unread entries whose only route is the inbox, and
+// stores the position. A DID that answered an offer has seen it.
 func (s *Inboxes) delayEach(ctx context.Context, q engine.Tx, found []unread, limit int, now time.Time) (delayed int, err error) {
 	var last unread
 	for _, u := range found {

@@ -102,7 +102,7 @@ func skills(capabilities []byte) []string {
 	return named
 }
 
-// agentName is the key of an agent lookup: one of the two.
+// agentName is the key of an agent lookup: a handle or a DID.
 type agentName struct {
 	handle string
 	did    federation.DID
@@ -229,7 +229,7 @@ func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	return a, err
 }
 
-// addKey files the n-th key of an agent, without its DID if another agent has that.
+// addKey files the n-th key of an agent, without its DID if another agent already has the DID.
 func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.Key) error {
 	key, err := unowned(ctx, q, key)
 	if err != nil {
@@ -243,7 +243,7 @@ func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.K
 	return ownProved(ctx, q, key)
 }
 
-// unowned returns a key without its DID if an agent already has that.
+// unowned returns a key, without its DID if an agent already has the DID.
 func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var owned bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent_key WHERE did = ?1 AND did <> '')
@@ -254,7 +254,8 @@ func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, erro
 	return key, err
 }
 
-// ownProved notes the consequences of a proved key: its DID, and when it ends for that DID.
+// ownProved records the consequences of a proved key: its DID, and the end of the key for that
+// DID.
 func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	if !key.Proved() {
 		return nil
@@ -270,8 +271,8 @@ func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	return participants.OwnKey(ctx, q, federation.KeptKey{ID: federation.KeyID(key.Public), Owner: key.DID})
 }
 
-// endKey notes the end of a key in the history of its DID. An unproved key has no DID, and no part
-// in any history.
+// endKey records the end of a key in the history of its DID. An unproved key has no DID and no
+// history.
 func endKey(ctx context.Context, q engine.Tx, key agents.Key, end, seen time.Time) error {
 	if !key.Proved() {
 		return nil
@@ -321,8 +322,8 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 	})
 }
 
-// unproved returns a key without its DID if that is an agent's, signed a filed step or has a
-// session: its owner proved it, and the proof in a rotation names no handle.
+// unproved returns a key, without its DID if the DID has an agent, a filed step or a session: then
+// its owner has proved it, and the proof in a rotation has no handle.
 func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE participant = ?1)`,
@@ -334,7 +335,7 @@ func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, err
 	return unowned(ctx, q, key)
 }
 
-// endUse ends a key of an agent, and everything the agent began with it.
+// endUse ends a key of an agent, with its sessions and webhooks.
 func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, end, now time.Time) error {
 	if err := endKey(ctx, q, key, end, now); err != nil {
 		return err
@@ -342,8 +343,9 @@ func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, en
 	return participants.EndKey(ctx, q, []string{a.Handle, string(a.DID)}, federation.KeyID(key.Public), end, now)
 }
 
-// forgetKey makes room for a key of an agent at its limit. There is always a key to delete: all
-// keys but the active one end within the overlap of a rotation, and rotations are rare enough.
+// forgetKey deletes an old key if an agent has reached its limit. There is always a key to delete,
+// because all keys except the active one end within the overlap of a rotation, and rotations are
+// rate-limited.
 func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) error {
 	if len(a.Keys) < agents.MaxKeys {
 		return nil
@@ -404,8 +406,8 @@ func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, n
 	return participants.EndSessions(ctx, q, a.Handle)
 }
 
-// changeKeys changes the keys of an agent by the signature of one of them, and returns the
-// agent after the change.
+// changeKeys changes the keys of an agent, authorized by one of them, and returns the changed
+// agent.
 func (s *Registry) changeKeys(
 	ctx context.Context, handle, by string, now time.Time, change func(context.Context, engine.Tx, agents.Agent) error,
 ) (agents.Agent, error) {
@@ -457,8 +459,8 @@ func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federat
 	})
 }
 
-// Unproved returns up to limit handles of agents of this registry with unproved keys that sign now,
-// in order, and their total number. Agents of other registries have addresses for handles, and no
+// Unproved returns up to limit handles of agents of this registry with active unproved keys, in
+// order, and their total number. Agents of other registries have addresses for handles, and no
 // keys here.
 func (s *Registry) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
 	const which = `FROM agent_key WHERE did = '' AND (revoked = 0 OR revoked > ?1) AND (expires = 0 OR expires > ?1)`

@@ -43,8 +43,8 @@ func (Tables) Erasable(ctx context.Context, q engine.Tx, handoffs, handles strin
 	return messages, peers, err
 }
 
-// knocksOf returns the rows of the registry's requests to agents for consent to handles, as JSON:
-// each quotes the first message of its requester.
+// knocksOf returns the rows of the registry's consent requests for some handles, as JSON. Each
+// request quotes the first message of its requester.
 func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) {
 	type knock struct {
 		n        int64
@@ -112,9 +112,9 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 		append(of, []byte{}, engine.Stamp(now))...)
 }
 
-// ofThem is the condition that a message m belongs to a purge of DIDs (?1): a message under the
-// handle of a sender with a step of another one, such as the end of a handoff, is not that
-// sender's.
+// ofThem is the condition that a message m belongs to a purge of DIDs (?1). A message under the
+// handle of a sender does not belong to that sender if it contains a step of another DID, such as
+// the end of a handoff.
 const ofThem = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + store.StepOfThem + `))`
 
 // The messages of the handles ?2 dropped by a purge: held messages, and messages not fetched by
@@ -171,8 +171,8 @@ func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	return queue.DropWaitingMessage(ctx, q, m.n)
 }
 
-// notNewest is the condition that newer messages than m follow in its inbox and in its thread,
-// which are both numbered on from the newest one.
+// notNewest is the condition that newer messages than m exist in its inbox and in its thread,
+// because both continue their numbers from the newest one.
 const notNewest = `(m.position IS NULL OR
 	m.position < (SELECT max(position) FROM message t WHERE t.recipient = m.recipient) AND
 	m.seq < (SELECT max(seq) FROM message t WHERE t.low = m.low AND t.high = m.high))`
@@ -186,8 +186,8 @@ const done = `m.position IS NOT NULL
 
 // PruneMessages examines up to limit messages that arrived at or before a time, and deletes
 // messages fetched by their recipient, or without an inbox for it. It keeps messages of open
-// handoffs, and the newest message of each inbox and thread, from which the numbers continue. The cursor is the
-// position to go on from: zero at the start, and at the end.
+// handoffs, and the newest message of each inbox and thread, from which the numbers continue. The
+// cursor is the position to continue from: zero at the start, and at the end.
 func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	var n int64
 	if after != "" {
@@ -235,7 +235,7 @@ func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after fe
 	return pruned, next, nil
 }
 
-// Content implements [engine.Tables]: the message that an agent is to be given.
+// Content implements [engine.Tables]: the message for an agent.
 //
 //nolint:ireturn // the core does not know the type
 func (Tables) Content(ctx context.Context, q engine.Tx, handle string, item int64) (content federation.Content, broken string, err error) {
@@ -263,14 +263,14 @@ func (Tables) Notifier(ctx context.Context, q engine.Tx, did federation.DID) (li
 	return link, err
 }
 
-// Forget implements [engine.Tables]. A message that its inbox or its thread is numbered on
-// from stays.
+// Forget implements [engine.Tables]. The newest message of an inbox or a thread stays, because the
+// numbers continue from it.
 func (Tables) Forget(ctx context.Context, q engine.Tx, handoff string) error {
 	_, err := deleteMessages(ctx, q, `handoff = ? AND `+notNewest, handoff)
 	return err
 }
 
-// deleteMessages deletes the delivered messages m that a condition selects, with their deliveries
+// deleteMessages deletes the delivered messages m selected by a condition, with their deliveries
 // to webhooks. It returns the number of messages.
 func deleteMessages(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
 	type deleted struct {

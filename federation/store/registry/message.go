@@ -56,8 +56,8 @@ func oneMessage(ctx context.Context, q engine.Tx, where string, args ...any) (ag
 	return m.read()
 }
 
-// Post implements the port Messages of bridge/airc. A message to be held on an edge accepted
-// meanwhile is delivered at once; a block stays a block.
+// Post implements the port Messages of bridge/airc. If the edge of a held message was accepted
+// meanwhile, the message is delivered at once; a block is not changed.
 func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	filed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Message, error) {
 		return post(ctx, q, p)
@@ -158,15 +158,15 @@ func orderOf(m agents.Message) string {
 	return m.Handoff.String()
 }
 
-// next is the next place of a message in its thread (low ?2, high ?3), the one in the inbox of its
-// recipient (?4), and its told time: now (?1), and later than that of its predecessor in the
+// next is the next place of a message in its thread (low ?2, high ?3) and in the inbox of its
+// recipient (?4), and its reported time: now (?1), but later than that of its predecessor in the
 // thread.
 const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND high = ?3),
 	(SELECT coalesce(max(position), 0) + 1 FROM message WHERE recipient = ?4),
 	max(?1, (SELECT coalesce(max(told), 0) FROM message WHERE low = ?2 AND high = ?3
 		AND seq = (SELECT max(seq) FROM message WHERE low = ?2 AND high = ?3)) + 1000000)`
 
-// toTell returns the told time of a message filed now, truncated to a millisecond.
+// toTell returns the reported time of a message filed now, truncated to a millisecond.
 func toTell(now time.Time) int64 { return engine.Stamp(now.Truncate(time.Millisecond)) }
 
 // held is a message waiting for consent: its row and its thread.
@@ -181,7 +181,7 @@ func scanHeld(row engine.Scanner) (held, error) {
 	return h, err
 }
 
-// deliver gives a held message its place for a recipient.
+// deliver assigns a held message its place for a recipient.
 func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now time.Time) error {
 	item := queue.Row{Item: h.n}
 	var called bool
@@ -292,7 +292,8 @@ func (s *Registry) DropHeld(ctx context.Context, id int64, now time.Time) error 
 	return nil
 }
 
-// ExpireHeld deletes up to limit held relays that arrived at or before a time, and returns how many.
+// ExpireHeld deletes up to limit held relays that arrived at or before a time, and returns their
+// number.
 func (s *Registry) ExpireHeld(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	gone, err := s.dropHeldRelays(ctx, now, ` AND m.received <= ? ORDER BY m.n`+engine.AtMost, engine.Stamp(before), max(limit, 0))
 	if err != nil {
@@ -301,7 +302,7 @@ func (s *Registry) ExpireHeld(ctx context.Context, before, now time.Time, limit 
 	return gone, nil
 }
 
-// dropHeldRelays drops the held relays that the rest of a query finds, and returns how many.
+// dropHeldRelays drops the held relays selected by the rest of a query, and returns their number.
 func (s *Registry) dropHeldRelays(ctx context.Context, now time.Time, which string, args ...any) (int, error) {
 	type row struct {
 		n        int64
@@ -336,8 +337,8 @@ func slowOf(m agents.Message) int {
 	return slowNobody
 }
 
-// HandOut implements the port Messages of bridge/airc. A reader that polls gets the same page again
-// and again, so only a change causes a write.
+// HandOut implements the port Messages of bridge/airc. A polling reader gets the same page
+// repeatedly, so only a change causes a write.
 func (s *Registry) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
 	if len(events) == 0 {
 		return nil
@@ -383,9 +384,9 @@ func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]ha
 		FROM message WHERE `+where, args...)
 }
 
-// endHandOuts notes the results of deliveries to agents. Signers notified of a delay are notified
-// of the delivery, and so are signers of an abandoned step. The home notifies the offerer of an
-// offer that expired unseen.
+// endHandOuts records the results of deliveries to agents. Signers with a notice of the delay get
+// a notice of the delivery, and signers of an abandoned step also get a notice. The home notifies
+// the offerer of an offer that expired unseen.
 func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
 		if err := q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {

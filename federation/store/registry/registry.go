@@ -1,12 +1,12 @@
 // Package registry stores a registry of agents in the record: agents with their keys, their
-// messages, and consent, in its own tables beside the tables of the core (see [engine.Tables]).
+// messages, and consent, in its own tables next to the tables of the core (see [engine.Tables]).
 //
 // [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on it.
 // [Tables] gives the core the schema of both databases, the parts of its queries, and the writes of
 // effects. A message about a step is filed in the transaction of the step, as a [federation.Effect]
 // of the type [agents.Posting]. The queries here may join tables of the core, but not vice versa.
 //
-// Everything may be called concurrently. The errors are the errors of the record.
+// All methods may be called concurrently. The errors are the errors of the record.
 package registry
 
 import (
@@ -161,7 +161,7 @@ func (l Location) Open(ctx context.Context, reg prometheus.Registerer, options .
 	return Open(ctx, l.Path, reg, options...)
 }
 
-// Examine examines the whole record, as [fsck.Examine] does.
+// Examine examines the whole record, like [fsck.Examine].
 func (l Location) Examine(ctx context.Context, rules fsck.Rules) (fsck.Report, error) {
 	if l.DSN != "" {
 		return fsck.ExaminePostgres(ctx, l.DSN, Tables{}, rules)
@@ -184,7 +184,7 @@ func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write fu
 }
 
 // Bound is a record that also reads the bindings of operators: an agent has the DIDs bound to its
-// handle, and a DID with an account is known before it signed a step.
+// handle, and a DID with an account is known even before its first step.
 type Bound struct {
 	*Record
 
@@ -258,7 +258,8 @@ func (r Bound) Agent(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// IsAgent reports whether a DID is one of an agent. It blocks on the record and returns its error.
+// IsAgent reports whether a DID belongs to an agent. It blocks on the record and returns its
+// error.
 func (r Bound) IsAgent(ctx context.Context, did federation.DID) (bool, error) {
 	_, err := r.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -267,7 +268,7 @@ func (r Bound) IsAgent(ctx context.Context, did federation.DID) (bool, error) {
 	return err == nil, err
 }
 
-// AgentOf is [Record.AgentOf], and finds an agent by a DID that its handle is bound to too.
+// AgentOf is [Record.AgentOf], and also finds an agent by a DID bound to its handle.
 func (r Bound) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
 	agent, err := r.Record.AgentOf(ctx, did)
 	if err == nil {
@@ -341,7 +342,7 @@ func (r Bound) Declared(ctx context.Context, did federation.DID) ([]string, erro
 	return slices.Compact(slices.Sorted(slices.Values(append(said, registered.Skills...)))), nil
 }
 
-// Binding is [Record.Binding]. For a DID that never signed a step, it returns the binding of its
+// Binding is [Record.Binding]. For a DID without a signed step, it returns the binding of its
 // account.
 func (r Bound) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	b, err := r.Record.Binding(ctx, did)
@@ -360,7 +361,7 @@ func (r Bound) Binding(ctx context.Context, did federation.DID) (federation.Bind
 	return b, err
 }
 
-// BindingByHash is [Record.BindingByHash], and finds the DIDs of bindings too.
+// BindingByHash is [Record.BindingByHash], and also finds the DIDs of bindings.
 func (r Bound) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
 	b, err := r.Record.BindingByHash(ctx, prefix)
 	if !errors.Is(err, federation.ErrNotFound) {
@@ -379,8 +380,8 @@ func (r Bound) BindingByHash(ctx context.Context, prefix string) (federation.Bin
 	return b, err
 }
 
-// BoundNames looks up the names of DIDs: the names of the configuration, and the names of the
-// record that the configuration does not bind. So each name has one DID.
+// BoundNames looks up the names of DIDs. A binding in the configuration takes precedence over one
+// in the record, so each name has one DID.
 type BoundNames struct {
 	Record     *Record
 	Configured func() []federation.BoundName // may change while the gateway runs
@@ -423,8 +424,8 @@ func (n BoundNames) configuredAs(network, name string) (federation.BoundName, bo
 // namesPage bounds the bindings read at a time.
 const namesPage = 500
 
-// ByHash returns the one DID of all bindings whose hash has a prefix, "" if none or several
-// have. Operators make bindings by hand: there are never many.
+// ByHash returns the only DID of all bindings whose hash has a prefix, or "" for none or several.
+// It reads all bindings, because operators create them by hand and there are never many.
 func (n BoundNames) ByHash(ctx context.Context, prefix string) (federation.DID, error) {
 	all, last := slices.Clone(n.Configured()), federation.BoundName{}
 	for more := true; more; {

@@ -31,7 +31,7 @@ func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 		return wait{}, nil
 	}
 	var full crowd
-	if edge == m.From { // also if it is blocked, which the answer must not reveal
+	if edge == m.From { // even if it is blocked, which the response must not reveal
 		if full, err = checkFirstContact(ctx, q, edge, m.To, p.Source, p.FirstContacts); err != nil {
 			return wait{}, err
 		}
@@ -103,8 +103,8 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	return nil
 }
 
-// crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd is a
-// list with room.
+// crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd is
+// a list with free space.
 type crowd struct {
 	full   bool
 	source string
@@ -164,8 +164,8 @@ func (c crowd) drop(ctx context.Context, q engine.Tx, to string, now time.Time) 
 	return nil
 }
 
-// dropFirstContact deletes a held message. A request without messages left is withdrawn, and its
-// sender may ask again.
+// dropFirstContact deletes a held message. A request without remaining messages is withdrawn, and
+// its sender may make another request.
 func dropFirstContact(ctx context.Context, q engine.Tx, n int64, from, to string, now time.Time) error {
 	var left bool
 	err := q.Put(ctx, `DELETE FROM message WHERE n = ?`, n)
@@ -192,7 +192,7 @@ func request(ctx context.Context, q engine.Tx, from, to, source string, now time
 	return nil
 }
 
-// noteUnseen remembers an offer without a deadline that its agent is not shown yet.
+// noteUnseen records an offer without a deadline that was not shown to its agent yet.
 func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 	if m.Event.IsZero() || m.Event != m.Handoff {
 		return nil
@@ -206,8 +206,8 @@ func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 }
 
 // Unseen returns up to limit handoffs without a deadline whose agent never saw the offer: it waits
-// for consent, or was discarded. They were opened at or before the time, and have no answer; the
-// oldest first.
+// for consent, or was discarded. They were opened at or before the time and are unanswered; oldest
+// first.
 func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+engine.AtMost, engine.Stamp(opened), max(limit, 0))
@@ -238,7 +238,7 @@ func consent(ctx context.Context, q engine.Tx, from, to string) (agents.Consent,
 	return edge, nil
 }
 
-// setConsent changes an edge. One already in that state stays unchanged.
+// setConsent changes an edge. An edge already in that state is not changed.
 func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.ConsentState, now time.Time) error {
 	err := q.Put(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
@@ -249,9 +249,9 @@ func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.
 	return nil
 }
 
-// Accept implements the port Consents of bridge/airc. An accepted edge holds no message, so the
-// messages held on the way back are delivered too. A way back blocked by its own recipient stays
-// blocked: only that recipient may unblock it.
+// Accept implements the port Consents of bridge/airc. An accepted edge has no held messages, so
+// messages held on the reverse edge are delivered too. A reverse edge blocked by its own recipient
+// stays blocked, because only that recipient may unblock it.
 func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		if err := accept(ctx, q, from, to, now); err != nil {

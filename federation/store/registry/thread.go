@@ -30,8 +30,8 @@ func (s *Registry) Inbox(ctx context.Context, to string, after federation.Cursor
 	return messages, more, nil
 }
 
-// position returns the position of a cursor in the inbox of a handle: one beyond the newest
-// position was never given out.
+// position returns the position of a cursor in the inbox of a handle. A cursor beyond the newest
+// position was never issued.
 func (s *Registry) position(ctx context.Context, inbox inboxes.Positions, handle string, after federation.Cursor) (n uint64, err error) {
 	if err := inbox.Parse(after, &n); err != nil || n == 0 {
 		return 0, err
@@ -56,8 +56,8 @@ func (s *Registry) Unshown(ctx context.Context, to, from string) (u federation.I
 	return u, nil
 }
 
-// Show implements the port Mail of bridge/airc. A reader that polls gets the same page again and
-// again, so only a change causes a write.
+// Show implements the port Mail of bridge/airc. A polling reader gets the same page repeatedly, so
+// only a change causes a write.
 func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) error {
 	var n uint64
 	if err := positions(to).Parse(upTo, &n); err != nil {
@@ -79,7 +79,7 @@ func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) 
 	return nil
 }
 
-// page cuts off the messages read beyond a limit to see whether there is more.
+// page truncates the messages to a limit, and reports whether there were more.
 func page(messages []agents.Message, limit int) ([]agents.Message, bool) {
 	return messages[:min(limit, len(messages))], len(messages) > limit
 }
@@ -87,7 +87,7 @@ func page(messages []agents.Message, limit int) ([]agents.Message, bool) {
 // Thread implements the port Threads of bridge/airc.
 func (s *Registry) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []agents.Message, more bool, err error) {
 	limit = max(limit, 0)
-	after = min(after, math.MaxInt64) // SQLite has no larger number, and no thread either
+	after = min(after, math.MaxInt64) // the largest number in SQLite
 	messages, err = engine.Rows(ctx, s.db.Reads(), scanMessage, `SELECT `+messageColumns+` FROM message m
 		WHERE m.low = ? AND m.high = ? AND m.seq > ? AND m.deleted < 2 AND NOT (m.deleted = 1 AND m.recipient = ?)
 		ORDER BY m.seq`+engine.AtMost, min(handle, peer), max(handle, peer), after, handle, limit+1)
@@ -143,8 +143,7 @@ func (s *Registry) Shown(ctx context.Context, id federation.HandoffID) ([]string
 	return handles, nil
 }
 
-// messages reads the messages that a query of the columns of a message and a position
-// finds.
+// messages reads the messages of a query for the columns of a message and a position.
 func (s *Registry) messages(ctx context.Context, inbox inboxes.Positions, query string, args ...any) ([]agents.Message, error) {
 	scan := func(row engine.Scanner) (agents.Message, error) {
 		var m messageScan
@@ -216,8 +215,8 @@ func (s *Registry) Conversations(ctx context.Context, handle string, limit int) 
 	return all, nil
 }
 
-// ReadConversation implements the port Threads of bridge/airc. A reader that polls gets the same
-// messages again and again, so only a change causes a write.
+// ReadConversation implements the port Threads of bridge/airc. A polling reader gets the same
+// messages repeatedly, so only a change causes a write.
 func (s *Registry) ReadConversation(ctx context.Context, handle, peer string, now time.Time) error {
 	const unread = `low = ?1 AND high = ?2 AND recipient = ?3 AND seq IS NOT NULL AND read IS NULL`
 	args := []any{min(handle, peer), max(handle, peer), handle}
