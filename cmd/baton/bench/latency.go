@@ -8,6 +8,7 @@ import (
 
 	"github.com/baton-gateway/baton/bridge/airc/wire"
 	"github.com/baton-gateway/baton/cmd/baton/aircagent"
+	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
 // betweenCrossings keeps the steps apart: 50 a second.
@@ -30,7 +31,7 @@ func (r *run) measureLatency(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	c := &crossing{bare: floor, pairs: map[string]*pair{}, plot: Plot{Title: "How long one step is on its way", X: "percentile, as 1 in n", Y: "milliseconds"}}
+	c := &crossing{bare: floor, pairs: map[string]*pair{}, plot: plot.Plot{Title: "How long one step is on its way", X: "percentile, as 1 in n", Y: "milliseconds"}}
 	for round := range r.Rounds {
 		if err := c.open(ctx, g, round); err != nil {
 			return err
@@ -53,7 +54,7 @@ type crossing struct {
 	inbox      *reader // of scout
 	pairs      map[string]*pair
 	names      []string // of the pairs, in order
-	plot       Plot
+	plot       plot.Plot
 }
 
 // pair is the durations of a kind of step, and of its equivalent without a
@@ -230,8 +231,8 @@ func (c *crossing) summarize(report *Report) {
 }
 
 // tail returns the times of the slowest of n, for growing n.
-func tail(name string, took []time.Duration) Series {
-	s := Series{Name: name}
+func tail(name string, took []time.Duration) plot.Series {
+	s := plot.Series{Name: name}
 	for _, n := range []float64{2, 4, 10, 20, 50, 100} {
 		s.Points = append(s.Points, [2]float64{n, milliseconds(percentile(took, 100-100/n))})
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os/exec"
 	"time"
+
+	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
 const (
@@ -101,10 +103,10 @@ func (r *run) growsUntil() time.Time {
 
 // compareRecords measures the costs in both records alternately while the large one grows.
 func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
-	plot := Plot{Title: "Cost against the size of the record", X: "steps in the record", Y: "p50 as a multiple of that in a small record, by turns"}
+	drawn := plot.Plot{Title: "Cost against the size of the record", X: "steps in the record", Y: "p50 as a multiple of that in a small record, by turns"}
 	costs := costNames()
 	for _, name := range costs {
-		plot.Series = append(plot.Series, Series{Name: name})
+		drawn.Series = append(drawn.Series, plot.Series{Name: name})
 	}
 	rows := make([]Row, len(costs))
 	for _, size := range r.Record {
@@ -117,7 +119,7 @@ func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			plot.add(i, float64(reached), inLarge.Seconds()/inSmall.Seconds())
+			drawn.Add(i, float64(reached), inLarge.Seconds()/inSmall.Seconds())
 			rows[i] = Row{
 				Name: []string{"large-append", "large-list", "large-inbox"}[i], What: fmt.Sprintf("%s, record of %d steps", name, reached),
 				Value: milliseconds(inLarge), Unit: "ms", Floor: fmt.Sprintf("record of %d steps", small.filed), Bare: milliseconds(inSmall), Goal: "<= 1.10",
@@ -130,7 +132,7 @@ func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 	for _, row := range rows {
 		r.report.add(row)
 	}
-	r.report.Plots = append(r.report.Plots, plot)
+	r.report.Plots = append(r.report.Plots, drawn)
 	return nil
 }
 

@@ -4,19 +4,20 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
 // Report is the result of a run.
 type Report struct {
-	Measured time.Time `json:"measured_at"`
-	System   string    `json:"system"`
-	Cores    int       `json:"cores"`
-	Quick    bool      `json:"quick"`
-	Rows     []Row     `json:"rows"`
-	Plots    []Plot    `json:"plots"`
+	Measured time.Time   `json:"measured_at"`
+	System   string      `json:"system"`
+	Cores    int         `json:"cores"`
+	Quick    bool        `json:"quick"`
+	Rows     []Row       `json:"rows"`
+	Plots    []plot.Plot `json:"plots"`
 }
 
 // Row is one figure, and its floor if it has one.
@@ -30,20 +31,6 @@ type Row struct {
 	Ratio   float64 `json:"ratio,omitempty"`        // of the value to that of the floor
 	Goal    string  `json:"goal,omitempty"`         // of the project: for the ratio, or with a unit for the value
 	Missing string  `json:"not_measured,omitempty"` // why there is no value
-}
-
-// Plot is one diagram.
-type Plot struct {
-	Title  string   `json:"title"`
-	X      string   `json:"x"` // logarithmic
-	Y      string   `json:"y"` // from 0
-	Series []Series `json:"series"`
-}
-
-// Series is one line of a diagram.
-type Series struct {
-	Name   string       `json:"name"`
-	Points [][2]float64 `json:"points"`
 }
 
 func (r *Report) add(row Row) {
@@ -60,7 +47,7 @@ func (r *Report) Write(out io.Writer) error {
 	for _, row := range r.Rows {
 		bare, ratio := "", ""
 		if row.Bare > 0 {
-			bare, ratio = figure(row.Bare, row.Unit), number(row.Ratio)
+			bare, ratio = figure(row.Bare, row.Unit), plot.Number(row.Ratio)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", row.What, row.Figure(), row.Floor, bare, ratio, row.Goal)
 	}
@@ -75,15 +62,7 @@ func (row Row) Figure() string {
 	return figure(row.Value, row.Unit)
 }
 
-func figure(value float64, unit string) string { return number(value) + " " + unit }
-
-// number writes three digits.
-func number(value float64) string {
-	if value >= 100 {
-		return strconv.FormatFloat(value, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(value, 'g', 3, 64)
-}
+func figure(value float64, unit string) string { return plot.Number(value) + " " + unit }
 
 // percentile returns one of some times, which it sorts.
 func percentile(took []time.Duration, percent float64) time.Duration {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/baton-gateway/baton/cmd/baton/bench"
+	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
 // report has one row with a floor, one without, one not measured, and a plot.
@@ -19,7 +20,7 @@ func report() *bench.Report {
 			{What: "inbox <of> 1000", Value: 35.25, Unit: "ms"},
 			{What: "commits", Unit: "/s", Floor: "raw", Missing: "no server"},
 		},
-		Plots: []bench.Plot{{Title: "Steps & callers", X: "callers", Y: "steps a second", Series: []bench.Series{
+		Plots: []plot.Plot{{Title: "Steps & callers", X: "callers", Y: "steps a second", Series: []plot.Series{
 			{Name: "gateway", Points: [][2]float64{{1, 100}, {10, 400}, {100, 500}}},
 			{Name: "bare", Points: [][2]float64{{1, 400}, {10, 1600}, {100, 2000}}},
 		}}},

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
 // turns is the number of alternating measurements of a gateway and its floor.
@@ -43,10 +45,10 @@ func (r *run) measureThroughput(ctx context.Context) (err error) {
 		filed += len(at.took)
 		verifies += at.verifies / float64(len(r.Callers))
 		x := float64(n)
-		rates.add(0, x, at.gateway)
-		rates.add(1, x, at.bare)
+		rates.Add(0, x, at.gateway)
+		rates.Add(1, x, at.bare)
 		for i, percent := range plottedPercentiles() {
-			waits.add(i, x, milliseconds(percentile(at.took, percent)))
+			waits.Add(i, x, milliseconds(percentile(at.took, percent)))
 		}
 		r.reportThroughput(n, at)
 	}
@@ -63,17 +65,13 @@ func (r *run) measureThroughput(ctx context.Context) (err error) {
 
 func plottedPercentiles() []float64 { return []float64{50, 90, 99} }
 
-func (r *run) newPlots() (rates, waits *Plot) {
-	rates = &Plot{Title: "Signed steps filed over HTTP", X: "callers", Y: "steps a second", Series: []Series{{Name: "gateway"}, {Name: "verify and file one row"}}}
-	waits = &Plot{Title: "How long a caller waits until its step is on disk", X: "callers", Y: "milliseconds"}
+func (r *run) newPlots() (rates, waits *plot.Plot) {
+	rates = &plot.Plot{Title: "Signed steps filed over HTTP", X: "callers", Y: "steps a second", Series: []plot.Series{{Name: "gateway"}, {Name: "verify and file one row"}}}
+	waits = &plot.Plot{Title: "How long a caller waits until its step is on disk", X: "callers", Y: "milliseconds"}
 	for _, percent := range plottedPercentiles() {
-		waits.Series = append(waits.Series, Series{Name: fmt.Sprintf("p%.0f", percent)})
+		waits.Series = append(waits.Series, plot.Series{Name: fmt.Sprintf("p%.0f", percent)})
 	}
 	return rates, waits
-}
-
-func (p *Plot) add(series int, x, y float64) {
-	p.Series[series].Points = append(p.Series[series].Points, [2]float64{x, y})
 }
 
 // throughput is the throughput of one number of callers.

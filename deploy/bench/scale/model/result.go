@@ -1,0 +1,224 @@
+package model
+
+import (
+	"math"
+	"slices"
+)
+
+// Result is the outcome of one run. Figures a day are of a run of 24 hours.
+type Result struct {
+	Config Config
+
+	Events int64
+	Agents int
+	// Steps: each is local, remote, or of an offer to anyone. Each remote one arrived or waits, and each one
+	// with one recipient is read or in an inbox.
+	Steps, Local, Remote            int64
+	Opens                           [3]int64 // offers, claims and completions
+	Arrived, Receipted, Read        int64
+	InInbox, WaitsForHome, Searches int64
+
+	Causes       []Cause   // traffic of the mean home, by cause
+	Homes        []HomeUse // in the order of their size
+	HubWork      Flow      // of all steps with one recipient, as the hub counted it
+	HubBulk      Flow      // of all searches and offers to anyone, as the hub counted it
+	HubIdle      Flow      // of all pairs of homes without work
+	Online       Histogram // from one home to another, until it is read
+	Offline      Histogram // the same, of recipients that were away
+	LocalOnline  Histogram
+	LocalOffline Histogram
+	Relay        Histogram // until it is on the disk of the other home
+
+	HubStreams, HubReserved      float64 // streams, and bytes of disk that the hub reserves for them
+	HubMemory, HubConfig         float64 // bytes
+	HubIdleCores, HubBusyCores   float64 // processors without work, and in the busiest minute
+	HubIdleMessages              float64 // greetings and comparisons of clocks, a second
+	HubPeakMessages, HubPeakRate float64 // stored messages and bytes a second in the busiest minute
+	HubOperations                float64 // requests, heartbeats and ends of requests of idle streams, a second
+	HubStart                     float64 // seconds until all streams of a new hub are read
+	Carried                      bool    // the hub has the processors for all of it
+
+	// Of an outage.
+	Waited, Stale, Batches int64   // steps, greetings, and batches of steps
+	Drained                float64 // seconds until all waiting steps have arrived
+
+	minutes []Flow
+}
+
+// Cause is the traffic of the mean home for one reason.
+type Cause struct {
+	Name     string
+	Messages float64
+	Bytes    float64
+}
+
+// HomeUse is the use of one home.
+type HomeUse struct {
+	Agents int
+	Work   Flow  // steps and text with the hub
+	All    Flow  // with the hub
+	Shared int64 // handoffs with other homes
+	Rows   Stored
+	CPU    float64 // processors, mean
+}
+
+// The causes of traffic.
+const (
+	CauseWork      = "steps and messages"
+	CauseOpen      = "offers to anyone"
+	CauseSearch    = "search for mailboxes"
+	CauseGreetings = "greetings"
+	CauseClocks    = "comparison of clocks"
+	CauseStreams   = "requests of idle streams"
+)
+
+func newResult(cfg Config) Result {
+	c, p := cfg.Costs, cfg.Protocol
+	pairs := float64(cfg.Homes) * float64(cfg.Homes-1)
+	streams := p.streams(cfg.Homes)
+	r := Result{
+		Config: cfg, Agents: cfg.Homes * cfg.Behavior.AgentsPerHome, minutes: make([]Flow, cfg.Hours*60),
+		HubStreams: streams, HubReserved: streams * StreamBytes, HubMemory: streams * c.HubStreamBytes, HubConfig: streams * c.HubPairConfig,
+		HubIdleMessages: 2 * pairs * (p.Greetings + p.Profiles), HubOperations: streams * (2*c.Pulls + c.Heartbeats), HubStart: streams * c.HubStreamStart,
+	}
+	r.HubIdleCores = streams*c.HubStreamCPU + r.HubIdleMessages/2*c.HubExchangeCPU
+	return r
+}
+
+// idle returns the traffic of one pair of homes without work, for one of them, during the run.
+func (r *run) idle() (greetings, clocks, streams Flow) {
+	c, p := r.cfg.Costs, r.cfg.Protocol
+	time := float64(r.cfg.Hours) * 3600
+	exchanges := func(rate float64, x Exchange) Flow {
+		return r.both(x).times(int64(rate * time))
+	}
+	share := p.streams(r.cfg.Homes) / float64(r.cfg.Homes) / float64(r.cfg.Homes-1)
+	requests := int64(c.Pulls * time * share)
+	return exchanges(p.Greetings, c.Exchanges[Greeting]), exchanges(p.Profiles, c.Exchanges[Profile]), Flow{
+		SentBytes:     requests * int64(c.Control.Pull),
+		ReceivedBytes: requests*int64(c.Control.Expired) + int64(c.Heartbeats*time*share)*int64(c.Control.Heartbeat),
+	}
+}
+
+// both returns the traffic of a home that asks a question and answers one.
+func (r *run) both(x Exchange) Flow {
+	asks := r.asks(x)
+	asks.add(r.answers(x))
+	return asks
+}
+
+// asks returns the traffic of a home that asks one question, and answers that of the other one.
+func (r *run) asks(x Exchange) Flow {
+	c := r.cfg.Costs.Control
+	return Flow{Sent: 1, Received: 1, SentBytes: int64(x.Question + c.Ack), ReceivedBytes: int64(x.AnswerRead + c.Stored)}
+}
+
+func (r *run) answers(x Exchange) Flow {
+	c := r.cfg.Costs.Control
+	return Flow{Sent: 1, Received: 1, SentBytes: int64(x.Answer + c.Ack), ReceivedBytes: int64(x.QuestionRead + c.Stored)}
+}
+
+// finish counts the traffic that the homes share, and the figures of the hub.
+func (r *run) finish() {
+	res, c, n := &r.result, r.cfg.Costs, int64(r.cfg.Homes)
+	greetings, clocks, streams := r.idle()
+	openTo, asked := int64(r.openTo()), int64(1)
+	if r.cfg.Protocol.SearchesAll {
+		asked = n - 1
+	}
+	mailbox := c.Exchanges[Mailbox]
+	var work, open, search Flow
+	for i := range r.homes {
+		h := &r.homes[i]
+		// Others are chosen evenly: a step of an offer to anyone, or a search, reaches this home for its share.
+		var openHere Flow
+		others := 0.0
+		for k, all := range res.Opens {
+			arrived := (all - h.opens[k]) * openTo / (n - 1)
+			others += float64(arrived) / stepsOfHandoff
+			openHere.add(r.asks(r.sizes[openOffer+step(k)]).times(h.opens[k] * openTo))
+			openHere.add(r.answers(r.sizes[openOffer+step(k)]).times(arrived))
+		}
+		searchHere := r.asks(mailbox).times(h.searches * asked)
+		if r.cfg.Protocol.SearchesAll {
+			searchHere.add(r.answers(mailbox).times(res.Searches - h.searches))
+		}
+		work.add(h.work)
+		open.add(openHere)
+		search.add(searchHere)
+		u := HomeUse{Agents: h.agents, Work: h.work, All: h.work, Rows: h.rows, Shared: h.shared}
+		u.All.add(openHere)
+		u.All.add(searchHere)
+		for _, f := range []Flow{greetings, clocks, streams} {
+			u.All.add(f.times(n - 1))
+		}
+		u.Rows.Rows += others*c.OpenThere.Rows + float64(h.searches)*c.Location.Rows
+		u.Rows.Bytes += others*c.OpenThere.Bytes + float64(h.searches)*c.Location.Bytes
+		u.CPU = h.busy.Seconds()/(float64(r.cfg.Hours)*3600) + float64(n-1)*c.HomePeerCPU
+		res.Homes = append(res.Homes, u)
+		res.WaitsForHome += int64(len(h.waiting))
+	}
+	pairs := n * (n - 1)
+	for _, cause := range []struct {
+		name string
+		all  Flow
+	}{
+		{CauseWork, work}, {CauseOpen, open}, {CauseSearch, search}, {CauseGreetings, greetings.times(pairs)}, {CauseClocks, clocks.times(pairs)}, {CauseStreams, streams.times(pairs)},
+	} {
+		res.Causes = append(res.Causes, Cause{cause.name, float64(cause.all.Messages()) / float64(n), float64(cause.all.Bytes()) / float64(n)})
+	}
+	for _, f := range []Flow{greetings, clocks, streams} {
+		res.HubIdle.add(f.times(pairs))
+	}
+	r.peaks()
+	slices.SortStableFunc(res.Homes, func(a, b HomeUse) int { return a.Agents - b.Agents })
+}
+
+// peaks computes the busiest minute of the hub. The traffic without work is the same in all minutes.
+func (r *run) peaks() {
+	res := &r.result
+	var busiest Flow
+	for _, m := range res.minutes {
+		busiest.Sent, busiest.SentBytes = max(busiest.Sent, m.Sent), max(busiest.SentBytes, m.SentBytes)
+	}
+	busy := float64(busiest.Sent) / 60
+	res.HubPeakMessages = busy + res.HubIdleMessages
+	res.HubPeakRate = float64(busiest.SentBytes)/60 + float64(res.HubIdle.Bytes())/(float64(r.cfg.Hours)*3600)
+	res.HubBusyCores = res.HubIdleCores + busy/2*r.cfg.Costs.HubExchangeCPU
+	res.Carried = res.HubBusyCores < r.cfg.HubCores
+	res.minutes = nil
+}
+
+// MeanBytes returns the bytes of the mean home with the hub, and MeanMessages its stored messages.
+func (r *Result) MeanBytes() (bytes float64) {
+	for _, cause := range r.Causes {
+		bytes += cause.Bytes
+	}
+	return bytes
+}
+
+// MeanMessages returns the messages of the mean home.
+func (r *Result) MeanMessages() (messages float64) {
+	for _, cause := range r.Causes {
+		messages += cause.Messages
+	}
+	return messages
+}
+
+// AwayShare returns the share of the recipients at other homes that were away.
+func (r *Result) AwayShare() float64 {
+	away := float64(r.Offline.Count() + r.InInbox)
+	return away / (away + float64(r.Online.Count()))
+}
+
+// Median returns the home in the middle by size, and Largest the last one.
+func (r *Result) Median() HomeUse { return r.Homes[len(r.Homes)/2] }
+
+// Largest returns the largest home.
+func (r *Result) Largest() HomeUse { return r.Homes[len(r.Homes)-1] }
+
+// MostHomes returns the number of homes for which a hub has enough of a resource, of which it uses some
+// for each stream between two homes.
+func MostHomes(has, forEach float64) int {
+	return int((1 + math.Sqrt(1+4*has/forEach)) / 2)
+}
