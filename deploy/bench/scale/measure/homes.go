@@ -270,10 +270,7 @@ func (f *trio) idle(counts map[way]tally) {
 
 // sizes keeps the mean sizes of all messages.
 func (f *trio) sizes() error {
-	mean := func(toHub bool, kind string) int {
-		s := f.seen[way{toHub, kind}]
-		return s.bytes / max(s.messages, 1)
-	}
+	mean := func(toHub bool, kind string) int { return mean(f.seen, toHub, kind) }
 	f.c.Exchanges = map[model.Kind]model.Exchange{}
 	for _, kind := range model.Kinds() {
 		e := model.Exchange{

@@ -62,6 +62,9 @@ func (noRecord) OfHome(context.Context, federation.HomeID, federation.HandoffID,
 	return nil, nil
 }
 
+// boot is as long as the one of a gateway.
+const boot = "01M7YZMJF860R30C1G60R30C1H"
+
 // openMesh connects homes to a hub, and returns once each home reads all its streams. Close it.
 func openMesh(ctx context.Context, dir, url string, names []string) (*mesh, error) {
 	ctx, end := context.WithCancel(ctx)
@@ -99,7 +102,7 @@ func (m *mesh) add(ctx context.Context, dir, url string, id federation.HomeID, n
 	}
 	signer := signing.HomeSigner{Key: func() federation.SigningKey { return h.key }, Keys: func() federation.KeySource { return m.keys }}
 	deps := relay.Deps{
-		Home: id, Boot: "1", Record: noRecord{}, Signer: signer, Hub: h.hub, PubSub: relay.Local(), Log: log, Now: time.Now,
+		Home: id, Boot: boot, Record: noRecord{}, Signer: signer, Hub: h.hub, PubSub: relay.Local(), Log: log, Now: time.Now,
 		Topic: func(home federation.HomeID) string { return string(home) }, MaxHops: func() int { return 3 },
 	}
 	var peers []*relay.Peer

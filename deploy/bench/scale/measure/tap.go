@@ -85,6 +85,12 @@ func (t *tap) reset() map[way]tally {
 	return counts
 }
 
+// mean returns the mean size of the messages of a kind, 0 without any.
+func mean(counts map[way]tally, toHub bool, kind string) int {
+	c := counts[way{toHub, kind}]
+	return c.bytes / max(c.messages, 1)
+}
+
 // compared returns the number of handoffs in all digests.
 func (t *tap) compared() int {
 	t.mu.Lock()

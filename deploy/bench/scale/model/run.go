@@ -126,7 +126,7 @@ func Run(cfg Config) *Result {
 		r.hubCost = max(1, micros(float64(r.fixed)/free))
 	}
 	r.meet(30, random)
-	if o := cfg.Outage; o != nil {
+	if o := cfg.Outage; o != nil && r.outageEnd() < r.until {
 		r.queue.push(event{at: r.outageEnd(), what: comeback, to: uint32(o.Home)})
 	}
 	for i := range r.homes {
