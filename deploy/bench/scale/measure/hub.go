@@ -48,30 +48,16 @@ type usage struct {
 	files int
 }
 
-// The clock of /proc, which is the same on all platforms of Linux, and the fields of its file stat after
-// the name of the program.
-const (
-	clockTick  = 10 * time.Millisecond
-	userTime   = 11
-	systemTime = 12
-)
-
 func (c *child) usage() (usage, error) {
 	dir := filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid))
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return usage{}, err
+	u := usage{}
+	var err error
+	if u.cpu, err = processorTime(dir); err != nil {
+		return u, err
 	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(after)
-	if len(fields) <= systemTime {
-		return usage{}, fmt.Errorf("%s/stat has %d fields", dir, len(fields))
-	}
-	user, errUser := strconv.Atoi(fields[userTime])
-	system, errSystem := strconv.Atoi(fields[systemTime])
 	files, errFiles := os.ReadDir(filepath.Join(dir, "fd"))
 	status, errStatus := os.ReadFile(filepath.Join(dir, "status"))
-	u := usage{cpu: time.Duration(user+system) * clockTick, files: len(files)}
+	u.files = len(files)
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
 			kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
@@ -79,7 +65,28 @@ func (c *child) usage() (usage, error) {
 			u.bytes = float64(kib) * (1 << 10)
 		}
 	}
-	return u, errors.Join(errUser, errSystem, errFiles, errStatus)
+	return u, errors.Join(errFiles, errStatus)
+}
+
+// processorTime returns the processor time of all threads of a process. The file stat has it too, but counts
+// only at ticks of the clock, and so misses most of the work that begins at a tick.
+func processorTime(dir string) (sum time.Duration, err error) {
+	threads, err := filepath.Glob(filepath.Join(dir, "task", "*", "schedstat"))
+	if err != nil || len(threads) == 0 {
+		return 0, fmt.Errorf("no threads in %s: %w", dir, err)
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if err != nil {
+			return 0, err
+		}
+		var nanoseconds time.Duration
+		if _, err := fmt.Sscan(string(text), &nanoseconds); err != nil {
+			return 0, fmt.Errorf("read %s: %w", thread, err)
+		}
+		sum += nanoseconds
+	}
+	return sum, nil
 }
 
 // stop ends the process and waits for it.

@@ -64,7 +64,7 @@ func All(ctx context.Context) (c model.Costs, err error) {
 // verification returns the seconds of one Ed25519 verification of 1 KiB: those of the fastest of some
 // rounds, because other work of the machine takes part of the time.
 func verification() float64 {
-	const rounds, times = 40, 100
+	const rounds, times = 400, 20
 	public, private, _ := ed25519.GenerateKey(nil) // the error is that of a nil reader
 	message := make([]byte, 1<<10)
 	signature := ed25519.Sign(private, message)
@@ -108,7 +108,7 @@ func hubCosts(ctx context.Context, dir string, c *model.Costs) error {
 	}
 	more := large.streams - small.streams
 	c.HubStreamBytes = (large.bytes - small.bytes) / more
-	c.HubStreamCPU = large.idle / large.streams
+	c.HubStreamCPU = (large.idle - small.idle) / more
 	c.HubStreamFiles = float64(large.files-small.files) / more
 	c.HubStreamDisk = (large.disk - small.disk) / more
 	c.HubPairConfig = (large.config - small.config) / more
@@ -160,5 +160,17 @@ func useHub(ctx context.Context, dir string, homes int) (u hubUse, err error) {
 	}
 	u.rate = float64(done) / busyTime.Seconds()
 	u.exchangeCPU = (busy.cpu-after.cpu).Seconds()/float64(done) - u.idle/u.rate
-	return u, nil
+	m.greet()
+	if err := sleep(ctx, watchTime/2); err != nil { // until all peers are up
+		return u, err
+	}
+	if before, err = hub.usage(); err != nil {
+		return u, err
+	}
+	if err := sleep(ctx, watchTime); err != nil {
+		return u, err
+	}
+	after, err = hub.usage()
+	u.greeted = (after.cpu - before.cpu).Seconds() / watchTime.Seconds()
+	return u, err
 }

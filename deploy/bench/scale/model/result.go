@@ -22,7 +22,7 @@ type Result struct {
 	Homes        []HomeUse // in the order of their size
 	HubWork      Flow      // of all steps with one recipient, as the hub counted it
 	HubBulk      Flow      // of all searches and offers to anyone, as the hub counted it
-	HubIdle      Flow      // of all pairs of homes without work
+	HubIdle      Flow      // of all pairs of homes without work, and of the comparison of their histories
 	Online       Histogram // from one home to another, until it is read
 	Offline      Histogram // the same, of recipients that were away
 	LocalOnline  Histogram
@@ -69,6 +69,7 @@ const (
 	CauseSearch    = "search for mailboxes"
 	CauseGreetings = "greetings"
 	CauseClocks    = "comparison of clocks"
+	CauseHistories = "comparison of histories"
 	CauseStreams   = "requests of idle streams"
 )
 
@@ -100,6 +101,28 @@ func (r *run) idle() (greetings, clocks, streams Flow) {
 	}
 }
 
+// The bounds of a comparison in federation/relay: the handoffs of compareBack days, maxItems on a page.
+const (
+	comparedDays = 30
+	pageHandoffs = 256
+)
+
+// histories returns the traffic of a home for the daily comparison with each other home: each side lists
+// all handoffs that it shares with the other one.
+func (r *run) histories(h *home) Flow {
+	c, peers := r.cfg.Costs, float64(r.cfg.Homes-1)
+	listed := comparedDays * float64(h.shared) * 24 / float64(r.cfg.Hours)
+	met := peers * (1 - math.Exp(-listed/peers)) // peers with a handoff, if each is as likely
+	pages := int64(max(2*met, listed/pageHandoffs) * float64(r.cfg.Hours) / 24)
+	entries := int64(listed * c.DigestEntry * float64(r.cfg.Hours) / 24)
+	x := c.Exchanges[Digest]
+	x.Question, x.QuestionRead = c.Exchanges[Greeting].Question, c.Exchanges[Greeting].QuestionRead
+	f := r.both(x).times(pages)
+	f.SentBytes += entries
+	f.ReceivedBytes += entries
+	return f
+}
+
 // both returns the traffic of a home that asks a question and answers one.
 func (r *run) both(x Exchange) Flow {
 	asks := r.asks(x)
@@ -127,7 +150,7 @@ func (r *run) finish() {
 		asked = n - 1
 	}
 	mailbox := c.Exchanges[Mailbox]
-	var work, open, search Flow
+	var work, open, search, histories Flow
 	for i := range r.homes {
 		h := &r.homes[i]
 		// Others are chosen evenly: a step of an offer to anyone, or a search, reaches this home for its share.
@@ -146,9 +169,12 @@ func (r *run) finish() {
 		work.add(h.work)
 		open.add(openHere)
 		search.add(searchHere)
+		compared := r.histories(h)
+		histories.add(compared)
 		u := HomeUse{Agents: h.agents, Work: h.work, All: h.work, Rows: h.rows, Shared: h.shared}
 		u.All.add(openHere)
 		u.All.add(searchHere)
+		u.All.add(compared)
 		for _, f := range []Flow{greetings, clocks, streams} {
 			u.All.add(f.times(n - 1))
 		}
@@ -163,13 +189,14 @@ func (r *run) finish() {
 		name string
 		all  Flow
 	}{
-		{CauseWork, work}, {CauseOpen, open}, {CauseSearch, search}, {CauseGreetings, greetings.times(pairs)}, {CauseClocks, clocks.times(pairs)}, {CauseStreams, streams.times(pairs)},
+		{CauseWork, work}, {CauseOpen, open}, {CauseSearch, search}, {CauseGreetings, greetings.times(pairs)}, {CauseClocks, clocks.times(pairs)}, {CauseHistories, histories}, {CauseStreams, streams.times(pairs)},
 	} {
 		res.Causes = append(res.Causes, Cause{cause.name, float64(cause.all.Messages()) / float64(n), float64(cause.all.Bytes()) / float64(n)})
 	}
 	for _, f := range []Flow{greetings, clocks, streams} {
 		res.HubIdle.add(f.times(pairs))
 	}
+	res.HubIdle.add(histories)
 	r.peaks()
 	slices.SortStableFunc(res.Homes, func(a, b HomeUse) int { return a.Agents - b.Agents })
 }
