@@ -32,6 +32,8 @@ type Agent struct {
 	urls []string // URLs of the gateways of one home
 	key  ed25519.PrivateKey
 
+	client *http.Client
+
 	mu    sync.Mutex
 	token string
 	at    int // the gateway that answered last
@@ -43,7 +45,10 @@ func New(home string) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{DID: didOf(public), Public: public, urls: strings.Split(home, "|"), key: private}, nil
+	return &Agent{
+		DID: didOf(public), Public: public, urls: strings.Split(home, "|"), key: private,
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
+	}, nil
 }
 
 // Sign signs with the key of the agent.
@@ -148,16 +153,13 @@ func (a *Agent) send(ctx context.Context, path, once string, body, answer any) e
 	if once != "" {
 		request.Header.Set("Idempotency-Key", once)
 	}
-	response, err := client.Do(request)
+	response, err := a.client.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	return a.read(response, path, answer)
 }
-
-// client keeps connections for all agents.
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 
 // read reads an answer. Statuses that another try may change are plain errors.
 func (a *Agent) read(response *http.Response, path string, answer any) error {

@@ -94,9 +94,9 @@ func save(r *report, to string) error {
 		if err := p.WriteSVG(&drawing); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(filepath.Dir(to), name), drawing.Bytes(), 0o644); err != nil { //nolint:gosec // it is published
+		if err := os.WriteFile(filepath.Join(filepath.Dir(to), name), drawing.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(to, text.Bytes(), 0o644) //nolint:gosec // it is published
+	return os.WriteFile(to, text.Bytes(), 0o644)
 }

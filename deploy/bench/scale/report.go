@@ -9,6 +9,7 @@ import (
 	"text/template"
 
 	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
+
 	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 )
 
@@ -87,6 +88,9 @@ const (
 	largeCores, largeMemory, largeDisk = hubCores, 32 << 30, 1 << 40
 )
 
+// fsync is the seconds of "one append of 1 KiB with fsync" in deploy/bench/README.md.
+const fsync = 0.29e-3
+
 // Limits returns the resources of a hub, with the number of homes for which each of two machines has enough.
 func (r *report) Limits() []limit {
 	c, p := r.Costs, model.Today(r.Costs)
@@ -95,21 +99,16 @@ func (r *report) Limits() []limit {
 		return limit{resource, each, model.MostHomes(small, cost), model.MostHomes(large, cost)}
 	}
 	return []limit{
-		row("processors: greetings and idle streams", shortly(greeting+c.HubStreamCPU)+" a second", greeting+c.HubStreamCPU, smallCores, largeCores),
+		row("disk: a stored message takes one fsync", shortly(2*(p.Greetings+p.Profiles)*fsync)+" a second", 2*(p.Greetings+p.Profiles)*fsync, 1, 1),
+		row("processors: greetings and idle streams", shortly(greeting+c.HubStreamCPU())+" a second", greeting+c.HubStreamCPU(), smallCores, largeCores),
 		row("disk: the room reserved for streams", size(model.StreamBytes), model.StreamBytes, smallDisk, largeDisk),
 		row("memory: streams and their readers", size(c.HubStreamBytes), c.HubStreamBytes, smallMemory, largeMemory),
 	}
 }
 
-// First returns the resource that ends first on the large machine.
-func (r *report) First() limit {
-	first := r.Limits()[0]
-	for _, l := range r.Limits() {
-		if l.Large < first.Large {
-			first = l
-		}
-	}
-	return first
+// CheckPredicted returns the processor time of the hub that the model predicts for the checked work.
+func (r *report) CheckPredicted() float64 {
+	return r.Costs.CheckPulls*r.Costs.HubPullCPU + r.Costs.CheckExchanges*r.Costs.HubExchangeCPU
 }
 
 // plots returns the plots by their file names.
@@ -125,15 +124,15 @@ func (r *report) plots() map[string]plot.Plot {
 		}
 		causes.Series = append(causes.Series, line)
 	}
-	bytes := plot.Plot{Title: "Bytes of the mean home with the hub, a day", X: "homes", Y: "megabytes, logarithmic", LogY: true, Series: []plot.Series{{Name: "today"}, {Name: "planned"}}}
+	traffic := plot.Plot{Title: "Bytes of the mean home with the hub, a day", X: "homes", Y: "megabytes, logarithmic", LogY: true, Series: []plot.Series{{Name: "today"}, {Name: "planned"}}}
 	cores := plot.Plot{Title: "Processors of the hub in the busiest minute", X: "homes", Y: "processors, logarithmic", LogY: true, Series: []plot.Series{{Name: "today"}, {Name: "planned"}}}
 	for i, results := range [][]*model.Result{r.Today, r.Planned} {
 		for k, result := range results {
-			bytes.Add(i, float64(r.Sizes[k]), result.MeanBytes()/(1<<20))
+			traffic.Add(i, float64(r.Sizes[k]), result.MeanBytes()/(1<<20))
 			cores.Add(i, float64(r.Sizes[k]), result.HubBusyCores)
 		}
 	}
-	return map[string]plot.Plot{"scale-messages.svg": causes, "scale-bytes.svg": bytes, "scale-hub.svg": cores}
+	return map[string]plot.Plot{"scale-messages.svg": causes, "scale-bytes.svg": traffic, "scale-hub.svg": cores}
 }
 
 // grouped writes a whole number with commas, or three digits of a small one.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"strings"
 
-	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 	"github.com/baton-gateway/baton/federation/relay"
+
+	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 )
 
 // GreetingOf returns the bytes of a greeting between two relays at a hub in this process.
@@ -38,9 +40,7 @@ func GreetingOf(ctx context.Context, dir string) (x model.Exchange, err error) {
 	m.greet()
 	sizes := map[way]tally{}
 	err = await(ctx, func() bool {
-		for at, c := range t.reset() {
-			sizes[at] = c
-		}
+		maps.Copy(sizes, t.reset())
 		x.Question, x.QuestionRead = mean(sizes, true, string(model.Greeting)), mean(sizes, false, string(model.Greeting))
 		x.Answer, x.AnswerRead = mean(sizes, true, string(model.Greeting)+answerSuffix), mean(sizes, false, string(model.Greeting)+answerSuffix)
 		return x.Question > 0 && x.QuestionRead > 0 && x.Answer > 0 && x.AnswerRead > 0

@@ -119,7 +119,7 @@ func (g *gateway) rows(ctx context.Context) (s model.Stored, err error) {
 	}
 	for _, name := range names {
 		var count float64
-		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM \""+name+"\"").Scan(&count); err != nil { //nolint:gosec // a name of the schema
+		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM \""+name+"\"").Scan(&count); err != nil {
 			return s, err
 		}
 		s.Rows += count
@@ -271,7 +271,7 @@ func (f *trio) idle(counts map[way]tally) {
 // sizes keeps the mean sizes of all messages.
 func (f *trio) sizes() error {
 	mean := func(toHub bool, kind string) int { return mean(f.seen, toHub, kind) }
-	f.c.Exchanges = map[model.Kind]model.Exchange{}
+	f.c.Exchanges = make(map[model.Kind]model.Exchange)
 	for _, kind := range model.Kinds() {
 		e := model.Exchange{
 			Question: mean(true, string(kind)), QuestionRead: mean(false, string(kind)),
@@ -308,26 +308,25 @@ func (f *trio) agent(ctx context.Context, home int) (*worker, error) {
 	return w, w.Insist(ctx, "inbox", "", nil, nil)
 }
 
-// next returns the next entry of the inbox with a verb; "" for any.
-func (w *worker) next(ctx context.Context, verb string) (agent.Entry, error) {
+// next waits for the next entry of the inbox with a verb; "" for any.
+func (w *worker) next(ctx context.Context, verb string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		entries, cursor, err := w.Inbox(ctx, w.cursor)
 		if err != nil {
-			return agent.Entry{}, fmt.Errorf("wait for %q: %w", verb, err)
+			return fmt.Errorf("wait for %q: %w", verb, err)
 		}
 		w.cursor = cursor
 		for _, e := range entries {
 			if verb == "" || e.Step.Verb == verb {
-				return e, nil
+				return nil
 			}
 		}
 	}
 }
 
-// offer makes an offer and waits until its recipient has it. With a nil recipient it is open, and has a
-// recipient only in the inbox of no agent.
+// offer makes an offer and waits until its recipient has it.
 func (f *trio) offer(ctx context.Context, from, to *worker, about string) (made agent.Handoff, err error) {
 	body := map[string]string{"title": title, "to": to.DID}
 	if about != "" {
@@ -336,8 +335,7 @@ func (f *trio) offer(ctx context.Context, from, to *worker, about string) (made 
 	if err := from.Insist(ctx, "handoffs", "", body, &made); err != nil {
 		return made, err
 	}
-	_, err = to.next(ctx, "offer")
-	return made, err
+	return made, to.next(ctx, "offer")
 }
 
 func (w *worker) step(ctx context.Context, verb, id string) error {
@@ -412,8 +410,7 @@ func (f *trio) work(ctx context.Context, alice, bob *worker) (err error) {
 			if err := alice.Insist(ctx, "messages", "", map[string]string{"to": to.DID, "text": chat}, nil); err != nil {
 				return err
 			}
-			_, err := to.next(ctx, "")
-			return err
+			return to.next(ctx, "")
 		}
 	}
 	if f.c.LocalText, _, err = f.stored(ctx, works, write(dora)); err != nil {

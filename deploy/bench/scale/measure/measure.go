@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
-	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 	"github.com/baton-gateway/baton/federation/relay"
+
+	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 )
 
 // patience bounds a wait for another process.
@@ -82,18 +84,21 @@ func verification() float64 {
 // The sizes of the measured meshes, and the times of their measurements.
 const (
 	smallMesh, largeMesh = 8, 24
-	idleTime             = 30 * time.Second
+	idleTime             = 20 * time.Second
 	busyTime             = 8 * time.Second
+	busyPairs            = 16 // exchanges at a time
 )
 
 // hubUse is the use of a hub by one mesh.
 type hubUse struct {
-	streams             float64
-	opened, idle        float64 // seconds until all streams were read, and processor seconds a second
-	bytes, disk, config float64
-	files               int
-	rate, exchangeCPU   float64
-	greeted             float64 // processor seconds a second while all homes greet each other
+	streams                float64
+	opened                 float64 // seconds until all streams carried a message
+	bytes, disk, config    float64
+	files                  int
+	pullCPU, exchangeCPU   float64 // seconds for one request of an idle stream with its end, and for one exchange
+	rate                   float64 // exchanges a second
+	checkCPU, checkedPulls float64 // of a time of greetings: processor time, and the requests
+	checkedExchanges       float64
 }
 
 // hubCosts measures a hub with two meshes. The difference between them is the cost of a stream.
@@ -108,13 +113,12 @@ func hubCosts(ctx context.Context, dir string, c *model.Costs) error {
 	}
 	more := large.streams - small.streams
 	c.HubStreamBytes = (large.bytes - small.bytes) / more
-	c.HubStreamCPU = (large.idle - small.idle) / more
 	c.HubStreamFiles = float64(large.files-small.files) / more
 	c.HubStreamDisk = (large.disk - small.disk) / more
 	c.HubPairConfig = (large.config - small.config) / more
 	c.HubStreamStart = large.opened / large.streams
-	c.HubExchangeCPU, c.HubExchangeRate = large.exchangeCPU, large.rate
-	c.CheckHomes, c.CheckCores = largeMesh, large.greeted
+	c.HubPullCPU, c.HubExchangeCPU, c.HubExchangeRate = large.pullCPU, large.exchangeCPU, large.rate
+	c.CheckHomes, c.CheckCPU, c.CheckPulls, c.CheckExchanges = largeMesh, large.checkCPU, large.checkedPulls, large.checkedExchanges
 	return nil
 }
 
@@ -126,25 +130,37 @@ func useHub(ctx context.Context, dir string, homes int) (u hubUse, err error) {
 		return u, err
 	}
 	defer hub.stop()
+	t, err := newTap(ctx, strings.TrimPrefix(url, "nats://"))
+	if err != nil {
+		return u, err
+	}
+	defer t.close()
 	begun := time.Now()
-	m, err := openMesh(ctx, dir, url, names)
+	m, err := openMesh(ctx, dir, t.url(), names)
 	if err != nil {
 		return u, err
 	}
 	defer m.close()
 	u.opened = time.Since(begun).Seconds()
-	before, err := hub.usage()
+	// The counts of messages, not the time, tell how much the hub did: other work may have slowed it.
+	phase := func(do func() error) (used time.Duration, counts map[way]tally, err error) {
+		before, err := hub.usage()
+		if err != nil {
+			return 0, nil, err
+		}
+		t.reset()
+		if err := do(); err != nil {
+			return 0, nil, err
+		}
+		after, err := hub.usage()
+		u.bytes, u.files = after.bytes, after.files
+		return after.cpu - before.cpu, t.reset(), err
+	}
+	used, counts, err := phase(func() error { return sleep(ctx, idleTime) })
 	if err != nil {
 		return u, err
 	}
-	if err := sleep(ctx, idleTime); err != nil {
-		return u, err
-	}
-	after, err := hub.usage()
-	if err != nil {
-		return u, err
-	}
-	u.idle, u.bytes, u.files = (after.cpu-before.cpu).Seconds()/idleTime.Seconds(), after.bytes, after.files
+	u.pullCPU = used.Seconds() / float64(counts[way{true, kindPull}].messages)
 	if u.disk, err = diskOf(streams(dir)); err != nil {
 		return u, err
 	}
@@ -153,24 +169,29 @@ func useHub(ctx context.Context, dir string, homes int) (u hubUse, err error) {
 		return u, err
 	}
 	u.config = float64(config.Size())
-	done := m.exchanges(ctx, busyTime)
-	busy, err := hub.usage()
+	idleBytes, idleFiles := u.bytes, u.files
+	used, counts, err = phase(func() error { m.exchanges(ctx, busyTime); return nil })
 	if err != nil {
 		return u, err
 	}
-	u.rate = float64(done) / busyTime.Seconds()
-	u.exchangeCPU = (busy.cpu-after.cpu).Seconds()/float64(done) - u.idle/u.rate
+	done := float64(exchanged(counts))
+	u.rate = done / busyTime.Seconds()
+	u.exchangeCPU = (used.Seconds() - u.pullCPU*float64(counts[way{true, kindPull}].messages)) / done
 	m.greet()
-	if err := sleep(ctx, watchTime/2); err != nil { // until all peers are up
+	if used, counts, err = phase(func() error { return sleep(ctx, watchTime) }); err != nil {
 		return u, err
 	}
-	if before, err = hub.usage(); err != nil {
-		return u, err
+	u.checkCPU, u.checkedPulls, u.checkedExchanges = used.Seconds(), float64(counts[way{true, kindPull}].messages), float64(exchanged(counts))
+	u.bytes, u.files = idleBytes, idleFiles
+	return u, nil
+}
+
+// exchanged returns the number of answers that reached the hub.
+func exchanged(counts map[way]tally) (answers int) {
+	for at, c := range counts {
+		if at.toHub && strings.HasSuffix(at.kind, answerSuffix) {
+			answers += c.messages
+		}
 	}
-	if err := sleep(ctx, watchTime); err != nil {
-		return u, err
-	}
-	after, err = hub.usage()
-	u.greeted = (after.cpu - before.cpu).Seconds() / watchTime.Seconds()
-	return u, err
+	return answers
 }

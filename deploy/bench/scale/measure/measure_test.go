@@ -33,7 +33,7 @@ func TestGreetingHasTheMeasuredSize(t *testing.T) {
 
 func TestTapTellsKindsApart(t *testing.T) {
 	t.Parallel()
-	step := func(document string, more string) string {
+	step := func(document, more string) string {
 		return fmt.Sprintf(`{"type":"steps","items":[{"step":{"document":%q}%s}]}`, document, more)
 	}
 	for name, test := range map[string]struct{ subject, body, want string }{

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/baton-gateway/baton/federation"
@@ -161,23 +160,20 @@ func (m *mesh) exchange(ctx context.Context, h meshHome, to federation.HomeID) e
 	return err
 }
 
-// exchanges exchanges messages between all pairs at once for a time, and returns their number.
-func (m *mesh) exchanges(ctx context.Context, during time.Duration) int64 {
+// exchanges exchanges messages between some pairs at once for a time.
+func (m *mesh) exchanges(ctx context.Context, during time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, during)
 	defer cancel()
-	var done atomic.Int64
 	var all sync.WaitGroup
-	for _, h := range m.homes {
-		for to := range h.peers {
-			all.Go(func() {
-				for ctx.Err() == nil {
-					if m.exchange(ctx, h, to) == nil {
-						done.Add(1)
-					}
+	for i := range busyPairs {
+		h := m.homes[i%len(m.homes)]
+		all.Go(func() {
+			for ctx.Err() == nil {
+				for to := range h.peers {
+					_ = m.exchange(ctx, h, to) // the answers are counted
 				}
-			})
-		}
+			}
+		})
 	}
 	all.Wait()
-	return done.Load()
 }

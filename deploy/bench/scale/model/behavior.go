@@ -70,7 +70,7 @@ func Today(c Costs) Protocol {
 // Planned returns the protocol of the plan in federation/relay/README.md.
 func Planned() Protocol {
 	return Protocol{
-		Name: "planned", StreamPerHome: true, Greetings: 1.0 / 600, SearchesAll: false, OpenTo: 10, Redial: redialEvery, RedialCopies: 1,
+		Name: "planned", StreamPerHome: true, Greetings: 1.0 / 3600, SearchesAll: false, OpenTo: 10, Redial: redialEvery, RedialCopies: 1,
 	}
 }
 

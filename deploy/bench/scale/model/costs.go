@@ -66,17 +66,19 @@ type Costs struct {
 	Greetings float64 `json:"greetings"`
 
 	HubStreamBytes  float64 `json:"hub_stream_bytes"`  // memory of the hub for one stream with its reader
-	HubStreamCPU    float64 `json:"hub_stream_cpu"`    // processor time of the hub for one idle stream, in seconds a second
+	HubPullCPU      float64 `json:"hub_pull_cpu"`      // processor time of the hub for one request of an idle stream, its end and a heartbeat
 	HubExchangeCPU  float64 `json:"hub_exchange_cpu"`  // the same for one exchange, in seconds
-	HubStreamStart  float64 `json:"hub_stream_start"`  // until a new stream is read, in seconds
+	HubStreamStart  float64 `json:"hub_stream_start"`  // until a new stream carries a message, in seconds
 	HubStreamFiles  float64 `json:"hub_stream_files"`  // open files
 	HubStreamDisk   float64 `json:"hub_stream_disk"`   // bytes on disk of an idle stream
 	HubExchangeRate float64 `json:"hub_exchange_rate"` // exchanges a second between homes and hub on this machine
 	HubPairConfig   float64 `json:"hub_pair_config"`   // bytes of the configuration for one stream
 
-	// The check of the model: processors of the hub with some homes without work.
-	CheckHomes int     `json:"check_homes"`
-	CheckCores float64 `json:"check_cores"`
+	// The check of the model: the processor time of a hub while some homes greeted each other.
+	CheckHomes     int     `json:"check_homes"`
+	CheckCPU       float64 `json:"check_cpu"`
+	CheckPulls     float64 `json:"check_pulls"`
+	CheckExchanges float64 `json:"check_exchanges"`
 
 	HomePeerCPU   float64 `json:"home_peer_cpu"`   // processor time of a gateway for one idle peer, in seconds a second
 	HomePeerBytes float64 `json:"home_peer_bytes"` // memory of a gateway for one peer
@@ -98,6 +100,9 @@ type Costs struct {
 	HubP50   float64 `json:"hub_p50"`
 	HubP99   float64 `json:"hub_p99"`
 }
+
+// HubStreamCPU returns the processor time of the hub for one idle stream, in seconds a second.
+func (c Costs) HubStreamCPU() float64 { return c.Pulls * c.HubPullCPU }
 
 //go:embed costs.json
 var measured []byte

@@ -66,8 +66,8 @@ func (q *queue) pop() (event, bool) {
 // nearest is a binary heap, without the conversions to interfaces of container/heap.
 type nearest []event
 
-func (n nearest) before(i, j int) bool {
-	return n[i].at < n[j].at || n[i].at == n[j].at && n[i].order < n[j].order
+func (e event) before(f event) bool {
+	return e.at < f.at || e.at == f.at && e.order < f.order
 }
 
 func (n *nearest) push(e event) {
@@ -75,7 +75,7 @@ func (n *nearest) push(e event) {
 	h := *n
 	for i := len(h) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if !h.before(i, parent) {
+		if !h[i].before(h[parent]) {
 			return
 		}
 		h[i], h[parent] = h[parent], h[i]
@@ -104,7 +104,7 @@ func (n *nearest) sink(i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h.before(child, least) {
+			if h[child].before(h[least]) {
 				least = child
 			}
 		}

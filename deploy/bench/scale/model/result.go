@@ -35,7 +35,7 @@ type Result struct {
 	HubIdleMessages              float64 // greetings and comparisons of clocks, a second
 	HubPeakMessages, HubPeakRate float64 // stored messages and bytes a second in the busiest minute
 	HubOperations                float64 // requests, heartbeats and ends of requests of idle streams, a second
-	HubStart                     float64 // seconds until all streams of a new hub are read
+	HubStart                     float64 // seconds until all streams of a new hub carry messages
 	Carried                      bool    // the hub has the processors for all of it
 
 	// Of an outage.
@@ -82,7 +82,7 @@ func newResult(cfg Config) Result {
 		HubStreams: streams, HubReserved: streams * StreamBytes, HubMemory: streams * c.HubStreamBytes, HubConfig: streams * c.HubPairConfig,
 		HubIdleMessages: 2 * pairs * (p.Greetings + p.Profiles), HubOperations: streams * (2*c.Pulls + c.Heartbeats), HubStart: streams * c.HubStreamStart,
 	}
-	r.HubIdleCores = streams*c.HubStreamCPU + r.HubIdleMessages/2*c.HubExchangeCPU
+	r.HubIdleCores = streams*c.HubStreamCPU() + r.HubIdleMessages/2*c.HubExchangeCPU
 	return r
 }
 
@@ -126,7 +126,7 @@ func (r *run) histories(h *home) Flow {
 // both returns the traffic of a home that asks a question and answers one.
 func (r *run) both(x Exchange) Flow {
 	asks := r.asks(x)
-	asks.add(r.answers(x))
+	asks = asks.plus(r.answers(x))
 	return asks
 }
 
@@ -159,24 +159,24 @@ func (r *run) finish() {
 		for k, all := range res.Opens {
 			arrived := (all - h.opens[k]) * openTo / (n - 1)
 			others += float64(arrived) / stepsOfHandoff
-			openHere.add(r.asks(r.sizes[openOffer+step(k)]).times(h.opens[k] * openTo))
-			openHere.add(r.answers(r.sizes[openOffer+step(k)]).times(arrived))
+			openHere = openHere.plus(r.asks(r.sizes[openOffer+step(k)]).times(h.opens[k] * openTo))
+			openHere = openHere.plus(r.answers(r.sizes[openOffer+step(k)]).times(arrived))
 		}
 		searchHere := r.asks(mailbox).times(h.searches * asked)
 		if r.cfg.Protocol.SearchesAll {
-			searchHere.add(r.answers(mailbox).times(res.Searches - h.searches))
+			searchHere = searchHere.plus(r.answers(mailbox).times(res.Searches - h.searches))
 		}
-		work.add(h.work)
-		open.add(openHere)
-		search.add(searchHere)
+		work = work.plus(h.work)
+		open = open.plus(openHere)
+		search = search.plus(searchHere)
 		compared := r.histories(h)
-		histories.add(compared)
+		histories = histories.plus(compared)
 		u := HomeUse{Agents: h.agents, Work: h.work, All: h.work, Rows: h.rows, Shared: h.shared}
-		u.All.add(openHere)
-		u.All.add(searchHere)
-		u.All.add(compared)
+		u.All = u.All.plus(openHere)
+		u.All = u.All.plus(searchHere)
+		u.All = u.All.plus(compared)
 		for _, f := range []Flow{greetings, clocks, streams} {
-			u.All.add(f.times(n - 1))
+			u.All = u.All.plus(f.times(n - 1))
 		}
 		u.Rows.Rows += others*c.OpenThere.Rows + float64(h.searches)*c.Location.Rows
 		u.Rows.Bytes += others*c.OpenThere.Bytes + float64(h.searches)*c.Location.Bytes
@@ -194,9 +194,9 @@ func (r *run) finish() {
 		res.Causes = append(res.Causes, Cause{cause.name, float64(cause.all.Messages()) / float64(n), float64(cause.all.Bytes()) / float64(n)})
 	}
 	for _, f := range []Flow{greetings, clocks, streams} {
-		res.HubIdle.add(f.times(pairs))
+		res.HubIdle = res.HubIdle.plus(f.times(pairs))
 	}
-	res.HubIdle.add(histories)
+	res.HubIdle = res.HubIdle.plus(histories)
 	r.peaks()
 	slices.SortStableFunc(res.Homes, func(a, b HomeUse) int { return a.Agents - b.Agents })
 }

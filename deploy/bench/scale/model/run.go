@@ -33,11 +33,8 @@ type Flow struct {
 	SentBytes, ReceivedBytes int64
 }
 
-func (f *Flow) add(g Flow) {
-	f.Sent += g.Sent
-	f.Received += g.Received
-	f.SentBytes += g.SentBytes
-	f.ReceivedBytes += g.ReceivedBytes
+func (f Flow) plus(g Flow) Flow {
+	return Flow{f.Sent + g.Sent, f.Received + g.Received, f.SentBytes + g.SentBytes, f.ReceivedBytes + g.ReceivedBytes}
 }
 
 func (f Flow) times(n int64) Flow {
@@ -104,13 +101,12 @@ type run struct {
 	file    micros
 	receipt micros
 	reading micros // until an open request of a reader returns
-	rate    []float64
 	result  Result
 }
 
 // Run simulates one federation.
 func Run(cfg Config) *Result {
-	random := rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Homes))) //nolint:gosec // a simulation, which has to be repeatable
+	random := rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Homes)))
 	r := &run{world: newWorld(cfg, random), random: random, from: micros(cfg.From) * hour}
 	r.until = r.from + micros(cfg.Hours)*hour
 	r.queue = newQueue(r.until)
@@ -167,7 +163,7 @@ func (r *run) do(e event) {
 		r.queue.push(e)
 	case answerHere:
 		h := &r.homes[r.here(e)]
-		r.count(h, Flow{Received: 1, ReceivedBytes: int64(r.sizes[e.step].AnswerRead), SentBytes: int64(r.cfg.Costs.Control.Ack)})
+		h.count(Flow{Received: 1, ReceivedBytes: int64(r.sizes[e.step].AnswerRead), SentBytes: int64(r.cfg.Costs.Control.Ack)})
 		r.serve(h, e.at, r.receipt)
 		r.result.Receipted++
 	case comeback:
@@ -245,7 +241,7 @@ func (r *run) submit(e event) {
 			filed += r.search(h)
 		}
 		r.knows(uint16(there), r.writer(e))
-		r.count(h, Flow{Sent: 1, SentBytes: int64(r.sizes[e.step].Question), ReceivedBytes: int64(r.cfg.Costs.Control.Stored)})
+		h.count(Flow{Sent: 1, SentBytes: int64(r.sizes[e.step].Question), ReceivedBytes: int64(r.cfg.Costs.Control.Stored)})
 		e.what, e.at = questionAtHub, filed+h.delay
 		r.queue.push(e)
 	}
@@ -288,13 +284,14 @@ func (r *run) store(h *home, s step, handoff, message Stored) {
 	h.rows.Bytes += handoff.Bytes / stepsOfHandoff
 }
 
-func (r *run) count(h *home, f Flow) { h.work.add(f) }
+// count adds traffic for steps and text.
+func (h *home) count(f Flow) { h.work = h.work.plus(f) }
 
 // pass lets the hub store a message and send it on, and returns when it is on its way. A message that rides in a
 // batch costs the hub no message of its own.
 func (r *run) pass(e event, in, out int) micros {
 	control := r.cfg.Costs.Control
-	r.result.HubWork.add(Flow{Sent: 1, Received: 1, SentBytes: int64(in + control.Ack), ReceivedBytes: int64(out + control.Stored)})
+	r.result.HubWork = r.result.HubWork.plus(Flow{Sent: 1, Received: 1, SentBytes: int64(in + control.Ack), ReceivedBytes: int64(out + control.Stored)})
 	if e.riding {
 		return max(r.hub, e.at)
 	}
@@ -313,7 +310,7 @@ func (r *run) hubDelay(now micros, messages int64) micros {
 
 func (r *run) peak(at micros, messages, bytes int64) {
 	i := min(int((at-r.from)/minute), len(r.result.minutes)-1)
-	r.result.minutes[i].add(Flow{Sent: messages, SentBytes: bytes})
+	r.result.minutes[i] = r.result.minutes[i].plus(Flow{Sent: messages, SentBytes: bytes})
 }
 
 // search asks other homes for a mailbox, and returns how long that takes.
@@ -337,7 +334,7 @@ func (r *run) bulk(now micros, exchanges int64, x Exchange) {
 	passed := Flow{
 		Sent: 2, Received: 2, SentBytes: int64(x.Question + x.Answer + 2*control.Ack), ReceivedBytes: int64(x.QuestionRead + x.AnswerRead + 2*control.Stored),
 	}.times(exchanges)
-	r.result.HubBulk.add(passed)
+	r.result.HubBulk = r.result.HubBulk.plus(passed)
 	r.hubDelay(now, passed.Sent)
 	r.peak(now, passed.Sent, passed.Bytes())
 }
@@ -381,7 +378,7 @@ func (r *run) later(e event, at micros) {
 func (r *run) arrive(e event) {
 	there := &r.homes[r.there(e)]
 	x, control := r.sizes[e.step], r.cfg.Costs.Control
-	r.count(there, Flow{
+	there.count(Flow{
 		Sent: 1, SentBytes: int64(x.Answer + control.Ack), Received: 1, ReceivedBytes: int64(x.QuestionRead + control.Stored),
 	})
 	filed := r.serve(there, e.at, r.file)
@@ -427,7 +424,7 @@ func (r *run) read(e event, filed micros, online, offline *Histogram) {
 		}
 	case accept:
 		e.step, wait = complete, b.Work
-	default:
+	case text, decline, complete, openOffer, openClaim, openComplete:
 		return
 	}
 	r.later(e, at+seconds(wait*r.random.ExpFloat64()))
