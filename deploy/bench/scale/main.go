@@ -5,7 +5,7 @@
 //	scale [-o REPORT.md] [-homes 10,30,100,300,1000] [-seed N]
 //	scale -measure COSTS.json
 //
-// The run takes two minutes on one core. Its costs are measured: those of bench/scale/model/costs.json, which
+// The run takes two minutes on one core. It takes the measured costs from bench/scale/model/costs.json, which
 // -measure writes with real gateways at a real hub. That takes some minutes, and needs baton on the path.
 package main
 
@@ -28,16 +28,13 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
-		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
 	output := flag.String("o", "", "the file of the report, with its plots beside it; the standard output without")
 	homes := flag.String("homes", "10,30,100,300,1000", "numbers of homes")
 	seed := flag.Uint64("seed", 1, "seed of all random numbers")
@@ -48,9 +45,9 @@ func run(ctx context.Context) error {
 	case flag.NArg() > 0:
 		return errors.New("want no arguments")
 	case *hub != "":
-		return measure.ServeHub(ctx, *hub)
+		return measure.ServeHub(context.Background(), *hub) // it ends with its input
 	case *costs != "":
-		return measured(ctx, *costs)
+		return measured(*costs)
 	}
 	var sizes []int
 	for text := range strings.SplitSeq(*homes, ",") {
@@ -71,7 +68,9 @@ func run(ctx context.Context) error {
 }
 
 // measured measures the costs of the model.
-func measured(ctx context.Context, to string) error {
+func measured(to string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	c, err := measure.All(ctx)
 	if err != nil {
 		return err

@@ -106,11 +106,6 @@ func (r *report) Limits() []limit {
 	}
 }
 
-// CheckPredicted returns the processor time of the hub that the model predicts for the checked work.
-func (r *report) CheckPredicted() float64 {
-	return r.Costs.CheckPulls*r.Costs.HubPullCPU + r.Costs.CheckExchanges*r.Costs.HubExchangeCPU
-}
-
 // plots returns the plots by their file names.
 func (r *report) plots() map[string]plot.Plot {
 	causes := plot.Plot{Title: "Messages of a home with the hub, a day", X: "homes", Y: "messages, logarithmic", LogY: true}

@@ -21,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 )
 
-// limits are those of the lab: one address makes all load.
+// limits turns the same limits off as the lab: one address makes all load.
 const limits = `
 [limits]
 did_events_per_minute = 0
@@ -249,7 +249,7 @@ func workingHomes(ctx context.Context, dir string, c *model.Costs) (idle usage, 
 	return idle, f.sizes()
 }
 
-// note adds the counts of a phase to those of all phases, and returns them.
+// note adds the counts of a phase to the counts of all phases, and returns them.
 func (f *trio) note() map[way]tally {
 	counts := f.tap.reset()
 	for at, c := range counts {

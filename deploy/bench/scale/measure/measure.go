@@ -63,7 +63,7 @@ func All(ctx context.Context) (c model.Costs, err error) {
 	return c, nil
 }
 
-// verification returns the seconds of one Ed25519 verification of 1 KiB: those of the fastest of some
+// verification returns the seconds of one Ed25519 verification of 1 KiB, in the fastest of some
 // rounds, because other work of the machine takes part of the time.
 func verification() float64 {
 	const rounds, times = 400, 20
@@ -91,14 +91,13 @@ const (
 
 // hubUse is the use of a hub by one mesh.
 type hubUse struct {
-	streams                float64
-	opened                 float64 // seconds until all streams carried a message
-	bytes, disk, config    float64
-	files                  int
-	pullCPU, exchangeCPU   float64 // seconds for one request of an idle stream with its end, and for one exchange
-	rate                   float64 // exchanges a second
-	checkCPU, checkedPulls float64 // of a time of greetings: processor time, and the requests
-	checkedExchanges       float64
+	streams              float64
+	opened               float64 // seconds until all streams carried a message
+	bytes, disk, config  float64
+	files                int
+	pullCPU              float64 // seconds for one request of an idle stream with its end
+	greetingCPU, busyCPU float64 // seconds for one exchange: of a greeting, and at the highest rate
+	rate                 float64 // exchanges a second
 }
 
 // hubCosts measures a hub with two meshes. The difference between them is the cost of a stream.
@@ -117,8 +116,7 @@ func hubCosts(ctx context.Context, dir string, c *model.Costs) error {
 	c.HubStreamDisk = (large.disk - small.disk) / more
 	c.HubPairConfig = (large.config - small.config) / more
 	c.HubStreamStart = large.opened / large.streams
-	c.HubPullCPU, c.HubExchangeCPU, c.HubExchangeRate = large.pullCPU, large.exchangeCPU, large.rate
-	c.CheckHomes, c.CheckCPU, c.CheckPulls, c.CheckExchanges = largeMesh, large.checkCPU, large.checkedPulls, large.checkedExchanges
+	c.HubPullCPU, c.HubExchangeCPU, c.HubBusyExchangeCPU, c.HubExchangeRate = large.pullCPU, large.greetingCPU, large.busyCPU, large.rate
 	return nil
 }
 
@@ -174,14 +172,15 @@ func useHub(ctx context.Context, dir string, homes int) (u hubUse, err error) {
 	if err != nil {
 		return u, err
 	}
-	done := float64(exchanged(counts))
-	u.rate = done / busyTime.Seconds()
-	u.exchangeCPU = (used.Seconds() - u.pullCPU*float64(counts[way{true, kindPull}].messages)) / done
+	of := func() float64 {
+		return (used.Seconds() - u.pullCPU*float64(counts[way{true, kindPull}].messages)) / float64(exchanged(counts))
+	}
+	u.busyCPU, u.rate = of(), float64(exchanged(counts))/busyTime.Seconds()
 	m.greet()
 	if used, counts, err = phase(func() error { return sleep(ctx, watchTime) }); err != nil {
 		return u, err
 	}
-	u.checkCPU, u.checkedPulls, u.checkedExchanges = used.Seconds(), float64(counts[way{true, kindPull}].messages), float64(exchanged(counts))
+	u.greetingCPU = of()
 	u.bytes, u.files = idleBytes, idleFiles
 	return u, nil
 }

@@ -65,20 +65,16 @@ type Costs struct {
 	// Greetings from one home to another idle one, a second.
 	Greetings float64 `json:"greetings"`
 
-	HubStreamBytes  float64 `json:"hub_stream_bytes"`  // memory of the hub for one stream with its reader
-	HubPullCPU      float64 `json:"hub_pull_cpu"`      // processor time of the hub for one request of an idle stream, its end and a heartbeat
-	HubExchangeCPU  float64 `json:"hub_exchange_cpu"`  // the same for one exchange, in seconds
-	HubStreamStart  float64 `json:"hub_stream_start"`  // until a new stream carries a message, in seconds
-	HubStreamFiles  float64 `json:"hub_stream_files"`  // open files
-	HubStreamDisk   float64 `json:"hub_stream_disk"`   // bytes on disk of an idle stream
-	HubExchangeRate float64 `json:"hub_exchange_rate"` // exchanges a second between homes and hub on this machine
-	HubPairConfig   float64 `json:"hub_pair_config"`   // bytes of the configuration for one stream
-
-	// The check of the model: the processor time of a hub while some homes greeted each other.
-	CheckHomes     int     `json:"check_homes"`
-	CheckCPU       float64 `json:"check_cpu"`
-	CheckPulls     float64 `json:"check_pulls"`
-	CheckExchanges float64 `json:"check_exchanges"`
+	HubStreamBytes float64 `json:"hub_stream_bytes"` // memory of the hub for one stream with its reader
+	HubPullCPU     float64 `json:"hub_pull_cpu"`     // processor time of the hub for one request of an idle stream, its end and a heartbeat
+	HubExchangeCPU float64 `json:"hub_exchange_cpu"` // the same for one exchange, of greetings of idle homes
+	// The same at the highest rate of this machine, which HubExchangeRate is.
+	HubBusyExchangeCPU float64 `json:"hub_busy_exchange_cpu"`
+	HubStreamStart     float64 `json:"hub_stream_start"`  // until a new stream carries a message, in seconds
+	HubStreamFiles     float64 `json:"hub_stream_files"`  // open files
+	HubStreamDisk      float64 `json:"hub_stream_disk"`   // bytes on disk of an idle stream
+	HubExchangeRate    float64 `json:"hub_exchange_rate"` // exchanges a second between homes and hub on this machine
+	HubPairConfig      float64 `json:"hub_pair_config"`   // bytes of the configuration for one stream
 
 	HomePeerCPU   float64 `json:"home_peer_cpu"`   // processor time of a gateway for one idle peer, in seconds a second
 	HomePeerBytes float64 `json:"home_peer_bytes"` // memory of a gateway for one peer

@@ -26,7 +26,7 @@ type Outage struct {
 	Hour, Hours int
 }
 
-// Flow is the traffic of a home with the hub. The messages are those of homes; the bytes include the
+// Flow is the traffic of a home with the hub. It counts the messages of homes; the bytes include the
 // protocol of JetStream.
 type Flow struct {
 	Sent, Received           int64 // messages
@@ -273,7 +273,7 @@ func (r *run) writer(e event) uint32 {
 // stepsOfHandoff is the number of steps of the measured handoffs.
 const stepsOfHandoff = 3
 
-// store adds the rows of one step: those of a measured handoff by its steps.
+// store adds the rows of one step: a measured handoff, divided by its steps.
 func (r *run) store(h *home, s step, handoff, message Stored) {
 	if s == text {
 		h.rows.Rows += message.Rows
