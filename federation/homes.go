@@ -57,7 +57,7 @@ type MailboxLocation struct {
 	Home   HomeID
 	Source LocationSource
 	Since  time.Time // when it became known
-	From   HomeID    // its home before an operator moved it; empty for every other source
+	Former []HomeID  // its homes before operators moved it, the latest first; nil for every other source
 }
 
 // LocationSource is the source of a mailbox location.
@@ -155,7 +155,7 @@ type MisbehaviorKind string
 // The kinds of offences.
 const (
 	MisbehaviorVoice   MisbehaviorKind = "voice"   // it vouched for a DID whose mailbox is at another home
-	MisbehaviorMailbox MisbehaviorKind = "mailbox" // it claimed a mailbox which is elsewhere
+	MisbehaviorMailbox MisbehaviorKind = "mailbox" // it and another home claim one mailbox, for longer than a move takes
 	MisbehaviorRuling  MisbehaviorKind = "ruling"  // it sent a ruling that the named home did not sign
 	MisbehaviorStep    MisbehaviorKind = "step"    // it sent a step that the named signer did not sign
 )

@@ -56,21 +56,21 @@ type Gateway interface {
 	Place(ctx context.Context, ev federation.Event) (federation.ChannelRef, error)
 }
 
-// Mailboxes looks up the mailbox home of a DID. Its methods block only on the record.
+// Mailboxes looks up the mailbox home of a DID. Its methods block only on the record, except TakeOver.
 type Mailboxes interface {
 	// MaySpeakFor reports whether this gateway accepts a home's claim that a step is from a DID:
 	// the mailbox is there, or no other location is known.
 	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool
 	// Here reports whether a DID has its mailbox here.
 	Here(ctx context.Context, did federation.DID) (bool, error)
-	// MovedHere reports whether the mailbox of a DID was at a home until an operator moved
-	// it here.
+	// MovedHere reports whether the mailbox of a DID was at a home before operators moved it here. It
+	// may have left since.
 	MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) (bool, error)
-	// MovedFrom reports whether the mailbox of any DID was at a home until an operator moved
-	// it here.
+	// MovedFrom reports whether the mailbox of any DID was at a home before operators moved it here.
 	MovedFrom(ctx context.Context, from federation.HomeID) (bool, error)
 	// TakeOver moves the mailbox of a DID from another home to this home. A non-empty reason means
-	// that this home refuses it.
+	// that this home refuses it. If a third home is known to have the mailbox, TakeOver asks that
+	// home, and blocks on the network.
 	TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error)
 	// MovedAway returns the parties of a handoff whose mailboxes were here until they moved.
 	MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox

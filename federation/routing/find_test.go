@@ -68,13 +68,31 @@ func TestFindKeepsAnOfferWithoutAHome(t *testing.T) {
 	}
 }
 
-func TestFindReportsHomesThatClaimOneMailbox(t *testing.T) {
+// A mailbox that moves is claimed by both homes for a while.
+func TestFindReportsHomesThatClaimOneMailboxForLong(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	w.housed["b.test"], w.housed["c.test"] = true, true
-	_ = w.locator().Deliver(t.Context(), w.unroutedOffer(bob), now)
-	if want := []federation.HomeID{"b.test", "c.test"}; !slices.Equal(w.offences, want) || len(w.locations) > 0 {
-		t.Errorf("offences of %v, kept %v", w.offences, w.locations)
+	for name, test := range map[string]struct {
+		agreed time.Duration // after which c.test claims it no more, for a moment; 0 for never
+		want   []federation.HomeID
+	}{
+		"since ten minutes":        {want: []federation.HomeID{"b.test", "c.test"}},
+		"since less, with a pause": {agreed: 5 * time.Minute},
+	} {
+		w := newWorld()
+		locator := w.locator()
+		for after := time.Duration(0); after <= 10*time.Minute; after += 5 * time.Minute {
+			w.housed["b.test"], w.housed["c.test"] = true, true
+			if after == test.agreed && after > 0 {
+				w.housed["b.test"], w.housed["c.test"] = false, false
+			}
+			_ = locator.Deliver(t.Context(), w.unroutedOffer(bob), now.Add(after))
+			if after < 10*time.Minute && len(w.offences) > 0 {
+				t.Errorf("%s: after %s, offences of %v", name, after, w.offences)
+			}
+		}
+		if !slices.Equal(w.offences, test.want) || len(w.locations) > 0 {
+			t.Errorf("%s: offences of %v, kept %v", name, w.offences, w.locations)
+		}
 	}
 }
 

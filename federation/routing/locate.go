@@ -263,8 +263,8 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 }
 
 // LearnFromStep records that a home sent a step or text of a DID: its mailbox is there, unless
-// another location is known. A signed step also overrules an earlier login here, and the claim of
-// another home to the mailbox, which is an offence of that home. If the location cannot be stored,
+// another location is known. A signed step also overrules an earlier login here, and the earlier
+// claim of another home to the mailbox, which may have moved since. If the location cannot be stored,
 // this is logged; the next step repeats the attempt.
 func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by federation.Provenance, home federation.HomeID, now time.Time) {
 	defer l.routed(ctx, did)
@@ -273,9 +273,6 @@ func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by fede
 	if err != nil || !weak || kept.Home == home || by != federation.Signed {
 		l.learn(ctx, did, home, federation.LocatedByStep, now)
 		return
-	}
-	if _, ok := l.peers.Peer(kept.Home); ok {
-		l.peers.ReportMisbehavior(ctx, kept.Home, federation.MisbehaviorMailbox, "of "+string(did)+", whose steps come from "+string(home))
 	}
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }

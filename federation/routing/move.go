@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/baton-gateway/baton/federation"
@@ -21,6 +22,9 @@ const (
 	movingLease  = time.Minute
 	movingBatch  = 64 // entries
 )
+
+// maxFormer bounds the former homes of a mailbox in the record.
+const maxFormer = 16
 
 // PeerError is returned for a move to a home other than a peer.
 type PeerError struct{ Home federation.HomeID }
@@ -39,17 +43,18 @@ func (e *ElsewhereError) Error() string {
 // Moved is the result of a move.
 type Moved = federation.MovedInbox
 
-// MovedHere reports whether the mailbox of a DID was at a home until an operator moved it
-// here.
+// MovedHere reports whether the mailbox of a DID was at a home before operators moved it here. It may
+// have left since.
 func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) (bool, error) {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false, nil
 	}
-	return at.Source == federation.LocatedByMove && at.Home == l.home && at.From == from, err
+	here, there := slices.Index(at.Former, l.home), slices.Index(at.Former, from)
+	return at.Source == federation.LocatedByMove && there >= 0 && (at.Home == l.home || 0 <= here && here < there), err
 }
 
-// MovedFrom reports whether an operator moved any mailbox from a home to here.
+// MovedFrom reports whether operators moved any mailbox from a home to here, directly or not.
 func (l *Locator) MovedFrom(ctx context.Context, from federation.HomeID) (bool, error) {
 	return l.record.HasMoved(ctx, from, l.home)
 }
@@ -59,34 +64,64 @@ func (l *Locator) MovedFrom(ctx context.Context, from federation.HomeID) (bool, 
 func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox {
 	var gone []federation.MovedMailbox
 	for _, did := range v.Others("") {
-		if home := l.movedTo(ctx, did, now); home != "" {
-			gone = append(gone, federation.MovedMailbox{DID: did, Home: home})
+		if at := l.movedAway(ctx, did, now); at.Home != "" {
+			gone = append(gone, federation.MovedMailbox{DID: did, Home: at.Home})
 		}
 	}
 	return gone
 }
 
-// movedTo returns the home that the mailbox of a DID moved to from here; "" if it did not move
-// within the last thirty days.
-func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
+// movedAway returns the location of a mailbox that moved away from here within the last thirty days;
+// the zero value for any other one.
+func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Time) federation.MailboxLocation {
 	at, err := l.record.MailboxLocation(ctx, did)
-	if err != nil || at.Source != federation.LocatedByMove || at.From != l.home || at.Home == l.home || now.Sub(at.Since) > forwardFor {
-		return ""
+	if err != nil || at.Source != federation.LocatedByMove || at.Home == l.home || !slices.Contains(at.Former, l.home) || now.Sub(at.Since) > forwardFor {
+		return federation.MailboxLocation{}
+	}
+	return at
+}
+
+// movedTo returns the home to which the mailbox of a DID moved from here, which may have given it to
+// another one since; "" if it did not move within the last thirty days. That home accepts forwarded
+// steps: a later one does not know that the mailbox was here.
+func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
+	at := l.movedAway(ctx, did, now)
+	if i := slices.Index(at.Former, l.home); i > 0 {
+		return at.Former[i-1]
 	}
 	return at.Home
 }
 
-// TakeOver makes this home the mailbox home of a DID that another home moves. A non-empty readable
-// reason means that the mailbox is known to be elsewhere.
+// keepMove stores that a home gave the mailbox of a DID to another one.
+func (l *Locator) keepMove(ctx context.Context, did federation.DID, from, to federation.HomeID, now time.Time) error {
+	before, err := l.record.MailboxLocation(ctx, did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return err
+	}
+	former := []federation.HomeID{from}
+	for _, home := range before.Former {
+		if home != from && len(former) < maxFormer {
+			former = append(former, home)
+		}
+	}
+	return l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: to, Source: federation.LocatedByMove, Since: now, Former: former})
+}
+
+// TakeOver makes this home the mailbox home of a DID that another home moves. If a third home is
+// known to have the mailbox, TakeOver asks that home, and blocks on the network. A non-empty readable
+// reason means that the third home confirms it. The error is a [*federation.UnavailableError] if it
+// does not answer.
 func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error) {
 	at, err := l.Locate(ctx, did)
 	switch {
 	case err != nil:
 		return "", err
-	case at.Home != "" && at.Home != from && at.Home != l.home:
-		return "its mailbox is known to be at " + string(at.Home), nil
+	case at.Home != "" && at.Home != from && at.Home != l.home && !l.lost(at.Home):
+		if still, err := l.peers.Houses(ctx, at.Home, did); err != nil || still {
+			return "its mailbox is known to be at " + string(at.Home), err
+		}
 	}
-	return "", l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedByMove, Since: now, From: from})
+	return "", l.keepMove(ctx, did, from, l.home, now)
 }
 
 // LearnMove records that a home moved the mailbox of a DID to another home. It ignores a home
@@ -99,7 +134,7 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 	if _, ok := l.peers.Peer(gone.Home); !ok {
 		return nil
 	}
-	return l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: gone.DID, Home: gone.Home, Source: federation.LocatedByMove, Since: now, From: from})
+	return l.keepMove(ctx, gone.DID, from, gone.Home, now)
 }
 
 // Move moves the mailbox of a DID to another home, with its unread entries. It blocks until each
@@ -131,8 +166,7 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 		return done, fmt.Errorf("move %s: %w", did, err)
 	}
 	if at.Home != to {
-		moved := federation.MailboxLocation{DID: did, Home: to, Source: federation.LocatedByMove, Since: now(), From: l.home}
-		if err := l.record.KeepMailboxLocation(ctx, moved); err != nil {
+		if err := l.keepMove(ctx, did, l.home, to, now()); err != nil {
 			return done, err
 		}
 	}

@@ -47,7 +47,7 @@ func TestMoveTakesEntriesAlong(t *testing.T) {
 	if slices.ContainsFunc(w.inbox, func(l federation.Lease) bool { return l.Device != "" }) {
 		t.Errorf("what is left is leased: %v", w.inbox)
 	}
-	if at := w.locations[bob]; at.Source != federation.LocatedByMove || at.Home != "b.test" || at.From != self || !at.Since.Equal(now) {
+	if at := w.locations[bob]; at.Source != federation.LocatedByMove || at.Home != "b.test" || !slices.Equal(at.Former, []federation.HomeID{self}) || !at.Since.Equal(now) {
 		t.Errorf("kept: %+v", at)
 	}
 	w.refusing, w.inbox = nil, nil
@@ -66,7 +66,7 @@ func TestMoveEndsIfTheOtherHomeIsAway(t *testing.T) {
 	if _, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); !isUnavailable(err) || len(w.locations) > 0 {
 		t.Errorf("before it: %v, kept %v", err, w.locations)
 	}
-	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByMove, From: self, Since: now}
+	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByMove, Former: []federation.HomeID{self}, Since: now}
 	if _, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); !isUnavailable(err) || len(w.inbox) != 3 {
 		t.Errorf("after it: %v, %d entries left", err, len(w.inbox))
 	}
@@ -108,9 +108,15 @@ func TestTakeOverAsksTheMailboxHome(t *testing.T) {
 	w := newWorld()
 	locator := w.locator()
 	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "c.test", Source: federation.LocatedByStep}
+	w.housed["c.test"] = true
 	if why, err := locator.TakeOver(t.Context(), bob, "b.test", now); err != nil || why != "its mailbox is known to be at c.test" {
 		t.Errorf("from a home that does not have it: %q, %v", why, err)
 	}
+	w.away["c.test"] = &federation.UnavailableError{What: "home c.test"}
+	if _, err := locator.TakeOver(t.Context(), bob, "b.test", now); !isUnavailable(err) || w.locations[bob].Source != federation.LocatedByStep {
+		t.Errorf("while the known home does not answer: %v, kept %v", err, w.locations)
+	}
+	delete(w.away, "c.test")
 	if why, err := locator.TakeOver(t.Context(), bob, "c.test", now); err != nil || why != "" {
 		t.Errorf("from the home that has it: %q, %v", why, err)
 	}
@@ -129,6 +135,56 @@ func TestTakeOverAsksTheMailboxHome(t *testing.T) {
 	w.broken = nil
 	if why, err := locator.TakeOver(t.Context(), bob, "c.test", now); err != nil || why != "" {
 		t.Errorf("once more: %q, %v", why, err)
+	}
+}
+
+// A mailbox moved from c.test to b.test, and this home knows it only at c.test.
+func TestTakeOverAcceptsASecondMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	locator := w.locator()
+	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "c.test", Source: federation.LocatedByAnswer}
+	if why, err := locator.TakeOver(t.Context(), bob, "b.test", now); err != nil || why != "" {
+		t.Errorf("from its new home: %q, %v", why, err)
+	}
+	w.at(t, bob, self, federation.LocatedByMove)
+}
+
+// A mailbox moved from c.test to this home, and on to b.test.
+func TestMoveForwardsASecondMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.peers = append(w.peers, routing.Peer{Home: "d.test"}, routing.Peer{Home: "e.test"})
+	locator := w.locator()
+	if why, err := locator.TakeOver(t.Context(), bob, "c.test", now); err != nil || why != "" {
+		t.Fatalf("the first move: %q, %v", why, err)
+	}
+	if _, err := locator.Move(t.Context(), bob, "b.test", false, clock); err != nil {
+		t.Fatalf("the second move: %v", err)
+	}
+	for from, want := range map[federation.HomeID]bool{"c.test": true, "b.test": false, "d.test": false} {
+		here, err := locator.MovedHere(t.Context(), bob, from)
+		anyone, failed := locator.MovedFrom(t.Context(), from)
+		if here != want || anyone != want && from != "b.test" || err != nil || failed != nil {
+			t.Errorf("moved here from %s: %t, %t; %v %v", from, here, anyone, err, failed)
+		}
+	}
+	if err := locator.LearnMove(t.Context(), federation.MovedMailbox{DID: bob, Home: "e.test"}, "b.test", now); err != nil {
+		t.Fatal(err)
+	}
+	view := federation.View{Home: "d.test", Offerer: alice, Offeree: bob, Numbered: true}
+	event := federation.Event{From: alice, Verb: federation.Offer, Arrival: federation.Arrival{Path: []federation.HomeID{"d.test", "c.test"}}}
+	if to, err := locator.Recipients(t.Context(), event, view, now); err != nil || !slices.Equal(to, []string{"b.test"}) {
+		t.Errorf("after a third move, forwarded to %v, want the home that knows of this one: %v", to, err)
+	}
+	if gone := locator.MovedAway(t.Context(), view, now); len(gone) != 1 || gone[0].Home != "e.test" {
+		t.Errorf("other homes are told %v", gone)
+	}
+	if why, err := locator.TakeOver(t.Context(), bob, "e.test", now); err != nil || why != "" {
+		t.Errorf("its return: %q, %v", why, err)
+	}
+	if to, err := locator.Recipients(t.Context(), event, view, now); err != nil || len(to) > 0 {
+		t.Errorf("after its return, forwarded to %v, %v", to, err)
 	}
 }
 

@@ -81,11 +81,11 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 		return nil
 	}
 	var names []string
-	for _, gone := range l.MovedAway(ctx, after, now) {
-		name := string(gone.Home)
-		_, known := l.peers.Peer(gone.Home)
-		if known && gone.Home != after.Home && !slices.Contains(ev.Arrival.Path, gone.Home) && !slices.Contains(names, name) {
-			names = append(names, name)
+	for _, did := range after.Others("") {
+		next := l.movedTo(ctx, did, now)
+		_, known := l.peers.Peer(next)
+		if known && next != after.Home && !slices.Contains(ev.Arrival.Path, next) && !slices.Contains(names, string(next)) {
+			names = append(names, string(next))
 		}
 	}
 	return names

@@ -161,7 +161,7 @@ func TestRecipientsForwardMovedMailboxesForThirtyDays(t *testing.T) {
 	const day = 24 * time.Hour
 	w := newWorld()
 	w.peers = append(w.peers, routing.Peer{Home: "d.test"})
-	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByMove, From: self, Since: now}
+	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByMove, Former: []federation.HomeID{self}, Since: now}
 	view := federation.View{Home: "c.test", Offerer: alice, Offeree: bob, Numbered: true}
 	through := func(homes ...federation.HomeID) federation.Event {
 		return federation.Event{From: alice, Verb: federation.Offer, Arrival: federation.Arrival{Path: homes}}

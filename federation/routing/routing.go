@@ -153,13 +153,15 @@ type Locator struct {
 	asked  map[federation.DID]time.Time // time of the last query to the peers
 	linked bool                         // this home has, or had, peers
 	read   bool                         // the record was searched for other homes
+	// The time of the first of successive rounds in which several homes claimed the mailbox of a DID.
+	contested map[federation.DID]time.Time
 }
 
 // New returns a locator. It reads nothing yet.
 func New(cfg Config) *Locator {
 	l := &Locator{
 		home: cfg.Home, record: cfg.Record, owners: cfg.Owners, outboxes: cfg.Outboxes, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, loggedInto: cfg.LoggedInto, log: cfg.Log,
-		asked: map[federation.DID]time.Time{},
+		asked: map[federation.DID]time.Time{}, contested: map[federation.DID]time.Time{},
 	}
 	if l.routed == nil {
 		l.routed = func(context.Context, federation.DID) {}
@@ -172,6 +174,8 @@ const (
 	askedAgain  = time.Minute // between two rounds of queries about one DID
 	askedAtOnce = 32          // concurrent queries to peers about one DID
 	maxAsked    = 4096        // maximum number of DIDs with a stored time of the last round, at about 100 bytes each
+	// Both homes of a move claim the mailbox until the former one has the answer of the other one.
+	contestedFor = 10 * time.Minute // until the claims are offences
 )
 
 var errNoHome = errors.New("no home is known to have its mailbox")
@@ -251,13 +255,13 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 	why = errNoHome
 	for _, each := range []struct {
 		source federation.LocationSource
-		look   func(context.Context, federation.DID) (federation.HomeID, error)
+		look   func(context.Context, federation.DID, time.Time) (federation.HomeID, error)
 	}{
 		{federation.LocatedByDocument, l.documented},
 		{federation.LocatedByHost, l.hosted},
 		{federation.LocatedByAnswer, l.ask},
 	} {
-		home, err := each.look(ctx, did)
+		home, err := each.look(ctx, did, now)
 		switch {
 		case err != nil:
 			why = err
@@ -297,7 +301,7 @@ func (l *Locator) due(did federation.DID, now time.Time) bool {
 }
 
 // documented returns the peer in the document of a DID, "" for none.
-func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+func (l *Locator) documented(ctx context.Context, did federation.DID, _ time.Time) (federation.HomeID, error) {
 	named, err := l.documents.MailboxURL(ctx, did)
 	if err != nil || named == "" {
 		return "", err
@@ -313,7 +317,7 @@ func (l *Locator) documented(ctx context.Context, did federation.DID) (federatio
 
 // hosted returns the peer in the well-known document of the host of a did:web, "" for none and for
 // other DIDs.
-func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+func (l *Locator) hosted(ctx context.Context, did federation.DID, _ time.Time) (federation.HomeID, error) {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
 		return "", nil
@@ -334,9 +338,9 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 }
 
 // ask queries all peers for the mailbox of a DID, and returns the only peer that has it. If several
-// claim it, it trusts none of them and reports the offence of each. If none does, it returns the
-// errors of the peers that did not respond.
-func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+// claim it, it trusts none of them, and reports the offence of each if they have done so for longer
+// than a move takes. If none does, it returns the errors of the peers that did not respond.
+func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {
 		peers = append(peers, peer.Home)
@@ -358,6 +362,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeI
 			claim = append(claim, string(home))
 		}
 	}
+	since := l.contest(did, len(claim) > 1, now)
 	switch len(claim) {
 	case 0:
 		return "", errors.Join(errs...)
@@ -366,7 +371,27 @@ func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeI
 	}
 	all := strings.Join(claim, " and ")
 	for _, home := range claim {
+		if now.Sub(since) < contestedFor {
+			break
+		}
 		l.peers.ReportMisbehavior(ctx, federation.HomeID(home), federation.MisbehaviorMailbox, "of "+string(did)+", which "+all+" say they have")
 	}
 	return "", fmt.Errorf("%s say each that they have its mailbox", all)
+}
+
+// contest notes whether several homes claim the mailbox of a DID, and returns since when.
+func (l *Locator) contest(did federation.DID, several bool, now time.Time) (since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since, before := l.contested[did]
+	switch {
+	case !several:
+		delete(l.contested, did)
+	case !before:
+		if len(l.contested) >= maxAsked {
+			clear(l.contested)
+		}
+		l.contested[did], since = now, now
+	}
+	return since
 }

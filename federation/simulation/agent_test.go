@@ -93,7 +93,11 @@ func (a *agent) act() {
 		ev.To = other.key.DID
 	}
 	if pick%5 == 0 {
-		ev.Deadline = a.at.now().Add(time.Duration(20+pick%60) * time.Second).Truncate(time.Second)
+		in := time.Duration(20+pick%60) * time.Second
+		ev.Deadline = a.at.now().Add(in).Truncate(time.Second)
+		if end := time.Now().Add(in + latestEnd); end.After(w.lastEnd) {
+			w.lastEnd = end
+		}
 	}
 	ev = a.sign(ev)
 	w.offered = append(w.offered, ev.Handoff)
@@ -211,9 +215,9 @@ func short(id federation.HandoffID) string { return id.String()[16:] }
 func (a *agent) lived(at *site) bool { return slices.Contains(a.were, at) }
 
 // move begins to move the mailbox of the agent to another home. An agent with an unanswered step
-// stays. An agent moves once: a home that has not learned of the first move refuses the second one.
+// stays.
 func (a *agent) move(to *site) {
-	if a.toMove != nil || len(a.were) > 1 || to == a.at || slices.ContainsFunc(a.sent, func(s *sent) bool { return !s.answered }) {
+	if a.toMove != nil || to == a.at || slices.ContainsFunc(a.sent, func(s *sent) bool { return !s.answered }) {
 		return
 	}
 	a.toMove = to

@@ -83,6 +83,10 @@ var mutants = []mutant{
 		"to, err := h.route(ctx, d)", "to, err := federation.Fanout{}, error(nil)",
 	},
 	{
+		"no handoff expires", "federation/home/sweep.go",
+		"if windows[clock] == 0 {", "if windows[clock] > 0 {",
+	},
+	{
 		"a restored home asks for nothing", "federation/relay/digest.go",
 		"lacks = append(lacks, lack{reached.Handoff, view.Version})", "_ = lacks",
 	},

@@ -120,8 +120,12 @@ func (o *oracle) judgeHandoff(id federation.HandoffID, owner *site, at map[*site
 		return
 	}
 	truth := at[owner]
-	if v := truth.view; !v.Deadline.IsZero() && v.Answered == 0 && v.Exists() && !v.Over && owner.now().Sub(v.Deadline) > latestEnd {
-		w.fail("expires", "%s is %s, and its deadline was %s ago", short(id), v.State, owner.now().Sub(v.Deadline))
+	for _, s := range w.sites {
+		v, late := at[s].view, owner.now().Sub(truth.view.Deadline)
+		due := !v.Deadline.IsZero() && v.Answered == 0 && v.Exists() && late > latestEnd
+		if whole := s == owner || o.takesPart(s, truth) && !o.excused(id, owner, s, at); due && whole && !v.Over {
+			w.fail("expires", "%s is %s at %s, and its deadline was %s ago", short(id), v.State, s.id, late)
+		}
 	}
 	if truth.view.Exists() && (truth.view.Home != owner.id || truth.view.Remote) {
 		w.fail("home", "%s says that the home of %s is %s", owner.id, short(id), truth.view.Home)
@@ -345,9 +349,6 @@ func (o *oracle) judgeSite(s *site) {
 			continue
 		}
 		offences, err := s.live().record.Misbehaviors(w.ctx, other.id)
-		if w.profile.moves { // a home cannot tell an old location from a lie
-			offences = slices.DeleteFunc(offences, func(each federation.Misbehavior) bool { return each.Kind == federation.MisbehaviorMailbox })
-		}
 		if err != nil || len(offences) > 0 {
 			w.fail("no-false-accusation", "%s accuses %s: %+v %v", s.id, other.id, offences, err)
 		}

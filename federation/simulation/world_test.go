@@ -54,7 +54,8 @@ type world struct {
 	sites   []*site
 	agents  []*agent
 	offered []federation.HandoffID
-	ending  bool // no more faults and no new work
+	ending  bool      // no more faults and no new work
+	lastEnd time.Time // of the unanswered offers with a deadline
 	began   time.Time
 	upAt    map[*site]time.Time
 
@@ -270,7 +271,7 @@ func (w *world) restore(at *site) {
 	w.upAt[at] = time.Now().Add(w.upTo(longestDown))
 }
 
-// end lets the faults stop, and waits until no work is pending.
+// end lets the faults stop, and waits until each deadline has passed and no work is pending.
 func (w *world) end() {
 	w.ending = true
 	w.carrier.calm.Store(true)
@@ -291,7 +292,7 @@ func (w *world) end() {
 		}
 		time.Sleep(drainStep)
 		synctest.Wait()
-		if quiet++; unanswered || w.pending() != "" {
+		if quiet++; unanswered || time.Now().Before(w.lastEnd) || w.pending() != "" {
 			quiet = 0
 		}
 		if time.Since(begun) > longestDrain {

@@ -258,7 +258,7 @@ func runMailboxLocations(t *testing.T, open func(t *testing.T) *registry.Record)
 		for n, home := range []federation.HomeID{elsewhere, "other.example", "third.example"} {
 			last = federation.MailboxLocation{DID: bob, Home: home, Source: federation.LocatedByAnswer, Since: federationtest.At(n)}
 			if n == 1 {
-				last.Source, last.From = federation.LocatedByMove, elsewhere
+				last.Source, last.Former = federation.LocatedByMove, []federation.HomeID{"former.example", elsewhere}
 			}
 			if err := record.KeepMailboxLocation(t.Context(), last); err != nil {
 				t.Fatalf("KeepMailboxLocation: %v", err)
@@ -267,8 +267,8 @@ func runMailboxLocations(t *testing.T, open func(t *testing.T) *registry.Record)
 			if d := diff(last, got); err != nil || d != "" {
 				t.Errorf("MailboxLocation (%v, -want +got):\n%s", err, d)
 			}
-			for _, to := range []federation.HomeID{"other.example", "third.example"} {
-				if moved, err := record.HasMoved(t.Context(), elsewhere, to); moved != (n == 1 && to == home) || err != nil {
+			for _, to := range []federation.HomeID{"other.example", "former.example", "third.example"} {
+				if moved, err := record.HasMoved(t.Context(), elsewhere, to); moved != (n == 1 && to != "third.example") || err != nil {
 					t.Errorf("HasMoved to %s after location %d: %t, %v", to, n, moved, err)
 				}
 			}

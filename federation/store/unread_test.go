@@ -214,7 +214,7 @@ func (s suite) testOtherWays(t *testing.T) {
 			return record.BindName(t.Context(), federation.BoundName{Network: agents.Link, Name: "judge", DID: bob})
 		}, delayed: 1},
 		"another home": {reads: true, prepare: func(record *registry.Record) error {
-			return record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: bob, Home: "oftc", Source: federation.LocatedByMove, From: "gw.example"})
+			return record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: bob, Home: "oftc", Source: federation.LocatedByMove, Former: []federation.HomeID{"gw.example"}})
 		}, feeds: []string{"oftc"}, want: []federation.Delivered{inChannel}, delayed: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

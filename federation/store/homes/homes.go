@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/store/engine"
@@ -164,8 +165,12 @@ func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federa
 	found, err := s.mailboxes.Find(did, func() (federation.MailboxLocation, error) {
 		r := federation.MailboxLocation{DID: did}
 		var since int64
-		err := s.db.Reads().Row(ctx, `SELECT home, source, since, origin FROM mailbox_location WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &r.From)
+		var former string
+		err := s.db.Reads().Row(ctx, `SELECT home, source, since, origin FROM mailbox_location WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &former)
 		r.Since = engine.Moment(since)
+		for home := range strings.FieldsSeq(former) {
+			r.Former = append(r.Former, federation.HomeID(home))
+		}
 		return r, err
 	})
 	if err != nil {
@@ -174,10 +179,11 @@ func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federa
 	return found, nil
 }
 
-// HasMoved reports whether an operator moved the mailbox of any DID from one home to another.
+// HasMoved reports whether the mailbox of any DID was at both homes and was moved by an operator.
 func (s *Homes) HasMoved(ctx context.Context, from, to federation.HomeID) (moved bool, err error) {
-	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home = ? AND source = ? AND origin = ?)`,
-		[]any{string(to), string(federation.LocatedByMove), string(from)}, &moved)
+	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE source = ?
+		AND ' ' || origin || ' ' LIKE ? AND ' ' || home || ' ' || origin || ' ' LIKE ?)`,
+		[]any{string(federation.LocatedByMove), "% " + string(from) + " %", "% " + string(to) + " %"}, &moved)
 	if err != nil {
 		return false, fmt.Errorf("look for mailboxes moved from %s: %w", from, err)
 	}
@@ -186,11 +192,15 @@ func (s *Homes) HasMoved(ctx context.Context, from, to federation.HomeID) (moved
 
 // KeepMailboxLocation replaces the kept location of the mailbox of a DID.
 func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
+	former := make([]string, len(r.Former))
+	for i, home := range r.Former {
+		former[i] = string(home)
+	}
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		q.Then(func() { s.mailboxes.Forget(r.DID) })
 		return q.Put(ctx, `INSERT INTO mailbox_location (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (did) DO UPDATE SET home = excluded.home, source = excluded.source, since = excluded.since, origin = excluded.origin`,
-			r.DID, string(r.Home), string(r.Source), engine.Stamp(r.Since), string(r.From))
+			r.DID, string(r.Home), string(r.Source), engine.Stamp(r.Since), strings.Join(former, " "))
 	})
 	if err != nil {
 		return fmt.Errorf("keep mailbox location of %s: %w", r.DID, err)
