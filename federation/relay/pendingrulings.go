@@ -147,10 +147,24 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 		}
 		return found, err
 	case outcomeRefused, outcomeConflict:
+		if r.Code == string(federation.UnknownHandoff) && view.Numbered {
+			if back, err := p.returnLost(ctx, view.ID); back || err != nil {
+				return false, err
+			}
+		}
 		return true, p.deps.Gateway.RejectPending(ctx, pending, federation.RefusalCode(r.Code), r.Detail)
 	case outcomeGap, outcomeLater:
 	}
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
+}
+
+// returnLost sends a handoff back to its home, which ruled on it before and does not know it now: its
+// record was restored, and the homes have not compared their histories since. It reports whether the
+// home has the handoff now, and so can rule on further steps.
+func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, error) {
+	var done Compared
+	err := p.compareTheirs(ctx, []federation.HandoffID{id}, &done)
+	return done.Handoffs > 0 && len(done.Lost) == 0, err
 }
 
 // fileAll files the steps that the home sent with its ruling on a step, and reports whether that

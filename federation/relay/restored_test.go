@@ -18,8 +18,14 @@ import (
 // name, the key and the address of that, and has started since.
 func restored(t *testing.T, of *gate, knows ...*gate) *gate {
 	t.Helper()
+	return replaced(t, of, "after the restore", knows...)
+}
+
+// replaced is [restored] with the name of the start.
+func replaced(t *testing.T, of *gate, boot string, knows ...*gate) *gate {
+	t.Helper()
 	older := twin(t, of)
-	older.deps.Boot = "after the restore"
+	older.deps.Boot = boot
 	for _, other := range knows {
 		older.peers[other.id] = relay.NewPeer(relay.PeerConfig{Home: other.id, URL: other.server.URL, Mode: relay.Allow}, older.deps)
 	}
@@ -134,6 +140,28 @@ func TestRestoredHomeThatForkedOrphansHandoffs(t *testing.T) {
 	}
 	if got := older.log(offer.ID); got != "offer cancel" {
 		t.Errorf("the home has %q now", got)
+	}
+}
+
+// The restore is not noticed before the step.
+func TestRestoredHomeRulesOnAStepOfALostHandoff(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	_, offer := b.take("bob", federation.Offer, to("alice"))
+	if err := b.deliver(a); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	older := replaced(t, b, b.deps.Boot, a)
+	a.run(b)
+	a.take("alice", federation.Accept, in(offer.ID))
+	older.comes(offer.ID, "offer accept")
+	a.comes(offer.ID, "offer accept")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.refused) > 0 {
+		t.Errorf("the sender is told %v", a.refused)
 	}
 }
 
