@@ -217,12 +217,17 @@ func (a *agent) lived(at *site) bool { return slices.Contains(a.were, at) }
 // move begins to move the mailbox of the agent to another home. An agent with an unanswered step
 // stays.
 func (a *agent) move(to *site) {
-	if a.toMove != nil || to == a.at || slices.ContainsFunc(a.sent, func(s *sent) bool { return !s.answered }) {
+	if a.toMove != nil || to == a.at || a.asks() {
 		return
 	}
 	a.toMove = to
 	a.world.carrier.count("moves")
 	a.moveOn()
+}
+
+// asks reports whether a step of the agent has no answer.
+func (a *agent) asks() bool {
+	return slices.ContainsFunc(a.sent, func(s *sent) bool { return !s.answered })
 }
 
 // moveOn goes on with a move until it has succeeded, and reports whether there is one.

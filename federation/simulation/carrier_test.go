@@ -92,6 +92,9 @@ func (p *process) exchange(ctx context.Context, method, address string, e relay.
 	}
 	to := p.world.site(federation.HomeID(at.Host))
 	chance, w := c.fate(p.number, to.number), c.weather
+	if script := p.world.script; script != nil {
+		w = script.weather(p.site, to, func() { _, _ = to.answer(method, address, e) })
+	}
 	if c.calm.Load() {
 		w = weather{}
 	}

@@ -322,6 +322,9 @@ type mortal struct {
 
 // write makes a write, unless the process is dead or dies.
 func (m mortal) write(do func() error) error {
+	if script := m.of.world.script; script != nil && !m.of.dead.Load() {
+		script.write(m.of)
+	}
 	switch left := m.of.writes.Load(); {
 	case m.of.dead.Load():
 		return errKilled

@@ -58,6 +58,7 @@ type world struct {
 	lastEnd time.Time // of the unanswered offers with a deadline
 	began   time.Time
 	upAt    map[*site]time.Time
+	script  *script // of an exhaustive check; nil for a seed
 
 	lived time.Duration // of the whole simulation
 
@@ -99,13 +100,38 @@ func (w *world) chance(p float64) bool { return w.random.Float64() < p }
 // upTo returns a random duration.
 func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.random.Int64N(int64(d))) }
 
-// newWorld returns the federation of a seed. Nothing runs yet.
-func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
+// bareWorld returns a federation without homes.
+func bareWorld(ctx context.Context, empty, folder string, seed uint64) *world {
 	w := &world{
 		seed: seed, ctx: ctx, empty: empty, folder: folder, began: time.Now(), random: rand.New(rand.NewPCG(seed, 1)), upAt: map[*site]time.Time{},
 		entropy: &entropy{random: rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "agents %d", seed)))},
 		keys:    keys{homes: map[federation.DID]ed25519.PublicKey{}},
 	}
+	w.carrier = &carrier{world: w, counts: map[string]int{}}
+	w.oracle = newOracle(w)
+	return w
+}
+
+// addSite adds the next home.
+func (w *world) addSite() *site {
+	i := len(w.sites)
+	id := federation.HomeID(string(rune('a'+i)) + ".test")
+	s := &site{world: w, number: i, id: id, key: newKey(string(id)), folder: w.newFolder(string(id))}
+	s.key.DID = id.DID()
+	w.keys.homes[s.key.DID] = s.key.Public
+	w.sites = append(w.sites, s)
+	return s
+}
+
+func (w *world) addAgent(at *site, name string) *agent {
+	a := &agent{world: w, name: name, key: newKey("agent " + name), at: at, were: []*site{at}, dialect: federation.HandoffTags, loggedIn: map[*process]bool{}, moves: new(atomic.Bool), moved: new(atomic.Bool)}
+	w.agents = append(w.agents, a)
+	return a
+}
+
+// newWorld returns the federation of a seed. Nothing runs yet.
+func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
+	w := bareWorld(ctx, empty, folder, seed)
 	w.profile = profile{offers: 0.2 + 0.3*w.random.Float64(), crashes: 0.12 * w.random.Float64(), moves: w.chance(0.3), liars: w.chance(0.3), skew: w.chance(0.5)}
 	w.profile.restores = !w.profile.moves && w.chance(0.5)
 	often := func(most float64) float64 {
@@ -114,26 +140,17 @@ func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
 		}
 		return most * w.random.Float64()
 	}
-	w.carrier = &carrier{world: w, counts: map[string]int{}, weather: weather{
-		drop: often(0.25), lose: often(0.25), double: often(0.25), alter: often(0.1), delay: often(0.4),
-	}}
-	w.oracle = newOracle(w)
+	w.carrier.weather = weather{drop: often(0.25), lose: often(0.25), double: often(0.25), alter: often(0.1), delay: often(0.4)}
 	for i := range homes {
-		id := federation.HomeID(string(rune('a'+i)) + ".test")
-		s := &site{world: w, number: i, id: id, key: newKey(string(id)), folder: w.newFolder(string(id))}
-		s.key.DID = id.DID()
-		w.keys.homes[s.key.DID] = s.key.Public
+		s := w.addSite()
 		if w.profile.skew {
 			s.skew = w.upTo(2*time.Minute) - time.Minute
 		}
-		w.sites = append(w.sites, s)
 		for j := range agentsOfEach {
-			name := fmt.Sprintf("%c%d", 'a'+i, j)
-			a := &agent{world: w, name: name, key: newKey("agent " + name), at: s, were: []*site{s}, dialect: federation.HandoffTags, loggedIn: map[*process]bool{}, moves: new(atomic.Bool), moved: new(atomic.Bool)}
+			a := w.addAgent(s, fmt.Sprintf("%c%d", 'a'+i, j))
 			if w.chance(0.3) {
 				a.dialect = federation.ActTags
 			}
-			w.agents = append(w.agents, a)
 		}
 	}
 	if w.profile.liars {
@@ -169,6 +186,11 @@ func (w *world) run() {
 		synctest.Wait()
 		w.tend()
 	}
+	w.finish()
+}
+
+// finish lets the federation settle, judges it and stops it.
+func (w *world) finish() {
 	w.end()
 	w.lived = w.elapsed()
 	w.oracle.judge()
@@ -350,14 +372,20 @@ func (w *world) otherThan(s *site) (names []string) {
 // simulate runs the federation of a seed, and returns it.
 func (r *run) simulate(t *testing.T, seed uint64) (w *world) {
 	t.Helper()
+	r.inBubble(t, func(ctx context.Context, folder string) {
+		w = newWorld(ctx, r.empty, folder, seed)
+		w.run()
+	})
+	return w
+}
+
+// inBubble runs a federation with its own clock and a folder for its records.
+func (r *run) inBubble(t *testing.T, do func(ctx context.Context, folder string)) {
+	t.Helper()
 	folder, err := os.MkdirTemp(r.folder, "federation-") //nolint:usetesting // each federation removes its records
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(t.Context(), r.empty, folder, seed)
-		w.run()
-	})
-	return w
+	synctest.Test(t, func(t *testing.T) { do(t.Context(), folder) })
 }
