@@ -5,5 +5,5 @@ package simulation_test
 import "testing"
 
 func TestSchedulesOfTwoFaults(t *testing.T) {
-	(&exploration{run: newRun(t), most: 2, kinds: map[string]int{}}).all(t)
+	(&exploration{newRun(t), 2}).all(t)
 }

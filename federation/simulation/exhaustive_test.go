@@ -152,6 +152,7 @@ func (s *script) act(by int) bool {
 		for _, at := range w.sites {
 			if s.reach(name(at), "crash") != "" && at.live() != nil {
 				w.note("%s crashes", at.id)
+				w.carrier.count("crashes")
 				at.crash(true)
 				w.upAt[at] = time.Now().Add(w.upTo(longestDown))
 			}
@@ -222,6 +223,7 @@ func (s *script) weather(from, to *site, again func()) (w weather) {
 	case "delay":
 		w.delay = 1
 	case "late":
+		s.world.carrier.count("late copies")
 		s.late = append(s.late, again)
 	}
 	return w
@@ -241,11 +243,11 @@ func name(s *site) string { return strings.TrimSuffix(string(s.id), ".test") }
 type exploration struct {
 	*run
 
-	most      int // faults of a schedule
-	schedules int
-	unmet     int // schedules with a fault that did not happen
-	kinds     map[string]int
+	most int // faults of a schedule
 }
+
+// missed counts the faults of schedules that did not happen.
+const missed = "missed"
 
 // explore runs a scenario with some faults, and then with each further fault after them.
 func (x *exploration) explore(t *testing.T, of scenario, faults []fault) {
@@ -258,11 +260,12 @@ func (x *exploration) explore(t *testing.T, of scenario, faults []fault) {
 	if len(faults) > 0 {
 		after = 1 + slices.IndexFunc(s.trace, func(possible []fault) bool { return slices.Contains(possible, faults[len(faults)-1]) })
 	}
-	for _, possible := range s.trace[after:] {
-		for _, f := range possible {
-			if x.explore(t, of, append(slices.Clone(faults), f)); t.Failed() {
-				return
-			}
+	for i, f := range slices.Concat(s.trace[after:]...) {
+		if len(faults) == 0 && !x.mine(i) {
+			continue
+		}
+		if x.explore(t, of, append(slices.Clone(faults), f)); t.Failed() {
+			return
 		}
 	}
 }
@@ -277,7 +280,6 @@ func (x *exploration) schedule(t *testing.T, of scenario, faults []fault) (s *sc
 	text := of.name
 	for _, f := range faults {
 		text += "/" + f.String()
-		x.kinds[f.kind]++
 	}
 	for _, failure := range s.world.failures {
 		t.Errorf("%s: %s", text, failure)
@@ -288,8 +290,11 @@ func (x *exploration) schedule(t *testing.T, of scenario, faults []fault) (s *sc
 	for _, note := range s.world.notes {
 		t.Log(note)
 	}
-	if x.schedules++; s.met < len(faults) {
-		x.unmet++
+	if s.met < len(faults) {
+		x.Counts[missed]++
+	}
+	if x.process == 0 || len(faults) > 0 { // one process counts the run without faults
+		x.count(s.world)
 	}
 	return s
 }
@@ -298,17 +303,19 @@ func (x *exploration) schedule(t *testing.T, of scenario, faults []fault) (s *sc
 func (x *exploration) all(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
-	for _, each := range scenarios {
-		before := x.schedules
-		x.explore(t, each, nil)
-		t.Logf("%s: %d schedules with up to %d faults", each.name, x.schedules-before, x.most)
+	if !x.shared(t) {
+		for _, each := range scenarios {
+			x.explore(t, each, nil)
+		}
+		x.report(t)
 	}
-	t.Logf("%d schedules in %s: faults %v; in %d a fault did not happen", x.schedules, time.Since(begun).Round(time.Millisecond), x.kinds, x.unmet)
+	t.Logf("%d schedules with up to %d faults in %s: %d steps, %d acknowledged and %d refused at once; %v",
+		x.Federations, x.most, time.Since(begun).Round(time.Millisecond), x.Steps, x.Acknowledged, x.Refused, x.Counts)
 }
 
 // BATON_SCHEDULE runs one schedule and shows its events.
 func TestSchedules(t *testing.T) {
-	x := &exploration{run: newRun(t), most: 1, kinds: map[string]int{}}
+	x := &exploration{newRun(t), 1}
 	chosen := os.Getenv("BATON_SCHEDULE")
 	if chosen == "" {
 		x.all(t)

@@ -77,16 +77,16 @@ func between(from, to uint64) (all []uint64) {
 
 // run is a run of many seeds, with everything that happened in them.
 type run struct {
-	folder, empty                string // the latter has a record without rows
-	federations                  int
-	steps, acknowledged, refused int
-	lived                        time.Duration
-	counts                       map[string]int // of faults
+	tally
+
+	folder, empty      string // the latter has a record without rows
+	process, processes int    // the number of this one, and of all that share the federations; 0 of 0 for no sharing
 }
 
 func newRun(t *testing.T) *run {
 	t.Helper()
-	r := &run{folder: storetest.TempDir(t), empty: storetest.TempDir(t), counts: map[string]int{}}
+	r := &run{folder: storetest.TempDir(t), empty: storetest.TempDir(t), tally: tally{Counts: map[string]int{}}}
+	r.readShare(t)
 	if err := storetest.OpenIn(t, r.empty).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,18 +97,32 @@ func newRun(t *testing.T) *run {
 func (r *run) seeds(t *testing.T, all []uint64, enough <-chan time.Time) {
 	t.Helper()
 	begun := time.Now()
-	for more := true; more && len(all) > 0; all = all[1:] {
-		r.seed(t, all[0])
-		select {
-		case <-enough:
-			more = false
-		default:
-			more = !t.Failed()
-		}
+	if len(all) == 1 || !r.shared(t) {
+		r.each(t, all, enough)
 	}
 	took := time.Since(begun)
 	t.Logf("%d federations in %s (%.0f in two minutes): %d steps, %d acknowledged and %d refused at once, in %s of simulated time; %v",
-		r.federations, took.Round(time.Millisecond), float64(r.federations)/took.Seconds()*120, r.steps, r.acknowledged, r.refused, r.lived.Round(time.Second), r.counts)
+		r.Federations, took.Round(time.Millisecond), float64(r.Federations)/took.Seconds()*120, r.Steps, r.Acknowledged, r.Refused, r.Lived.Round(time.Second), r.Counts)
+}
+
+// each runs the seeds of this process.
+func (r *run) each(t *testing.T, all []uint64, enough <-chan time.Time) {
+	t.Helper()
+	defer r.report(t)
+	for i, seed := range all {
+		if !r.mine(i) {
+			continue
+		}
+		r.seed(t, seed)
+		select {
+		case <-enough:
+			return
+		default:
+		}
+		if t.Failed() {
+			return
+		}
+	}
 }
 
 func (r *run) seed(t *testing.T, seed uint64) {
@@ -129,20 +143,25 @@ func (r *run) seed(t *testing.T, seed uint64) {
 	for _, note := range w.notes {
 		t.Log(note)
 	}
+	r.count(w)
+}
+
+// count counts what happened in a federation.
+func (r *run) count(w *world) {
 	for _, a := range w.agents {
 		for _, each := range a.sent {
-			switch r.steps++; {
+			switch r.Steps++; {
 			case each.acked:
-				r.acknowledged++
+				r.Acknowledged++
 			case each.refused != "":
-				r.refused++
+				r.Refused++
 			}
 		}
 	}
-	r.federations++
-	r.lived += w.lived
+	r.Federations++
+	r.Lived += w.lived
 	for what, n := range w.carrier.counts {
-		r.counts[what] += n
+		r.Counts[what] += n
 	}
 }
 
