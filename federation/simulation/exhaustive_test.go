@@ -117,6 +117,8 @@ func (s *script) run() {
 			acted = s.act(i) || acted
 		}
 		synctest.Wait()
+		s.wake()
+		synctest.Wait()
 		w.tend()
 		switch {
 		case acted:
@@ -131,6 +133,19 @@ func (s *script) run() {
 		arrive()
 	}
 	w.finish()
+}
+
+// wake wakes the deliveries of each home, as a gateway does after each filing.
+func (s *script) wake() {
+	for _, at := range s.world.sites {
+		p := at.live()
+		if p == nil || p.dead.Load() {
+			continue
+		}
+		for _, destination := range append(s.world.otherThan(at), federation.UnroutedLink) {
+			p.wakes.Wake(outboxTopic(destination))
+		}
+	}
 }
 
 // act lets an agent repeat a step without an answer, or make its next one. It reports whether there

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// tally counts what happened in many federations.
+// tally is the counts of many federations.
 type tally struct {
 	Federations                  int
 	Steps, Acknowledged, Refused int
