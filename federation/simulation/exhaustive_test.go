@@ -239,7 +239,9 @@ func (s *script) weather(from, to *site, again func()) (w weather) {
 		w.delay = 1
 	case "late":
 		s.world.carrier.count("late copies")
+		s.world.mu.Lock()
 		s.late = append(s.late, again)
+		s.world.mu.Unlock()
 	}
 	return w
 }
