@@ -24,7 +24,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
-// choices are the answers of one run. advance changes them to those of the next run, so that all
+// choices are the answers of one run. advance changes them to the answers of the next run, so that all
 // answers up to a depth are explored. After it each answer is 0.
 type choices struct {
 	depth  int
@@ -73,7 +73,7 @@ const (
 	actions
 )
 
-// The results of an attempt. After a crash nobody gets a result.
+// The results of an attempt. A crash has no result.
 const (
 	attemptTaken = iota
 	attemptRefused
