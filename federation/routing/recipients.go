@@ -26,7 +26,7 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	case after.Offeree == "":
 		var names []string
 		for peer := range l.peers.All() {
-			if name := string(peer.Home); !peer.Blocked && name != ev.Arrival.Link {
+			if name := string(peer.Home); !peer.Blocked && !submittedBy(name, ev) {
 				names = append(names, name)
 			}
 		}
@@ -52,11 +52,18 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 		if at.Home == "" && (l.alone() || served) {
 			continue // no other home has the mailbox
 		}
-		if at.Home != l.home && name != ev.Arrival.Link && !slices.Contains(names, name) {
+		if at.Home != l.home && !submittedBy(name, ev) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return names, nil
+}
+
+// submittedBy reports whether another home submitted a step, and so gets it with the answer. A home
+// that gives a lost step back gets it like the others do: homes compare only the handoffs with a step
+// delivered to the other one, and that home may be restored later.
+func submittedBy(home string, ev federation.Event) bool {
+	return ev.Arrival.Link == home && string(ev.Arrival.Home) == home
 }
 
 // servedOnLink reports whether the gateway wrote a private offer on a network of this home because

@@ -35,8 +35,10 @@ func TestRecipientsAreTheHomesOfTheParties(t *testing.T) {
 	for name, test := range map[string]recipients{
 		"an offer to bob":                 {offer, between, []string{"b.test"}},
 		"an offer to anyone":              {offer, federation.View{Home: self, Offerer: alice}, []string{"b.test", "c.test"}},
-		"a claim that b.test brought":     {federation.Event{From: bob, Verb: federation.Claim, Arrival: federation.Arrival{Link: "b.test", RemoteVenue: true}}, federation.View{Home: self, Offerer: alice, Assignee: bob}, []string{"c.test"}},
-		"an accept that b.test brought":   {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "b.test", RemoteVenue: true}}, between, nil},
+		"a claim that b.test brought":     {federation.Event{From: bob, Verb: federation.Claim, Arrival: federation.Arrival{Link: "b.test", Home: "b.test", RemoteVenue: true}}, federation.View{Home: self, Offerer: alice, Assignee: bob}, []string{"c.test"}},
+		"an accept that b.test brought":   {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "b.test", Home: "b.test", RemoteVenue: true}}, between, nil},
+		"an offer that b.test gives back": {federation.Event{From: alice, Verb: federation.Offer, Arrival: federation.Arrival{Link: "b.test"}}, between, []string{"b.test"}},
+		"an open one that it gives back":  {federation.Event{From: alice, Verb: federation.Offer, Arrival: federation.Arrival{Link: "b.test"}}, federation.View{Home: self, Offerer: alice}, []string{"b.test", "c.test"}},
 		"an accept that bob took here":    {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "lab"}}, between, nil},
 		"an offer to an unknown DID":      {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:stranger"}, []string{routing.Unrouted}},
 		"an agent's offer, put on a link": {offer, onLab(alice), nil},
