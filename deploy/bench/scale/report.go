@@ -91,6 +91,10 @@ const (
 // fsync is the seconds of "one append of 1 KiB with fsync" in deploy/bench/README.md.
 const fsync = 0.29e-3
 
+// diskShare is the share of the free disk that the server gives to streams unless max_file_store says
+// otherwise. A server of its own refuses accounts whose limits need more.
+const diskShare = 0.75
+
 // Limits returns the resources of a hub, with the number of homes for which each of two machines has enough.
 func (r *report) Limits() []limit {
 	c, p := r.Costs, model.Today(r.Costs)
@@ -101,7 +105,7 @@ func (r *report) Limits() []limit {
 	return []limit{
 		row("disk: a stored message takes one fsync", shortly(2*(p.Greetings+p.Profiles)*fsync)+" a second", 2*(p.Greetings+p.Profiles)*fsync, 1, 1),
 		row("processors: greetings and idle streams", shortly(greeting+c.HubStreamCPU())+" a second", greeting+c.HubStreamCPU(), smallCores, largeCores),
-		row("disk: the room reserved for streams", size(model.StreamBytes), model.StreamBytes, smallDisk, largeDisk),
+		row("disk: the room reserved for streams", size(model.StreamBytes), model.StreamBytes, diskShare*smallDisk, diskShare*largeDisk),
 		row("memory: streams and their readers", size(c.HubStreamBytes), c.HubStreamBytes, smallMemory, largeMemory),
 	}
 }
