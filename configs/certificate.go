@@ -18,12 +18,12 @@ const (
 	ACMEMode  = "acme"  // the gateway orders certificates
 )
 
-// ACME is the table of the authority that issues the certificate.
+// ACME is the table of the authority that issues the certificate and of its orders.
 type ACME struct {
 	Email      string   `toml:"email"`       // contact of the account; empty for none
-	Domains    []string `toml:"domains"`     // names in the certificate; empty for home.name
+	Domains    []string `toml:"domains"`     // names in the certificate; empty for home.name only
 	Directory  string   `toml:"directory"`   // URL of the directory
-	CAFile     string   `toml:"ca_file"`     // certifies the directory itself; empty for the authorities of the system
+	CAFile     string   `toml:"ca_file"`     // authorities for the TLS of the directory; empty for the authorities of the system
 	HTTPListen string   `toml:"http_listen"` // host:port of a listener for HTTP-01; empty for none
 }
 
@@ -83,8 +83,8 @@ func (f *File) acme(t Table) {
 	}
 }
 
-// tls reads the certificate if the file names one: a missing certificate, or one with another key, is
-// a mistake like any other.
+// tls reads the certificate if the file names one. A missing certificate, or one that does not
+// match its key, is a mistake.
 func (f *File) tls(t Table) {
 	oneOf(t, "mode", f.TLS.Mode, FilesMode, ACMEMode)
 	if f.TLS.Mode == ACMEMode {
@@ -137,7 +137,7 @@ func readPair(certFile, keyFile string) (pair *tls.Certificate, certErr, keyErr 
 	return &both, nil, nil
 }
 
-// maxCertificateBytes bounds a certificate with its chain: some 2 kB for each of a few.
+// maxCertificateBytes bounds a certificate with its chain: a few certificates of about 2 kB each.
 const maxCertificateBytes = 64 << 10
 
 func readCertificate(path string) ([]byte, error) {

@@ -13,8 +13,7 @@ import (
 	"unicode"
 )
 
-// The checks of the frame. Each table's are one method, which is given the table
-// to hang its mistakes on.
+// The checks of the frame: one method for each table. It adds its mistakes to the given table.
 
 func (f *File) home(t Table) {
 	switch {

@@ -68,16 +68,15 @@ type Home struct {
 type HTTP struct {
 	Listen         string         `toml:"listen"`          // host:port; empty for no listener
 	TLS            bool           `toml:"tls"`             // with the certificate of [TLS]
-	PublicURL      string         `toml:"public_url"`      // the listener as others reach it; without a path
+	PublicURL      string         `toml:"public_url"`      // public URL of the listener; without a path
 	CORSOrigins    []string       `toml:"cors_origins"`    // "*", or scheme://host[:port]
 	MaxBodyBytes   int64          `toml:"max_body_bytes"`  // of one request
 	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // trusted to name the client address
 
-	ForwardedHeader string `toml:"forwarded_header"` // in which they do: "x-forwarded-for" or "forwarded"
+	ForwardedHeader string `toml:"forwarded_header"` // the header with that address: "x-forwarded-for" or "forwarded"
 }
 
-// TLS is the table of the one certificate, for every listener and link that speaks
-// TLS.
+// TLS is the table of the certificate. All listeners and links with TLS share it.
 type TLS struct {
 	Mode     string `toml:"mode"`      // [FilesMode] or [ACMEMode]
 	CertFile string `toml:"cert_file"` // PEM, with the chain; both files or neither, relative to data_dir
@@ -104,34 +103,34 @@ type Binding struct {
 type Peer struct {
 	Name string `toml:"name"` // required; its home.name
 	DID  string `toml:"did"`  // required; what it sends must be signed by it
-	URL  string `toml:"url"`  // where it is reached, without a path; empty for a home that only the hub reaches
+	URL  string `toml:"url"`  // its URL, without a path; empty for a home reachable only through the hub
 	Path string `toml:"path"` // "relay", through the hub, or "https"
 	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
 
-	Key    string `toml:"key"`     // the did:key of its key, which has to sign its documents that come through a hub; empty for any
-	CAFile string `toml:"ca_file"` // authorities that certify its HTTPS beside the authorities of the system; empty for none
+	Key    string `toml:"key"`     // the did:key that must sign its documents received through a hub; empty for any
+	CAFile string `toml:"ca_file"` // additional certificate authorities for its HTTPS; empty for none
 }
 
 // Relay is the table of our own NATS.
 type Relay struct {
 	URLs      []string `toml:"urls"`       // of servers or a cluster; empty for one in this process
-	CredsFile string   `toml:"creds_file"` // with urls: a JWT credentials file, or
+	CredsFile string   `toml:"creds_file"` // with urls: a JWT credentials file, or:
 	NKeyFile  string   `toml:"nkey_file"`  // with urls: an nkey seed; a secret
 	CAFile    string   `toml:"ca_file"`    // with urls; empty for the authorities of the system
 	Listen    string   `toml:"listen"`     // without urls: host:port for homes of others; empty for none
-	Replicas  int      `toml:"replicas"`   // copies of a stream
+	Replicas  int      `toml:"replicas"`   // number of replicas of a stream
 	MaxBytes  int64    `toml:"max_bytes"`  // of a stream
 }
 
 // Bounds of the streams of our own NATS.
 const (
 	MaxReplicas        = 5
-	DefaultStreamBytes = 16 << 20 // which the server keeps free for each
+	DefaultStreamBytes = 16 << 20 // which the server reserves for each stream
 	minStreamBytes     = 8 << 20  // room for a few batches
 )
 
-// Hub is the table of the NATS server that homes of several operators meet at. Its owner
-// is the package that speaks NATS.
+// Hub is the table of the NATS server through which homes of several operators connect. The
+// package that speaks NATS decodes it.
 type Hub struct {
 	URLs      []string `toml:"urls"`       // empty for none
 	CredsFile string   `toml:"creds_file"` // a JWT credentials file, or
@@ -140,27 +139,27 @@ type Hub struct {
 	Replicas  int      `toml:"replicas"`   // servers of the hub with a copy of each stream to this home; 0 is 1
 }
 
-// Fetch is the table of the client for documents at addresses that others chose.
+// Fetch is the table of the HTTP client for documents at addresses chosen by other parties.
 type Fetch struct {
 	AllowPrivate bool          `toml:"allow_private"` // reach private and loopback addresses, and plain http
 	Timeout      time.Duration `toml:"timeout"`       // of one fetch, body included
 	MaxBytes     int64         `toml:"max_bytes"`     // of one document
-	PerHost      int           `toml:"per_host"`      // requests a second to one host
-	// DeniedNetworks are CIDRs that are never dialled, with AllowPrivate either.
+	PerHost      int           `toml:"per_host"`      // requests per second to one host
+	// DeniedNetworks are CIDRs that are never dialled, even with AllowPrivate.
 	DeniedNetworks []string `toml:"denied_networks"`
 }
 
-// Identity is the table of how DIDs are looked up.
+// Identity is the table of DID resolution.
 type Identity struct {
 	PLCURL      string        `toml:"plc_url"`      // of the did:plc directory, without a path
 	CacheTTL    time.Duration `toml:"cache_ttl"`    // of a good document
 	NegativeTTL time.Duration `toml:"negative_ttl"` // of an unknown DID or key id
-	StaleTTL    time.Duration `toml:"stale_ttl"`    // of a good document while its host is away; at least cache_ttl
+	StaleTTL    time.Duration `toml:"stale_ttl"`    // of a good document while its host is unreachable; at least cache_ttl
 }
 
 // Keys is the table of the gateway's own keys.
 type Keys struct {
-	Signer []string `toml:"signer"` // a program and its arguments, which signs in our place; empty for files
+	Signer []string `toml:"signer"` // an external signer with its arguments; empty for key files
 }
 
 // The drivers of the record.
@@ -180,12 +179,12 @@ type Store struct {
 type Webhooks struct {
 	Enabled     bool `toml:"enabled"`      // agents may register them
 	MaxPerDID   int  `toml:"max_per_did"`  // of one DID
-	MaxAttempts int  `toml:"max_attempts"` // on one delivery, the first among them
+	MaxAttempts int  `toml:"max_attempts"` // on one delivery, including the first
 }
 
 // Agents is the table of the agents of this gateway.
 type Agents struct {
-	OpenRegistration bool `toml:"open_registration"` // strangers may register an agent on the authorize page
+	OpenRegistration bool `toml:"open_registration"` // anyone may register an agent on the authorize page
 }
 
 // Policy is the table of the permissions of each party.
@@ -193,11 +192,11 @@ type Policy struct {
 	Require string `toml:"require"` // the lowest accepted provenance, "signed" or "vouched"
 	// OpenOffers is "members", "agents" or "any": which DIDs may offer in a channel over REST, MCP and A2A.
 	OpenOffers string `toml:"open_offers"`
-	ClaimCaps  bool   `toml:"claim_caps"` // a claim needs every declared capability that the offer names
+	ClaimCaps  bool   `toml:"claim_caps"` // a claimer must have declared every capability that the offer names
 }
 
-// Rule is one [[policy.rules]] table; the first that fits a step decides. An empty
-// list fits all. Package server decodes it and checks the verbs and DIDs.
+// Rule is one [[policy.rules]] table. The first rule that matches a step decides. An empty list
+// matches all. Package server decodes it and checks the verbs and DIDs.
 type Rule struct {
 	Verbs      []string `toml:"verbs"`
 	Peers      []string `toml:"peers"`      // names of links
@@ -206,41 +205,42 @@ type Rule struct {
 	Require    string   `toml:"require"`    // "signed", "vouched", "nothing" or "deny"
 }
 
-// Limits is the table of limits. A number of zero means no limit. A rate is a
-// bucket that starts full, with one period's worth.
+// Limits is the table of limits. A number of zero means no limit. A rate is a token bucket that
+// starts full and holds one period.
 type Limits struct {
 	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID
 	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, new agents and IRC accounts, from one address
 	UserEventsPerMinute  int           `toml:"user_events_per_minute"` // steps and lines of one IRC user, even unverified
-	LinkEventsPerSecond  int           `toml:"link_events_per_second"` // from one link; above it reading is slowed
+	LinkEventsPerSecond  int           `toml:"link_events_per_second"` // from one link; above it the link reads more slowly
 	InboxEvents          int           `toml:"inbox_events"`           // waiting for one DID
 	InboxBytes           int64         `toml:"inbox_bytes"`            // waiting for one DID
-	OpenHandoffsPerDID   int           `toml:"open_handoffs_per_did"`  // offered by one DID and not yet over
+	OpenHandoffsPerDID   int           `toml:"open_handoffs_per_did"`  // offered by one DID and not closed
 	ContextBytes         int64         `toml:"context_bytes"`          // of one context stored here
-	ContextBytesPerDID   int64         `toml:"context_bytes_per_did"`  // of all that are stored for one DID
+	ContextBytesPerDID   int64         `toml:"context_bytes_per_did"`  // of all contexts stored for one DID
 	DeferredPerOrigin    int           `toml:"deferred_per_origin"`    // steps from one link that wait for a key
 	DeferredTotal        int           `toml:"deferred_total"`         // steps that wait for a key
-	ClockSkew            time.Duration `toml:"clock_skew"`             // between the clock in a signed id and ours
+	ClockSkew            time.Duration `toml:"clock_skew"`             // between the time in a signed id and our clock
 	MaxDeadline          time.Duration `toml:"max_deadline"`           // from an offer to its deadline
-	MaxHops              int           `toml:"max_hops"`               // homes that a step may come through
+	MaxHops              int           `toml:"max_hops"`               // homes through which a step may pass
 
 	// The limits of one address, which is one IPv4 address or one /64 of IPv6, and of all
 	// connections together.
-	ConnectionsPerAddress     int `toml:"connections_per_address"`      // to the listener for IRC clients, WebSocket among them
+	ConnectionsPerAddress     int `toml:"connections_per_address"`      // to the listener for IRC clients, including WebSockets
 	HTTPConnectionsPerAddress int `toml:"http_connections_per_address"` // to the public HTTP listener; also requests in progress
 	HTTPConnections           int `toml:"http_connections"`             // to the public HTTP listener; 0 for half of the open files that the system allows
 	UnregisteredConnections   int `toml:"unregistered_connections"`     // IRC clients that have not registered yet, of all addresses
 	LoginsPerMinute           int `toml:"logins_per_minute"`            // of one address: attempts to prove a DID, challenges and tokens
 	AddressEventsPerMinute    int `toml:"address_events_per_minute"`    // steps and AIRC messages of one address, over all its DIDs
 
-	// The shares of one sender, and what DIDs may do that the record has not known for an hour.
+	// The shares of one sender, and the limits of DIDs that the record has known for less than an
+	// hour.
 	InboxEventsPerSender     int   `toml:"inbox_events_per_sender"`       // of one sender, waiting for one DID
 	InboxBytesPerSender      int64 `toml:"inbox_bytes_per_sender"`        // of one sender, waiting for one DID
 	FirstContacts            int   `toml:"first_contacts"`                // messages held for one AIRC agent until it consents
 	FirstContactsPerSender   int   `toml:"first_contacts_per_sender"`     // of one sender, held for one AIRC agent
-	NewDIDsPerHour           int   `toml:"new_dids_per_hour"`             // that the record meets for the first time
+	NewDIDsPerHour           int   `toml:"new_dids_per_hour"`             // new in the record
 	NewDIDsPerAddressPerHour int   `toml:"new_dids_per_address_per_hour"` // of those, from one address
-	RecordBytesPerHour       int64 `toml:"record_bytes_per_hour"`         // that the record grows by before it takes nothing from new DIDs
+	RecordBytesPerHour       int64 `toml:"record_bytes_per_hour"`         // growth of the record above which new DIDs are refused
 }
 
 // MinIDs is the shortest time to keep the IDs of deleted steps: as long as the
@@ -251,13 +251,13 @@ const MinIDs = 720 * time.Hour
 type Retention struct {
 	Unanswered   time.Duration `toml:"unanswered"`    // an offer without a deadline; then it expires
 	Abandoned    time.Duration `toml:"abandoned"`     // an assigned handoff without progress; then it expires
-	Undelivered  time.Duration `toml:"undelivered"`   // a step in an inbox; then it waits no more, and an offer expires
-	Finished     time.Duration `toml:"finished"`      // a handoff that is over, with all that belongs to it
-	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]
+	Undelivered  time.Duration `toml:"undelivered"`   // a step in an inbox; then it no longer waits, and an offer expires
+	Finished     time.Duration `toml:"finished"`      // a closed handoff with everything about it
+	IDs          time.Duration `toml:"ids"`           // ids of deleted steps, at least [MinIDs]
 	Dead         time.Duration `toml:"dead"`          // a dead letter, and the notices to signers
-	AIRCMessages time.Duration `toml:"airc_messages"` // a message that its agent was handed
+	AIRCMessages time.Duration `toml:"airc_messages"` // a message delivered to its agent
 	Messages     time.Duration `toml:"messages"`      // private text waiting for its recipient or for consent; then it expires
-	Chat         time.Duration `toml:"chat"`          // a line that clients of the listener may read again
+	Chat         time.Duration `toml:"chat"`          // a line that clients of the listener may replay
 }
 
 // Log is the table of the log.
@@ -266,13 +266,13 @@ type Log struct {
 	Format string `toml:"format"` // text or json
 }
 
-// Metrics is the table of the counters.
+// Metrics is the table of the metrics.
 type Metrics struct {
 	Enabled bool `toml:"enabled"` // /metrics on the operators' listener
 }
 
-// SlogLevel returns the level as log/slog counts it. A level that [File.Err] would
-// report counts as info.
+// SlogLevel returns the level of log/slog. An invalid level, which [File.Err] reports, counts as
+// info.
 func (l Log) SlogLevel() slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
@@ -371,16 +371,16 @@ func Reference(parts ...string) string {
 	return strings.Replace(frame, networksMark, strings.Join(parts, "\n"), 1)
 }
 
-// MaxSecretBytes bounds a secret file: room for any password, token or private key,
-// and an error for a record or a log named by mistake.
+// MaxSecretBytes bounds a secret file. It fits any password, token or private key, but not a
+// database or log named by mistake.
 const MaxSecretBytes = 16 << 10
 
 // Secret reads a file named by the configuration for its content, such as a password, like
 // [ReadSecret].
 func (f *File) Secret(name string) (string, error) { return ReadSecret(f.Path(name)) }
 
-// ReadSecret reads a file with a secret. Only its owner may be able to read it. Line
-// ends after the secret are not part of it. The error is one line with the remedy.
+// ReadSecret reads a file with a secret. Only its owner may have access to it. Line ends after the
+// secret are not part of it. The error is one line with the remedy.
 func ReadSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -79,7 +79,7 @@ func (f *File) frame() {
 	f.identity(f.decoded("identity", &f.Identity))
 	f.keys(f.decoded("keys", &f.Keys))
 	f.store(f.decoded("store", &f.Store))
-	f.claim("relay.hub") // whose owner speaks NATS
+	f.claim("relay.hub") // decoded by the package that speaks NATS
 	f.relay(f.decoded("relay", &f.Relay))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.decoded("agents", &f.Agents)

@@ -45,7 +45,7 @@ func (f *File) Listeners() []Listener {
 	walk("", "", f.tables)
 	all = slices.DeleteFunc(all, func(l Listener) bool {
 		_, _, err := net.SplitHostPort(l.Address)
-		return err != nil // none, or a mistake that its owner finds
+		return err != nil // no address, or a mistake that its owner reports
 	})
 	slices.SortStableFunc(all, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(f.lines[a.path], f.lines[b.path]), cmp.Compare(a.path, b.path))

@@ -17,7 +17,7 @@ import (
 // modulePath precedes the folder of a package in the names of its functions.
 const modulePath = "github.com/baton-gateway/baton/"
 
-// LogLevels are the levels of the log: one of all packages, and others of some. The zero value
+// LogLevels are the levels of the log: a default, and exceptions for some packages. The zero value
 // logs at level info.
 type LogLevels struct {
 	general  slog.LevelVar
@@ -56,8 +56,8 @@ func (l *LogLevels) Set(folder string, level slog.Level) {
 	l.packages.Store(&set)
 }
 
-// of returns the level of the package of a program counter: that of its own folder, else of the
-// nearest one above, else of all.
+// of returns the level of the package of a program counter: the level of its folder, else of the
+// nearest parent folder, else the default.
 func (l *LogLevels) of(pc uintptr) slog.Level {
 	special := l.special()
 	if len(special) == 0 {
@@ -83,7 +83,7 @@ func folderOf(pc uintptr) string {
 	return name[:slash] + last
 }
 
-// All returns the level of all packages, and the differing levels of folders.
+// All returns the default level, and the different levels of folders.
 func (l *LogLevels) All() (general slog.Level, folders map[string]slog.Level) {
 	return l.general.Level(), l.special()
 }

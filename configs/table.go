@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Table is one table of a file, on its way to its owner.
+// Table is one table of a file, for its owner to decode.
 type Table struct {
 	file   *File
 	path   string // with the position in an array, as in "irc.spanningtree[1]"
@@ -89,8 +89,7 @@ func (f *File) lookup(name string) (any, bool) {
 	return value, true
 }
 
-// Changed returns which of the named tables are not as they were in an older
-// reading of the file.
+// Changed returns the named tables that differ from an older reading of the file.
 func (f *File) Changed(old *File, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		before, _ := old.lookup(name)
@@ -108,7 +107,7 @@ func (t Table) Equal(other Table) bool {
 }
 
 // Mistake adds a mistake about one of the table's keys, present or not, to the mistakes of the
-// file; about the whole table with key "".
+// file; with key "", it is about the whole table.
 func (t Table) Mistake(key, why string) {
 	path, name := t.path, t.name
 	if key != "" {
@@ -205,7 +204,7 @@ func (m Mistake) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", m.File, m.Line, m.Key, m.Why)
 }
 
-// InvalidError is every mistake of one file, in the order of its lines.
+// InvalidError has all mistakes of one file, in the order of its lines.
 type InvalidError struct{ Mistakes []Mistake }
 
 // Error implements error. The text has one line per mistake.
@@ -228,7 +227,7 @@ func inOrder(mistakes []Mistake) []Mistake {
 	})
 }
 
-// unknown returns the reason why a name is a mistake and the name perhaps meant.
+// unknown returns the reason why a name is a mistake, and the name that was probably meant.
 func unknown(what, name string, known []string) string {
 	const typos = 2 // maximum edit distance of a likely typo
 	best, distance := "", typos+1

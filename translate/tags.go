@@ -42,7 +42,7 @@ const MaxTagBytes = 4094
 // it.
 const signatureBytes = len("ed25519:") + 22 + len(":") + 86
 
-// InDialect reports whether a tag, by bare name, is one of a dialect.
+// InDialect reports whether a dialect has a tag, given by its bare name.
 func InDialect(name string, d federation.Dialect) bool {
 	return name == string(d) || strings.HasPrefix(name, string(d)+"-")
 }
@@ -83,7 +83,7 @@ func Name(own map[string]string, handoff string) federation.Event {
 	return federation.Event{ID: id, Handoff: of}
 }
 
-// ReadEventID reads the id of a step with one.
+// ReadEventID reads the id of a step that has one.
 func ReadEventID(ev *federation.Event, own map[string]string) error {
 	text, there := own[TagEventID]
 	if !there {
@@ -97,8 +97,7 @@ func ReadEventID(ev *federation.Event, own map[string]string) error {
 	return nil
 }
 
-// ReadHandoff reads which handoff a step names, in the tag that its dialect has for
-// that.
+// ReadHandoff reads the handoff of a step from its tag in the dialect.
 func ReadHandoff(ev *federation.Event, own map[string]string, tag string) error {
 	text, there := own[tag]
 	if !there {
@@ -112,7 +111,7 @@ func ReadHandoff(ev *federation.Event, own map[string]string, tag string) error 
 	return nil
 }
 
-// ReadVerb reads the verb, in the tag that the dialect has for it.
+// ReadVerb reads the verb from its tag in the dialect.
 func ReadVerb(ev *federation.Event, own map[string]string, tag string) error {
 	verb, there := own[tag]
 	if !there {
@@ -175,7 +174,7 @@ func ReadTarget(ev *federation.Event, target string) error {
 	return nil
 }
 
-// Channel returns a channel as venues spell it, and whether the target is one.
+// Channel returns a channel in the spelling of venues, and whether the target is a channel.
 func Channel(target string) (string, bool) {
 	if !strings.HasPrefix(target, "#") || strings.ContainsAny(target, " ,\x07") {
 		return "", false
@@ -226,15 +225,15 @@ const (
 	maxCaps         = 16
 	maxCapBytes     = 64
 	maxRefBytes     = 256             // maximum size of a message id in reply-to: the longest that IRC servers make, with room
-	maxUnixSeconds  = 253_402_300_799 // the end of year 9999, the last that RFC 3339 can write
+	maxUnixSeconds  = 253_402_300_799 // the end of year 9999, the last year in RFC 3339
 )
 
 // errContext is returned only by [ReadContext]: contexts have a code of their
 // own.
 var errContext = errors.New("no context")
 
-// Term is one tag known to a codec, and how its value is read into an event. The error names the
-// valid values.
+// Term is one tag known to a codec, with the function that reads its value into an event. The
+// error names the valid values.
 type Term struct {
 	Tag  string
 	Read func(ev *federation.Event, value string) error
@@ -264,8 +263,7 @@ func ReadFrom(ev *federation.Event, value string) error { return readDID(value, 
 // ReadFor reads the DID that a vouched step acts for.
 func ReadFor(ev *federation.Event, value string) error { return readDID(value, &ev.For) }
 
-// ReadTo reads the recipient of an offer; on other steps the tag is carried and
-// means nothing.
+// ReadTo reads the recipient of an offer. On other steps the tag has no meaning.
 func ReadTo(ev *federation.Event, value string) error {
 	if ev.Verb != federation.Offer {
 		return nil
@@ -367,7 +365,7 @@ func validCap(c string) bool {
 // ReadDeadline reads a deadline in unix seconds.
 func ReadDeadline(ev *federation.Event, value string) error { return readTime(value, &ev.Deadline) }
 
-// ReadBidDeadline reads until when an offer takes bids, in unix seconds.
+// ReadBidDeadline reads the end of the bids for an offer, in unix seconds.
 func ReadBidDeadline(ev *federation.Event, value string) error {
 	return readTime(value, &ev.BidDeadline)
 }
@@ -381,10 +379,10 @@ func readTime(value string, into *time.Time) error {
 	return nil
 }
 
-// ReadAccepts reads which step an award accepts.
+// ReadAccepts reads the step that an award accepts.
 func ReadAccepts(ev *federation.Event, value string) error { return readID(value, &ev.Accepts) }
 
-// ReadReplaces reads which handoff an offer revives.
+// ReadReplaces reads the handoff that an offer revives.
 func ReadReplaces(ev *federation.Event, value string) error { return readID(value, &ev.Replaces) }
 
 func readID(value string, into *federation.EventID) error {
@@ -396,7 +394,7 @@ func readID(value string, into *federation.EventID) error {
 	return nil
 }
 
-// ReadReplyTo reads which message or event is answered.
+// ReadReplyTo reads the message or event that a step answers.
 func ReadReplyTo(ev *federation.Event, value string) error {
 	if value == "" || len(value) > maxRefBytes || strings.ContainsFunc(value, unicode.IsControl) {
 		return errors.New("want a message id or an event id")
@@ -434,7 +432,7 @@ type Names struct {
 	Note, Deadline, BidDeadline, Accepts, Replaces, Source, SourceHash, Context, ContextHash string
 }
 
-// Fill adds the fields that both dialects write alike to the fields to be signed by a gateway, and
+// Fill adds the fields common to both dialects to the fields to be signed by a gateway, and
 // removes the empty ones. It returns the losses: a note is cut to 400 characters, and a context
 // that would not fit one message is left out.
 func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.Loss {
@@ -454,8 +452,8 @@ func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.
 	return append(losses, addContext(fields, ev, n.Context, n.ContextHash)...)
 }
 
-// addContext adds a context to the fields to be signed by a gateway, if it is one and the whole
-// still fits one message; otherwise it returns the loss.
+// addContext adds a valid context to the fields to be signed by a gateway, if the result still
+// fits one message. Otherwise it returns the loss.
 func addContext(fields map[string]string, ev federation.Event, tag, hashTag string) []federation.Loss {
 	if ev.Context == "" {
 		return nil

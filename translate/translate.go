@@ -20,7 +20,7 @@ import (
 // ErrNotHandoff is returned by [Codec.Decode] for a well-formed message about something else.
 var ErrNotHandoff = errors.New("translate: not about a handoff")
 
-// Step is one filed step with the additional input of a wire.
+// Step is one filed step with the additional input for a translation.
 type Step struct {
 	federation.Entry
 	View federation.View
@@ -31,9 +31,9 @@ type Step struct {
 // Codec turns messages of type W into events and back.
 type Codec[W any] interface {
 	// Decode reads one message. It returns [ErrNotHandoff] for a message about something else, and
-	// a [*federation.RefusalError] for one unreadable as a step.
+	// a [*federation.RefusalError] for a message that cannot be read as a step.
 	Decode(w W) (federation.Event, error)
-	// Encode writes one step, and returns the losses of this wire.
+	// Encode writes one step, and returns what the format cannot express.
 	Encode(s Step) (W, []federation.Loss, error)
 }
 

@@ -12,10 +12,10 @@ import (
 // Moment is a time, in RFC 3339 with milliseconds, in UTC; empty for none.
 type Moment time.Time
 
-// momentFormat is that of every time in an answer.
+// momentFormat is the format of all times in answers.
 const momentFormat = "2006-01-02T15:04:05.000Z"
 
-// String returns the moment as it is written; "" for the zero one.
+// String returns the moment in RFC 3339; "" for the zero moment.
 func (m Moment) String() string {
 	if m.IsZero() {
 		return ""
@@ -47,14 +47,14 @@ type Page[T any] struct {
 	NextCursor string `json:"next_cursor"` // The cursor of the next page; empty after the last item.
 }
 
-// Act is what the body of every change may have, and all that most of them have.
+// Act has the members that the body of every change may have. Most changes have no others.
 type Act struct {
 	Reason string `json:"reason,omitempty"`
-	// DryRun asks what would be answered, and changes nothing.
+	// DryRun requests the same answer without a change.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// Acted is how many things a change was made to, or with DryRun would be.
+// Acted is the number of changed items; with DryRun, of the items that would change.
 type Acted struct {
 	Changed int  `json:"changed"`
 	DryRun  bool `json:"dry_run,omitempty"`
@@ -63,10 +63,10 @@ type Acted struct {
 // Empty is an answer without members.
 type Empty struct{}
 
-// Called is the answer of a participant.
+// Called is the answer to an operation of a participant.
 type Called = participant.Called
 
-// Problem is why a request failed.
+// Problem is the reason why a request failed.
 type Problem = bridge.ProblemError //nolint:errname // the contract has this name
 
 // Prefix is the path of all routes.
@@ -75,18 +75,18 @@ const Prefix = "/operator/v1/"
 // MaxLimit is the largest number of items of one page.
 const MaxLimit = 500
 
-// Rotation asks for another key.
+// Rotation is the body of a request to replace a key.
 type Rotation struct {
-	Overlap string `json:"overlap,omitempty"` // a duration; how long what the old key signed is good
+	Overlap string `json:"overlap,omitempty"` // a duration; how long signatures of the old key stay valid
 	Reason  string `json:"reason,omitempty"`
 }
 
 // Key is the public part of a key of the gateway.
 type Key struct {
 	Name       string         `json:"name"`
-	PublicKey  string         `json:"public_key,omitempty"` // base64url; none of a secret
+	PublicKey  string         `json:"public_key,omitempty"` // base64url; empty for a secret
 	KeyID      string         `json:"kid"`
-	Since      string         `json:"since,omitempty"` // RFC 3339; empty where a signer keeps the key
+	Since      string         `json:"since,omitempty"` // RFC 3339; empty if an external signer has the key
 	State      string         `json:"state"`
 	Until      string         `json:"until,omitempty"`       // of a rotated key
 	DID        federation.DID `json:"did,omitempty"`         // of the server
@@ -94,7 +94,7 @@ type Key struct {
 	EndpointID string         `json:"endpoint_id,omitempty"` // of the endpoint
 }
 
-// Reloaded is what a reload of the configuration changed, or would.
+// Reloaded lists what a reload of the configuration changed or would change.
 type Reloaded struct {
 	File    string    `json:"file"`
 	Changes []Setting `json:"changes"`
@@ -105,7 +105,7 @@ type Reloaded struct {
 type Setting struct {
 	Key    string        `json:"key"`
 	Before string        `json:"before"`                                  // as TOML; empty if the key was not set
-	After  string        `json:"after"`                                   // as TOML; empty if the key is not set any more
+	After  string        `json:"after"`                                   // as TOML; empty if the key is no longer set
 	Line   int           `json:"line"`                                    // 0 for a removed key
 	Effect SettingEffect `json:"effect" enum:"applied,reconnect,restart"` // applied at once, by connecting the link of the table anew, or by a restart
 }
@@ -120,7 +120,7 @@ const (
 	SettingRestart   SettingEffect = "restart"   // with the next start
 )
 
-// LevelAsk asks for a level of the log.
+// LevelAsk is the body of a request to set a log level.
 type LevelAsk struct {
 	Act
 
@@ -130,12 +130,12 @@ type LevelAsk struct {
 
 // LogLevels are the levels of the log.
 type LogLevels struct {
-	Level    string            `json:"level"` // of all packages that are not listed
+	Level    string            `json:"level"` // of all other packages
 	Packages map[string]string `json:"packages"`
 	DryRun   bool              `json:"dry_run,omitempty"`
 }
 
-// Change is something that an operator did.
+// Change is an action of an operator.
 type Change struct {
 	Time    Moment `json:"time"`
 	Actor   string `json:"actor"`
@@ -144,23 +144,23 @@ type Change struct {
 	Reason  string `json:"reason"`
 }
 
-// PeersParameter is the parameter of /readyz that asks for the links to other homes too.
+// PeersParameter is the parameter of /readyz that includes the links to other homes.
 const PeersParameter = "peers"
 
 // Readiness is the answer of /readyz, a route outside the contract.
 type Readiness struct {
 	Ready   bool     `json:"ready"`
-	Reasons []string `json:"reasons"` // what does not work, a sentence each
+	Reasons []string `json:"reasons"` // one sentence for each failed part
 }
 
-// DiagnosisState is how grave the result of a check is.
+// DiagnosisState is the severity of the result of a check.
 type DiagnosisState string
 
 // The states of a [Diagnosis].
 const (
 	DiagnosisOK   DiagnosisState = "ok"
-	DiagnosisWarn DiagnosisState = "warn" // for the operators, at some time
-	DiagnosisFail DiagnosisState = "fail" // for the operators, now
+	DiagnosisWarn DiagnosisState = "warn" // an operator should act at some time
+	DiagnosisFail DiagnosisState = "fail" // an operator should act now
 )
 
 // Diagnosis is the result of one check of the doctor.

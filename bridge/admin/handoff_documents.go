@@ -7,7 +7,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Handoff is a handoff as it stands. In a list it has no steps.
+// Handoff is the present state of a handoff. In a list it has no steps.
 type Handoff struct {
 	ID       federation.HandoffID `json:"id"`
 	Kind     federation.Kind      `json:"kind"`
@@ -17,26 +17,28 @@ type Handoff struct {
 	Venue    string               `json:"venue"`
 	Dialect  federation.Dialect   `json:"dialect"`
 	Offerer  federation.DID       `json:"offerer"`
-	Offeree  federation.DID       `json:"offeree,omitempty"`  // not there of one open to anyone
+	Offeree  federation.DID       `json:"offeree,omitempty"`  // absent for an offer to anyone
 	Assignee federation.DID       `json:"assignee,omitempty"` // empty before an accept, a claim or an award
 	Title    string               `json:"title"`
 	Deadline Moment               `json:"deadline,omitzero"`
 	Caps     []string             `json:"caps"`
 	Opened   Moment               `json:"opened"`
 	Moved    Moment               `json:"moved"`
-	Erased   Moment               `json:"erased,omitzero"` // when an operator erased its content; not there for never
-	// Orphaned says that its home, another one, was not heard for a day, or has lost steps of it.
+	Erased   Moment               `json:"erased,omitzero"` // when an operator erased its content; absent if never
+	// Orphaned is set if its home is another one, and was not heard from for a day or has lost
+	// steps of the handoff.
 	Orphaned     bool   `json:"orphaned,omitempty"`
 	OrphanReason string `json:"orphan_reason,omitempty"` // why it is orphaned, for people
 
 	Steps []Step `json:"steps,omitempty"`
-	// Messages is the private text that names the handoff, oldest first. No passport has it.
+	// Messages are the private messages that name the handoff, oldest first. Passports do not
+	// include them.
 	Messages []Message `json:"messages,omitempty"`
-	// NextCursor is where the steps go on; "" after the last.
+	// NextCursor is the cursor of the next steps; "" after the last step.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// ShownTitle returns the title for people, or that it was erased.
+// ShownTitle returns the title for people, or a note that it was erased.
 func (h Handoff) ShownTitle() string {
 	if h.Erased.IsZero() {
 		return h.Title
@@ -49,16 +51,16 @@ type Step struct {
 	EventID    federation.EventID    `json:"event_id"`
 	Verb       federation.Verb       `json:"verb"`
 	From       federation.DID        `json:"from"`          // the signer
-	For        federation.DID        `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	For        federation.DID        `json:"for,omitempty"` // the author, if not the signer
 	Name       string                `json:"name"`          // the name of the author on its network
 	Network    string                `json:"network"`       // that it came from
 	Link       string                `json:"link"`
 	Time       Moment                `json:"time"`  // the clock that deadlines use
 	Filed      Moment                `json:"filed"` // here
 	Provenance federation.Provenance `json:"provenance"`
-	Verdict    string                `json:"verdict"`          // unverifiable for an erased one: nothing is left that its signature covers
+	Verdict    string                `json:"verdict"`          // unverifiable for an erased step: the signed document is deleted
 	Erased     bool                  `json:"erased,omitempty"` // its content is
-	Scheme     federation.Dialect    `json:"scheme"`           // in which it was signed
+	Scheme     federation.Dialect    `json:"scheme"`           // of the signature
 	KeyID      string                `json:"kid"`
 	Note       string                `json:"note,omitempty"`
 	Evidence   *Evidence             `json:"evidence,omitempty"`
@@ -76,34 +78,34 @@ type Message struct {
 	Text string             `json:"text"`
 }
 
-// Evidence is where the original of a vouched step is.
+// Evidence is the location of the original of a vouched step.
 type Evidence struct {
 	URL    string `json:"url"`
 	SHA256 string `json:"sha256"`
 }
 
-// Delivery is what became of a step on its way to one link.
+// Delivery is the outcome of the delivery of a step to one link.
 type Delivery struct {
 	To    string                   `json:"to"`  // a channel or a recipient
 	Via   string                   `json:"via"` // the link, "webhook" or "inbox"
 	State federation.DeliveryState `json:"state"`
-	Code  string                   `json:"code,omitempty"` // of a refused one, or why it was given up
-	Time  Moment                   `json:"time,omitzero"`  // not there while it waits
+	Code  string                   `json:"code,omitempty"` // why it was refused or given up
+	Time  Moment                   `json:"time,omitzero"`  // absent while it waits
 	Hold                           // of its link, while it waits
 }
 
-// Filed is the answer to a step that was filed, now or before, or that waits.
+// Filed is the answer to a step that was filed, now or earlier, or that is deferred.
 type Filed struct {
 	ID        federation.HandoffID `json:"id"`
 	EventID   federation.EventID   `json:"event_id"`
 	Verb      federation.Verb      `json:"verb"`
 	State     federation.State     `json:"state"`
 	Duplicate bool                 `json:"duplicate"`
-	Lost      []string             `json:"lost"` // what the step could not carry of the request
-	// Waits says why the step is not filed yet: it is on disk, and judged again once a
-	// key is there. Empty for a filed step.
+	Lost      []string             `json:"lost"` // the parts of the request that the step cannot contain
+	// Waits is the reason why the step is not filed yet. The step is on disk, and is judged again
+	// when a key is available. Empty for a filed step.
 	Waits string `json:"waits,omitempty"`
-	// Home is the home whose ruling the step waits for, "" for none.
+	// Home is the home whose ruling the step waits for; "" if it waits for none.
 	Home     federation.HomeID `json:"home,omitempty"`
 	Warnings []Warning         `json:"warnings,omitempty"` // absent if there is none
 }
@@ -116,14 +118,13 @@ func (f Filed) AnswerStatus() int {
 	return http.StatusCreated
 }
 
-// Warning says why a filed step may not be delivered.
+// Warning is a reason why a filed step may not be delivered.
 type Warning struct {
-	Code   string `json:"code"` // `never-seen`: this gateway knows no step, name, login or read inbox of the DID that the offer is made to
+	Code   string `json:"code"` // `never-seen`: this gateway knows no step, name, login or read inbox of the offeree
 	Detail string `json:"detail"`
 }
 
-// Place is where an offer would be written, and in which dialect it is to be
-// signed.
+// Place is the venue of an offer, and the dialect in which to sign it.
 type Place struct {
 	Venue   string             `json:"venue"`
 	Dialect federation.Dialect `json:"dialect"`
@@ -134,10 +135,11 @@ type Place struct {
 type Ask struct {
 	From    string `json:"from,omitempty"`
 	To      string `json:"to,omitempty"`      // of an offer; "" for anyone
-	Channel string `json:"channel,omitempty"` // of an offer; "" where the gateway is to choose
+	Channel string `json:"channel,omitempty"` // of an offer; "" if the gateway chooses
 	Title   string `json:"title,omitempty"`
 	Context string `json:"context,omitempty"` // JSON, or a reference to it
-	// ContextHash is that of what Context refers to: "sha256:" and 64 hexadecimal digits.
+	// ContextHash is the hash of the content that Context refers to: "sha256:" and 64 hexadecimal
+	// digits.
 	ContextHash string   `json:"context_hash,omitempty"`
 	Caps        []string `json:"caps,omitempty"`
 	Deadline    Moment   `json:"deadline,omitzero"`
@@ -145,7 +147,8 @@ type Ask struct {
 
 	Proof  *Proof `json:"proof,omitempty"`
 	Reason string `json:"reason,omitempty"` // for the log
-	// Wait is how long to wait for the ruling of another home, such as "30s"; at most a minute, and "" is no wait.
+	// Wait is how long to wait for the ruling of another home, such as "30s"; at most a minute; ""
+	// for no wait.
 	Wait string `json:"wait,omitempty"`
 }
 
@@ -155,26 +158,26 @@ type Proof struct {
 	Signature string `json:"signature"` // as on the wire
 }
 
-// Stored is the answer to content that a step may refer to now.
+// Stored is the answer to stored content. A step can now refer to it.
 type Stored struct {
 	URL       string `json:"url"`
-	SHA256    string `json:"sha256"` // as the hash of a context: "sha256:" and 64 hexadecimal digits
+	SHA256    string `json:"sha256"` // "sha256:" and 64 hexadecimal digits
 	ExpiresAt Moment `json:"expires_at"`
 }
 
-// Explanation is all that is known of one event.
+// Explanation is everything known about one event.
 type Explanation struct {
 	EventID   federation.EventID   `json:"event_id"`
 	HandoffID federation.HandoffID `json:"handoff_id"`
 	Version   federation.Version   `json:"version"` // position in the log; 0 for a receipt of the home
 	Verb      federation.Verb      `json:"verb"`
 	From      federation.DID       `json:"from"` // the signer
-	// Identity is what may be said of whose step it is.
+	// Identity describes the author of the event.
 	Identity   bridge.IdentityClaim  `json:"identity"`
-	For        federation.DID        `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	For        federation.DID        `json:"for,omitempty"` // the author, if not the signer
 	Provenance federation.Provenance `json:"provenance"`
 	Verdict    string                `json:"verdict"`
-	Why        string                `json:"why"` // on whose word the verdict rests
+	Why        string                `json:"why"` // the party on whose statement the verdict depends
 	Document   string                `json:"document"`
 	Signature  string                `json:"signature"`
 	Scheme     federation.Dialect    `json:"scheme"`
@@ -182,16 +185,17 @@ type Explanation struct {
 	Evidence   *Evidence             `json:"evidence,omitempty"`
 	State      federation.State      `json:"state"`     // of the handoff after it
 	Standing   federation.State      `json:"state_now"` // of the handoff
-	Hops       []Hop                 `json:"hops"`      // its way so far, oldest first
+	Hops       []Hop                 `json:"hops"`      // its stations so far, oldest first
 	Next       []Next                `json:"next"`      // what happens without a further step
 	Routes     []Route               `json:"routes,omitempty"`
 }
 
-// Route is where a party of the handoff has its mailbox, where other homes are known.
+// Route is the home that has the mailbox of a party of the handoff. Empty if no other homes are
+// known.
 type Route struct {
 	DID    federation.DID            `json:"did"`
-	Home   federation.HomeID         `json:"home"`             // "" while no home is known to have it
-	Source federation.LocationSource `json:"source,omitempty"` // how that is known
+	Home   federation.HomeID         `json:"home"`             // "" while none is known
+	Source federation.LocationSource `json:"source,omitempty"` // how it is known
 	Since  Moment                    `json:"since,omitzero"`
 }
 
@@ -239,9 +243,9 @@ type Hop struct {
 	Time Moment `json:"time"`
 }
 
-// Next is one thing to come.
+// Next is one pending action.
 type Next struct {
-	What string `json:"what"` // "deliver", "judge", or the step by which the home ends the handoff
+	What string `json:"what"` // "deliver", "judge", or the step with which the home ends the handoff
 	// Of a delivery: its recipient, its link, its attempts, and the state of the link. The time
 	// is the next attempt, or the next dial of a link that is not up.
 	Via       string `json:"via,omitempty"`
@@ -251,17 +255,17 @@ type Next struct {
 	LinkState string `json:"link_state,omitempty"`
 	LastError string `json:"last_error,omitempty"`
 	Hold
-	// Of a judgement, Attempts counts the vain ones, LastError is why the last one was, and
-	// Time is when it comes.
+	// Of a judgement: Attempts counts the failed attempts, LastError is the reason of the last
+	// failure, and Time is the next attempt.
 
-	// Of a step of the home: the clock that runs out then.
+	// Of a step of the home: the clock that expires at that time.
 	Clock federation.Clock `json:"clock,omitempty"`
 	Time  Moment           `json:"time,omitzero"`
 }
 
-// Judgement is the What of a [Next] that is a step which waits for a key.
+// Judgement is the What of a [Next] for a step that waits for a key.
 const Judgement = "judge"
 
-// Routing is the What of a [Next] that is a delivery which waits for a route: no home is known to
-// have the mailbox of its recipient, or that home is no peer now.
+// Routing is the What of a [Next] for a delivery that waits for a route: no home is known to have
+// the mailbox of its recipient, or that home is not a peer now.
 const Routing = "route"

@@ -144,7 +144,7 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 		if err != nil {
 			return nil, err
 		}
-		after = "" // what moves is at the front
+		after = "" // moved handoffs are at the front
 		var items []Handoff
 		newest := map[federation.HandoffID]federation.Version{}
 		for _, v := range slices.Backward(views) {

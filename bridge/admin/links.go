@@ -172,7 +172,7 @@ func (o *Operator) changeLink(ctx context.Context, in LinkChange) (Acted, error)
 	}
 	if !ask.DryRun && changed > 0 {
 		err := act(in.Name)
-		if isNotFound(err) { // a reload took the link away
+		if isNotFound(err) { // a reload removed the link
 			err = errNone("link " + in.Name)
 		}
 		if err != nil {

@@ -34,7 +34,7 @@ type Status struct {
 // Rate counts the steps in a time until now.
 type Rate struct {
 	Over    string `json:"over" enum:"5m,1h"`
-	Steps   int    `json:"steps"` // all that were judged
+	Steps   int    `json:"steps"` // all judged steps
 	Refused int    `json:"refused"`
 	Bytes   int64  `json:"bytes"`
 }
@@ -42,7 +42,7 @@ type Rate struct {
 // Sample is the state of the gateway at one time.
 type Sample struct {
 	Time    Moment `json:"time"`
-	Steps   int64  `json:"steps"` // filed since the sample before
+	Steps   int64  `json:"steps"` // filed since the previous sample
 	Waiting int    `json:"waiting"`
 	Dead    int    `json:"dead"`
 	Down    int    `json:"down"` // links that do not work

@@ -12,7 +12,7 @@ type Peer struct {
 	Network  string `json:"network"`
 	Mode     string `json:"mode"`             // allow, limit, hold or block
 	Origin   string `json:"origin"`           // of the mode
-	Source   string `json:"source,omitempty"` // of the peer: configuration, or record where an operator added it
+	Source   string `json:"source,omitempty"` // of the peer: configuration, or record if an operator added it
 	URL      string `json:"url,omitempty"`
 	Dialect  string `json:"dialect,omitempty"`  // registries only
 	Unsigned string `json:"unsigned,omitempty"` // policy for its unsigned messages
@@ -26,7 +26,8 @@ type Peer struct {
 	*PeerHome // of a home
 }
 
-// Hold is the hold of a link or a peer: nothing is delivered to it. It is empty without one.
+// Hold is the hold of a link or a peer, to which nothing is delivered meanwhile. It is empty
+// without a hold.
 type Hold struct {
 	HeldSince  Moment `json:"held_since,omitzero"`
 	HoldReason string `json:"hold_reason,omitempty"` // the text of the operator
@@ -39,12 +40,12 @@ type PeerHome struct {
 	State       string  `json:"state"` // of the link to it: up, dialling or down
 	Path        string  `json:"path"`  // relay or https
 	LastHeard   Moment  `json:"last_heard,omitzero"`
-	SkewSeconds float64 `json:"skew_seconds"` // by which our clock is ahead of its clock
+	SkewSeconds float64 `json:"skew_seconds"` // how far our clock is ahead of its clock
 	Forks       []Fork  `json:"forks"`        // newest first
 	Doubts      []Doubt `json:"doubts"`
 }
 
-// Doubt is what a home said and was not believed in.
+// Doubt counts statements of a home that failed a check.
 type Doubt struct {
 	Kind  federation.MisbehaviorKind `json:"kind"` // voice, mailbox, ruling or step
 	Times int                        `json:"times"`
@@ -53,10 +54,10 @@ type Doubt struct {
 	Why   string                     `json:"why"` // the last time
 }
 
-// Fork is a handoff of which a home tells two histories. Both are kept.
+// Fork is a handoff for which a home signed two histories. Both are stored.
 type Fork struct {
 	Handoff federation.HandoffID `json:"handoff"`
-	Version federation.Version   `json:"version"` // at which they part
+	Version federation.Version   `json:"version"` // where they diverge
 	Found   Moment               `json:"found"`
 }
 
@@ -64,26 +65,25 @@ type Fork struct {
 type Peering struct {
 	Act
 
-	URL string `json:"url"` // where it is reached, without a path
-	// AllowPrivate says that the operator knows that the address is a private one, or
-	// without TLS.
+	URL string `json:"url"` // without a path
+	// AllowPrivate confirms an address that is private or has no TLS.
 	AllowPrivate bool `json:"allow_private,omitempty"`
 }
 
-// Peered is what was found out about another home, and what came of adding it.
+// Peered has the results of the checks of another home and of adding it.
 type Peered struct {
 	Peer   Peer    `json:"peer"`
 	Checks []Check `json:"checks"`
-	// Canary is what became of a handoff offered to it; nil if none was.
+	// Canary is the outcome of a handoff offered to it; nil if none was offered.
 	Canary *Canary `json:"canary,omitempty"`
 }
 
-// Canary is a handoff from this home to another one, which that completes by itself.
+// Canary is a handoff from this home to another one, which completes it automatically.
 type Canary struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Green   bool                 `json:"green"`
 	Took    string               `json:"took"`             // a duration
-	Reason  string               `json:"reason,omitempty"` // where it is not green
+	Reason  string               `json:"reason,omitempty"` // if it is not green
 }
 
 // Mode is the body of a change of mode.
@@ -91,38 +91,38 @@ type Mode struct {
 	Act
 
 	Mode string `json:"mode"`
-	New  bool   `json:"new,omitempty"` // the name is that of a registry that is not known yet
+	New  bool   `json:"new,omitempty"` // the name is of a registry not known yet
 }
 
 // Compared is the result of a comparison of histories with another home.
 type Compared struct {
 	Compared int    `json:"compared"` // handoffs
-	Sent     int    `json:"sent"`     // handoffs of this home of which the other one lacked steps, and has them now
+	Sent     int    `json:"sent"`     // handoffs of this home whose missing steps were sent to the other home
 	Lost     []Loss `json:"lost"`
 }
 
-// Loss is a handoff of the other home of which that has lost steps.
+// Loss is a handoff of the other home that lost steps there.
 type Loss struct {
 	Handoff federation.HandoffID `json:"handoff_id"`
-	Version federation.Version   `json:"version"` // steps that are here
+	Version federation.Version   `json:"version"` // steps stored here
 	Have    federation.Version   `json:"have"`    // steps that the other home has
 }
 
-// Check is what was found out about one thing.
+// Check is the result of one check.
 type Check struct {
 	Check  string `json:"check"`
 	State  string `json:"state"` // ok, warn or FAIL
 	Detail string `json:"detail"`
 }
 
-// Link is a link as it stands.
+// Link is the present state of a link.
 type Link struct {
 	Name      string `json:"name"`
 	Network   string `json:"network"`
 	State     string `json:"state"`
 	LastHeard Moment `json:"last_heard,omitzero"`
-	Waiting   int    `json:"waiting"`         // steps that it is owed
-	Oldest    Moment `json:"oldest,omitzero"` // when the oldest of them was filed
+	Waiting   int    `json:"waiting"`         // pending deliveries to it
+	Oldest    Moment `json:"oldest,omitzero"` // when the oldest of their steps was filed
 	NextDial  Moment `json:"next_dial,omitzero"`
 	LastError string `json:"last_error"`
 	Hold
@@ -132,14 +132,15 @@ type Link struct {
 	*LinkDetail // only of a single link
 }
 
-// Troubles are the numbers that an operator looks at first.
+// Troubles are the counts that an operator checks first.
 type Troubles struct {
 	Links   int `json:"links"`   // held, or neither up nor on standby
 	Waiting int `json:"waiting"` // pending deliveries
 	Dead    int `json:"dead"`    // dead letters
 }
 
-// LinkAgent is the external agent behind a link. What its card has is empty until the link was up.
+// LinkAgent is the external agent behind a link. The values of its card are empty until the link
+// was up.
 type LinkAgent struct {
 	DID      federation.DID `json:"did"`
 	Card     string         `json:"card"` // its address
@@ -147,35 +148,35 @@ type LinkAgent struct {
 	Version  string         `json:"version"`
 	Protocol string         `json:"protocol"` // binding and version
 	Updates  string         `json:"updates"`  // how the agent reports changes of its tasks
-	Claims   string         `json:"claims"`   // capabilities of the open offers that it gets, with spaces between them
+	Claims   string         `json:"claims"`   // capabilities of the open offers that it gets, separated by spaces
 	Tasks    int            `json:"tasks"`    // in progress
 	Obstacle string         `json:"obstacle"` // the first reason why a task waits for an operator; "" for none
 }
 
-// LinkDetail is what is told of a link asked for by its name.
+// LinkDetail has the details of a link that lists leave out.
 type LinkDetail struct {
 	Negotiated  map[string]string `json:"negotiated"`
 	Channels    []string          `json:"channels"`
 	Limits      LinkLimits        `json:"limits"`
-	SkewSeconds float64           `json:"skew_seconds"` // by which our clock is ahead
+	SkewSeconds float64           `json:"skew_seconds"` // how far our clock is ahead
 	NotCarried  []string          `json:"not_carried"`
-	Obstacles   []string          `json:"obstacles,omitempty"` // what keeps deliveries or receipts from passing
+	Obstacles   []string          `json:"obstacles,omitempty"` // what blocks deliveries or receipts
 }
 
-// LinkLimits is what a link lets in. Zero is no limit.
+// LinkLimits are the limits of incoming messages of a link. Zero is no limit.
 type LinkLimits struct {
 	UserEventsPerMinute int `json:"user_events_per_minute"`
 	LinkEventsPerSecond int `json:"link_events_per_second"`
 }
 
-// Policy is what the gateway judges by.
+// Policy has the rules and limits that the gateway applies to steps.
 type Policy struct {
-	// Rules are in the order in which they are tried. The last one is require of [policy].
+	// Rules are in the order of their evaluation. The last one is require of [policy].
 	Rules  []PolicyRule  `json:"rules"`
 	Limits []PolicyLimit `json:"limits"`
 }
 
-// PolicyRule is what steps need that it fits. An empty list fits all.
+// PolicyRule is the requirement for matching steps. An empty list matches all.
 type PolicyRule struct {
 	Verbs      []string `json:"verbs"`
 	Peers      []string `json:"peers"`
@@ -194,17 +195,17 @@ type PolicyLimit struct {
 	Line  int    `json:"line"`  // 0 for a default
 }
 
-// Binding is a name that stands for a DID.
+// Binding assigns a name to a DID.
 type Binding struct {
 	Network string         `json:"network"`
 	Name    string         `json:"name"`
 	DID     federation.DID `json:"did"`
 	Vouch   bool           `json:"vouch"`
 	Origin  string         `json:"origin"`
-	Since   Moment         `json:"since,omitzero"` // of one in the record
+	Since   Moment         `json:"since,omitzero"` // of a binding in the record
 }
 
-// Bind is the body of a binding.
+// Bind is the body of a request to bind a name.
 type Bind struct {
 	Act
 
@@ -218,30 +219,30 @@ type Block struct {
 	Kind    federation.BlockKind `json:"kind"`
 	Reason  string               `json:"reason"`
 	Since   Moment               `json:"since"`
-	Expires Moment               `json:"expires"` // "" where it holds until it is removed
+	Expires Moment               `json:"expires"` // "" for a block without an end
 }
 
-// BlockAsk asks for a block.
+// BlockAsk is the body of a request to block a source.
 type BlockAsk struct {
 	Act
 
 	What  string `json:"what"`          // see [federation.ParseBlock]
-	For   string `json:"for,omitempty"` // a duration; "" until it is removed
+	For   string `json:"for,omitempty"` // a duration; "" for a block without an end
 	Purge bool   `json:"purge,omitempty"`
 }
 
-// Purged counts what a purge ended and dropped, or would.
+// Purged counts the items that a purge ended and dropped, or would.
 type Purged struct {
 	federation.Purged
 
-	Handoffs int `json:"handoffs"` // that the source had offered
+	Handoffs int `json:"handoffs"` // offered by the source
 }
 
-// Blocked is a block that was made just now, or would be.
+// Blocked is a new block, or with DryRun the block that would be added.
 type Blocked struct {
 	Block
 
-	Purged *Purged `json:"purged,omitempty"` // nil where nothing was to be purged
+	Purged *Purged `json:"purged,omitempty"` // nil without a purge
 	DryRun bool    `json:"dry_run,omitempty"`
 }
 
@@ -253,41 +254,41 @@ func (b Blocked) AnswerStatus() int {
 	return http.StatusCreated
 }
 
-// Sender is what came from one DID, address or link.
+// Sender has the counts of one DID, address or link.
 type Sender struct {
 	Name    string `json:"name"`
-	Steps   int    `json:"steps"`   // all that were judged
+	Steps   int    `json:"steps"`   // all judged steps
 	Refused int    `json:"refused"` // of those
-	Limited int    `json:"limited"` // refused because there were too many
-	Blocked int    `json:"blocked"` // steps, logins and connections that an operator's block refused
+	Limited int    `json:"limited"` // refused by a rate limit
+	Blocked int    `json:"blocked"` // steps, logins and connections refused by a block
 	Bytes   int64  `json:"bytes"`   // of the documents and evidence of all steps
 }
 
-// EraseAsk asks for the erasure of a person.
+// EraseAsk is the body of a request to erase a person.
 type EraseAsk struct {
 	Act
 
 	DID string `json:"did"`
 }
 
-// Erased is what an erasure erased, or would.
+// Erased counts what an erasure erased or would erase.
 type Erased struct {
 	federation.Erasing
 
 	DID    federation.DID `json:"did"`
-	Files  []string       `json:"files"` // below data_dir, which may have the text still: the operator deletes them
+	Files  []string       `json:"files"` // files below data_dir that may still contain the text; the operator deletes them
 	DryRun bool           `json:"dry_run,omitempty"`
 }
 
-// Webhook is an address that the steps in an inbox are posted to.
+// Webhook is an address to which the steps in an inbox are posted.
 type Webhook struct {
 	ID       string `json:"id"`
 	DID      string `json:"did"`
-	Agent    string `json:"agent,omitempty"` // handle, of one that gets an agent's messages
+	Agent    string `json:"agent,omitempty"` // its handle, if it gets the messages of an agent
 	URL      string `json:"url"`
 	Since    Moment `json:"since"`
 	Waiting  int    `json:"waiting"`
-	Oldest   Moment `json:"oldest,omitzero"` // of what waits
+	Oldest   Moment `json:"oldest,omitzero"` // of the pending deliveries
 	Dead     int    `json:"dead"`
 	Disabled Moment `json:"disabled,omitzero"`
 	Why      string `json:"disabled_why,omitempty"`
@@ -301,9 +302,9 @@ type WebhookDetail struct {
 	NextCursor string            `json:"next_cursor"`
 }
 
-// WebhookDelivery is one thing that a webhook is owed, or was.
+// WebhookDelivery is one pending or past delivery to a webhook.
 type WebhookDelivery struct {
-	Of        string                   `json:"of"` // id of an event, or of a message that is none
+	Of        string                   `json:"of"` // id of an event or a message
 	HandoffID federation.HandoffID     `json:"handoff_id,omitzero"`
 	Verb      federation.Verb          `json:"verb,omitempty"`
 	State     federation.DeliveryState `json:"state"`

@@ -122,9 +122,9 @@ func ListenerHosts(home, listen string) []string {
 type Standing struct {
 	Readiness
 
-	Links []LinkStanding `json:"links"` // the gateway's own
+	Links []LinkStanding `json:"links"` // of the gateway
 	Peers []LinkStanding `json:"peers"` // other homes
-	Relay string         `json:"relay"` // "ok", or why it is not reached
+	Relay string         `json:"relay"` // "ok", or why it is unreachable
 	Hub   string         `json:"hub,omitempty"`
 }
 

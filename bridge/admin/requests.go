@@ -36,10 +36,10 @@ func (w Watching) List() (page Paging, watch bool) { return w.Paging, w.Watch }
 // Removal is the request for a change without a body.
 type Removal struct {
 	Reason string `query:"reason"`  // The text for the audit log.
-	DryRun bool   `query:"dry_run"` // Answer alike and change nothing.
+	DryRun bool   `query:"dry_run"` // Return the same answer without a change.
 }
 
-// Act returns the request as the body of another change has it.
+// Act returns the request as the body of a change.
 func (r Removal) Act() Act { return Act(r) }
 
 // The requests for one thing.
@@ -180,19 +180,19 @@ type HandoffQuery struct {
 	Kind       string `query:"kind"`       // A kind of handoffs.
 	Channel    string `query:"channel"`    // A channel, such as #ops.
 	Capability string `query:"capability"` // A capability that the offer asks for.
-	Since      string `query:"since"`      // Then or later: RFC 3339.
+	Since      string `query:"since"`      // At this time or later: RFC 3339.
 	Search     string `query:"search"`     // An ID or its last six characters or more, a DID, or words of the title.
 	Watching
 }
 
-// PlaceQuery is an offer whose place is requested.
+// PlaceQuery describes the offer whose place is requested.
 type PlaceQuery struct {
 	From    string `query:"from"`    // The DID that offers.
 	To      string `query:"to"`      // The DID that the offer is for; empty for anyone.
 	Channel string `query:"channel"` // A channel, such as #ops.
 }
 
-// Blob is a context to be stored.
+// Blob is a context to store.
 type Blob struct {
 	Owner   string    `query:"owner"` // The DID whose quota the content counts for.
 	Content io.Reader `body:"application/octet-stream"`
@@ -207,7 +207,7 @@ type InboxQuery struct {
 
 // ParticipantCall is an operation of a participant.
 type ParticipantCall struct {
-	DID       string                      `path:"did"` // The participant that acts: a DID that the gateway signs for, or that signs by itself.
+	DID       string                      `path:"did"` // The participant that acts: a DID for which the gateway signs, or that signs by itself.
 	Operation string                      `path:"operation" enum:"acknowledge,act,check,decide,declare,explain,handoff,handoffs,inbox,moved,offer,pair,passport,place,reserve,resolve,say,store,take,whois"`
 	Arguments route.Body[json.RawMessage] // The arguments of the operation.
 }
@@ -255,17 +255,17 @@ type SessionQuery struct {
 
 // AuditQuery selects changes.
 type AuditQuery struct {
-	Since string `query:"since"` // Then or later: RFC 3339.
+	Since string `query:"since"` // At this time or later: RFC 3339.
 	Actor string `query:"actor"` // One operator.
 	Watching
 }
 
-// Held is a message of an unverified sender of another registry waiting for consent.
+// Held is a message that waits for consent. Its sender is unverified and of another registry.
 type Held struct {
 	ID       int64  `json:"id"`
-	From     string `json:"from"` // the handle that its recipient decides about
+	From     string `json:"from"` // the handle to accept or reject
 	To       string `json:"to"`   // the handle of its recipient
-	Text     string `json:"text"` // its body, or else its payload
+	Text     string `json:"text"` // its body; without one, its payload
 	Received Moment `json:"received"`
 }
 
@@ -275,9 +275,9 @@ type Arrived struct {
 	HandoffID  federation.HandoffID  `json:"handoff_id"`
 	EventID    federation.EventID    `json:"event_id"`
 	Verb       federation.Verb       `json:"verb"`
-	From       federation.DID        `json:"from"` // whose step it is
+	From       federation.DID        `json:"from"` // the author
 	Name       string                `json:"name"`
-	State      federation.State      `json:"state"` // of the handoff after it
+	State      federation.State      `json:"state"` // of the handoff after the step
 	Filed      Moment                `json:"filed"`
 	Provenance federation.Provenance `json:"provenance"`
 	Title      string                `json:"title,omitempty"`
@@ -291,37 +291,37 @@ type Ack struct {
 	Reason string            `json:"reason,omitempty"`
 }
 
-// Move is the body of a request to give a mailbox to another home.
+// Move is the body of a request to move a mailbox to another home.
 type Move struct {
 	Act
 
 	Home string `json:"home"`
 }
 
-// Moved is what came of that.
+// Moved is the result of a [Move].
 type Moved struct {
 	DID     federation.DID `json:"did"`
-	Home    string         `json:"home"`    // where its mailbox is now
-	Taken   int            `json:"taken"`   // entries that went along
-	Waiting int            `json:"waiting"` // entries that are still here
+	Home    string         `json:"home"`    // the home with the mailbox now
+	Taken   int            `json:"taken"`   // moved entries
+	Waiting int            `json:"waiting"` // entries still here
 }
 
-// Waiting is a delivery that is still to be made.
+// Waiting is a pending delivery.
 type Waiting struct {
-	ID        string               `json:"id"`             // of the event; of a message that is no step its own
+	ID        string               `json:"id"`             // of the event, or of a message that is not a step
 	Link      string               `json:"link,omitempty"` // or webhook/ID, or notices/LINK
 	Peer      string               `json:"peer,omitempty"` // another registry
 	HandoffID federation.HandoffID `json:"handoff_id,omitzero"`
 	Verb      federation.Verb      `json:"verb,omitempty"`
 	Queued    Moment               `json:"queued"`
 	Attempt   int                  `json:"attempt"`
-	Next      Moment               `json:"next,omitzero"` // not there of one that is tried at once, or waits behind another
-	Behind    bool                 `json:"behind"`        // another one of its handoff goes first
+	Next      Moment               `json:"next,omitzero"` // absent if it is tried at once or waits for another delivery
+	Behind    bool                 `json:"behind"`        // waits for another delivery of its handoff
 	LastError string               `json:"last_error"`
 	Held      bool                 `json:"held"` // an operator holds its destination
 }
 
-// Shape is how much waits for one destination, by age.
+// Shape counts the deliveries that wait for one destination, by age.
 type Shape struct {
 	Link   string `json:"link,omitempty"` // or webhook/ID, or notices/LINK
 	Peer   string `json:"peer,omitempty"`
@@ -344,7 +344,7 @@ type DeadLetter struct {
 	EventID   federation.EventID    `json:"event_id,omitzero"`
 	HandoffID federation.HandoffID  `json:"handoff_id,omitzero"`
 	Verb      federation.Verb       `json:"verb,omitempty"`
-	Message   string                `json:"message,omitempty"` // id of the message that a registry was owed
+	Message   string                `json:"message,omitempty"` // id of the message for a registry
 	Attempt   int                   `json:"attempt"`
 	Queued    Moment                `json:"queued"`
 	Died      Moment                `json:"died"`
@@ -355,15 +355,15 @@ type DeadLetter struct {
 
 // DeadDetail has the details of a dead letter that lists leave out.
 type DeadDetail struct {
-	Verdict   string `json:"verdict"` // on the signature, when it was filed; "" where it cannot be read
-	Raw       string `json:"raw"`     // what was signed, or the document of a message; base64 if it is not UTF-8
+	Verdict   string `json:"verdict"` // on the signature when it was filed; "" if it cannot be read
+	Raw       string `json:"raw"`     // the signed document, or the document of a message; base64 if it is not UTF-8
 	Signature string `json:"signature,omitempty"`
-	Attempts  []Try  `json:"attempts"` // the last of them
-	Fix       string `json:"fix"`      // what may be done about it
+	Attempts  []Try  `json:"attempts"` // the last attempts
+	Fix       string `json:"fix"`      // possible remedies
 	Broken    string `json:"broken,omitempty"`
 }
 
-// Try is one attempt that failed.
+// Try is one failed attempt.
 type Try struct {
 	Number int    `json:"number"`
 	Time   Moment `json:"time"`

@@ -118,7 +118,7 @@ func textID(d *inbound) (federation.EventID, error) {
 }
 
 // text returns the message of a participant of another network for its agent, signed by the
-// registry. It is held as any first message is. The error is a refusal if the agent blocked the
+// registry. It is held like any first message. The error is a refusal if the agent blocked the
 // sender.
 func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, error) {
 	agent, err := l.deps.Record.AgentOf(ctx, t.To)

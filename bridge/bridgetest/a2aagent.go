@@ -50,7 +50,7 @@ type A2AAgent struct {
 type A2ATask struct {
 	ID       wire.TaskID
 	Context  string
-	Messages []*wire.Message // that the agent got
+	Messages []*wire.Message // received by the agent
 
 	updates chan wire.Event
 }
@@ -189,7 +189,7 @@ func ServeGRPC(tb testing.TB, register func(*grpc.Server), options ...grpc.Serve
 	return "http://" + listener.Addr().String()
 }
 
-// Calls returns how often a method of the bindings JSONRPC and GRPC was called.
+// Calls returns the number of calls of a method of the bindings JSONRPC and GRPC.
 func (a *A2AAgent) Calls(method string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,14 +203,14 @@ func (a *A2AAgent) AnswerWithout(text string) {
 	a.answers = append(a.answers, text)
 }
 
-// Tasks returns the tasks that the agent made, in order.
+// Tasks returns the tasks created by the agent, in order.
 func (a *A2AAgent) Tasks() []*A2ATask {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]*A2ATask(nil), a.order...)
 }
 
-// Texts returns the texts of the messages that a task got.
+// Texts returns the texts of the messages received by a task.
 func (a *A2AAgent) Texts(t *A2ATask) (texts []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

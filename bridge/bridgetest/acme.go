@@ -36,7 +36,7 @@ type Pebble struct {
 
 // PebbleConfig is the configuration of a [Pebble].
 type PebbleConfig struct {
-	HTTPPort, TLSPort int           // that challenges are validated at, in place of 80 and 443; 0 for a closed one
+	HTTPPort, TLSPort int           // ports at which challenges are validated, in place of 80 and 443; 0 for a closed port
 	Validity          time.Duration // of certificates; 0 for the default of the server
 }
 

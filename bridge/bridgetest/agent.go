@@ -21,11 +21,11 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// agentTimeout bounds one request of an [Participant]: registries answer from a disk
-// beside them, or let it wait for a minute.
+// agentTimeout bounds one request of an [Participant]: registries answer quickly from their disk,
+// or hold the request for up to a minute.
 const agentTimeout = 70 * time.Second
 
-// maxAgentAnswerBytes is more than a page of the largest messages takes.
+// maxAgentAnswerBytes exceeds a page of the largest messages.
 const maxAgentAnswerBytes = 64 << 20
 
 // Agent is a client of an AIRC registry, written only from the specification: it
@@ -52,8 +52,7 @@ type Agent struct {
 	RegistryKeyID string
 }
 
-// NewAgent returns an agent whose key is made of 32 bytes, and which is not
-// registered yet.
+// NewAgent returns an unregistered agent whose key is derived from 32 bytes.
 func NewAgent(baseURL, handle string, seed []byte) *Agent {
 	key := ed25519.NewKeyFromSeed(seed)
 	sum := sha256.Sum256(key[ed25519.PublicKeySize:])
@@ -141,7 +140,7 @@ func (a *Agent) Bind(body map[string]any, purpose, signature string, key ed25519
 	return nil
 }
 
-// Refresh spends the refresh token on new tokens.
+// Refresh exchanges the refresh token for new tokens.
 func (a *Agent) Refresh(ctx context.Context) (status int, answer map[string]any, err error) {
 	access := a.Token
 	a.Token = a.RefreshToken
@@ -200,7 +199,7 @@ func (a *Agent) Sign(envelope map[string]any) ([]byte, error) {
 	return text, nil
 }
 
-// Post sends a message as it is.
+// Post sends a message unchanged.
 func (a *Agent) Post(ctx context.Context, message []byte) (status int, answer map[string]any, err error) {
 	return a.Call(ctx, http.MethodPost, "/messages", json.RawMessage(message))
 }
@@ -214,8 +213,7 @@ func (a *Agent) Send(ctx context.Context, to, body string, payload any) (status 
 	return a.Post(ctx, message)
 }
 
-// Inbox returns the messages after a cursor, each as it came, and the cursor after
-// them.
+// Inbox returns the messages after a cursor, unchanged, and the next cursor.
 func (a *Agent) Inbox(ctx context.Context, cursor string) (messages []json.RawMessage, next string, err error) {
 	return a.Await(ctx, cursor, 0)
 }
@@ -245,12 +243,12 @@ func (a *Agent) Consent(ctx context.Context, handle, action string) (status int,
 	return a.Call(ctx, http.MethodPost, "/consent", map[string]any{"handle": handle, "action": action})
 }
 
-// Identity asks for the identity of a handle or a DID.
+// Identity requests the identity of a handle or a DID.
 func (a *Agent) Identity(ctx context.Context, handle string) (status int, answer map[string]any, err error) {
 	return a.Call(ctx, http.MethodGet, "/identity/"+url.PathEscape(handle), nil)
 }
 
-// Verify returns why a message of the inbox was not signed by the registry.
+// Verify returns an error if a message of the inbox is not signed by the registry.
 func (a *Agent) Verify(message []byte) error {
 	var members map[string]any
 	if err := json.Unmarshal(message, &members); err != nil {
@@ -276,8 +274,7 @@ func (a *Agent) Verify(message []byte) error {
 	return nil
 }
 
-// Call sends one request with a JSON body, if there is one, and reads the JSON
-// object that answers it.
+// Call sends one request with an optional JSON body, and reads the JSON object of the answer.
 func (a *Agent) Call(ctx context.Context, method, path string, body any) (status int, answer map[string]any, err error) {
 	var text []byte
 	if raw, ok := body.(json.RawMessage); ok {

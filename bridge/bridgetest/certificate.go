@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// certificateLife is how long a certificate is good: longer than any test takes.
+// certificateLife is the validity of a certificate: longer than any test takes.
 const certificateLife = 24 * time.Hour
 
-// NewCertificate returns a certificate of one or more names that signs itself.
+// NewCertificate returns a self-signed certificate for one or more names.
 func NewCertificate(name string, others ...string) (tls.Certificate, error) {
 	return NewCertificateUntil(time.Now().Add(certificateLife), name, others...)
 }
 
-// NewCertificateUntil is [NewCertificate] for a certificate that ends at a time.
+// NewCertificateUntil is [NewCertificate] for a certificate that expires at a given time.
 func NewCertificateUntil(ends time.Time, name string, others ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -36,8 +36,7 @@ type NameRecord interface {
 	NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 }
 
-// KeptNames implements [bridge.Bindings] with a record. The names and handles of a test are
-// known beside it.
+// KeptNames implements [bridge.Bindings] with a record. The test adds its own names and handles.
 type KeptNames struct {
 	Bindings
 

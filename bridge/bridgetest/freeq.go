@@ -21,8 +21,8 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// freeqRate is how many messages of a peer a server takes in one second of the
-// clock. It drops the rest without a word.
+// freeqRate is the number of messages that a server accepts from a peer in one clock second. It
+// silently drops the others.
 const freeqRate = 100
 
 // FreeqConfig is the configuration of a [Freeq] and its peer.
@@ -30,35 +30,35 @@ type FreeqConfig struct {
 	Name     string             // of the server
 	Endpoint ed25519.PrivateKey // signs its envelopes
 	Server   ed25519.PrivateKey // signs its receipts
-	Peer     string             // endpoint id of the one peer that it lets in
+	Peer     string             // endpoint id of the only accepted peer
 	PeerAPI  string             // address of the peer's keys; may be set later with SetPeerAPI
 	Channels []string           // which exist there, +n
 }
 
-// Freeq is a freeq server as far as a gateway can see: one end of freeq/s2s/1, the web API, and
-// users. It holds its peer to the rules that a real server enforces, and remembers whatever the
-// peer does that a gateway must not.
+// Freeq is the part of a freeq server visible to a gateway: one end of freeq/s2s/1, the web API,
+// and users. It enforces the same rules as a real server, and records each action of the peer that
+// is forbidden to gateways.
 type Freeq struct {
 	cfg  FreeqConfig
 	id   string
 	http *httptest.Server
 
 	mu         sync.Mutex
-	conn       net.Conn // nil while there is no link
+	conn       net.Conn // nil without a link
 	dialled    bool     // by the server; of conn
 	duplicates int      // rejected connections
 	next       uint64   // the last event id
 	highWater  uint64   // of the peer's event ids, on this connection
-	window     int64    // the second of the clock that counts
+	window     int64    // the current clock second
 	counted    int
 	dropped    int
-	lose       int // of the peer's events each that many-th is dropped; 0 for none
+	lose       int // drop each n-th event of the peer; 0 for none
 	loseLines  bool
-	events     int                          // of the peer, that lose counts
+	events     int                          // events of the peer counted for lose
 	stall      time.Duration                // before the next line of the peer is processed
-	early      map[string][]freeqRow        // receipts by the step that they confirm, which is not on file
+	early      map[string][]freeqRow        // receipts by the confirmed step, which is not filed
 	linked     bool                         // the peer has greeted
-	links      int                          // how often it has
+	links      int                          // number of its greetings
 	spoke      bool                         // the peer has sent a step on this link
 	members    map[string]map[string]string // channel to nick to DID, of the peer
 	users      map[string]*FreeqUser        // by nick
@@ -80,14 +80,14 @@ type Freeq struct {
 	changed    chan struct{} // closed and replaced at each change
 }
 
-// freeqTask is one handoff as the server knows it.
+// freeqTask is the server's state of one handoff.
 type freeqTask struct {
 	id, kind, venue          string
 	state, home              string // home is an endpoint id
 	offerer, offeree, worker string
 }
 
-// freeqRow is one event on file. A text for people has no canonical form.
+// freeqRow is one filed event. A text for people has no canonical form.
 type freeqRow struct {
 	id, task, venue, canonical, signature, actor, origin, state, text string
 	at                                                                int64
@@ -186,14 +186,14 @@ func (f *Freeq) Close() {
 	f.http.Close()
 }
 
-// note wakes each waiting caller. The lock is held.
+// note wakes all waiting callers. The caller holds the lock.
 func (f *Freeq) note() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// Await blocks until something holds, which it asks with the lock held, and returns
-// an error when ctx ends before.
+// Await blocks until a condition is true, which it checks with the lock held. It returns an error
+// if ctx ends first.
 func (f *Freeq) Await(ctx context.Context, what string, holds func() bool) error {
 	for {
 		f.mu.Lock()
@@ -210,7 +210,7 @@ func (f *Freeq) Await(ctx context.Context, what string, holds func() bool) error
 	}
 }
 
-// AwaitLink blocks until the peer has greeted and requested its missed messages.
+// AwaitLink blocks until the peer has sent its greeting and requested its missed messages.
 func (f *Freeq) AwaitLink(ctx context.Context) error {
 	return f.Await(ctx, "the link", func() bool { return f.conn != nil && f.linked })
 }
@@ -297,7 +297,7 @@ func (f *Freeq) AwaitMember(ctx context.Context, channel, nick string) error {
 	})
 }
 
-// AwaitLine blocks until the peer has sent a message that fits, and returns it.
+// AwaitLine blocks until the peer has sent a matching message, and returns it.
 func (f *Freeq) AwaitLine(ctx context.Context, what string, fits func(m map[string]any) bool) (found map[string]any, err error) {
 	err = f.Await(ctx, what, func() bool {
 		for _, m := range f.lines {
@@ -311,7 +311,7 @@ func (f *Freeq) AwaitLine(ctx context.Context, what string, fits func(m map[stri
 	return found, err
 }
 
-// AwaitLines blocks until the peer has sent n messages that fit.
+// AwaitLines blocks until the peer has sent n matching messages.
 func (f *Freeq) AwaitLines(ctx context.Context, n int, fits func(m map[string]any) bool) error {
 	return f.Await(ctx, fmt.Sprintf("%d lines", n), func() bool {
 		count := 0
@@ -331,7 +331,7 @@ func (f *Freeq) Said() []map[string]any {
 	return append([]map[string]any(nil), f.lines...)
 }
 
-// Links returns how often the peer has greeted.
+// Links returns how often the peer has sent its greeting.
 func (f *Freeq) Links() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -368,21 +368,21 @@ func (f *Freeq) odd(format string, args ...any) {
 	f.unexpected = append(f.unexpected, fmt.Sprintf(format, args...))
 }
 
-// Say sends a message to the peer as it is, in an envelope of the server.
+// Say sends a message to the peer unchanged, in an envelope of the server.
 func (f *Freeq) Say(m map[string]any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.say(m)
 }
 
-// SayRaw sends a line to the peer as it is.
+// SayRaw sends a line to the peer unchanged.
 func (f *Freeq) SayRaw(line string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.write(line)
 }
 
-// Event gives a message the id and the origin that one of the server has.
+// Event adds the id and the origin of a message of this server.
 func (f *Freeq) Event(m map[string]any) map[string]any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -407,8 +407,7 @@ func (f *Freeq) say(m map[string]any) {
 	f.write(Envelope(f.cfg.Endpoint, text))
 }
 
-// write sends a line. A peer that does not read would stop every other one, and is
-// cut off here.
+// write sends a line. A peer that does not read would block all others, so it is disconnected.
 func (f *Freeq) write(line string) {
 	if f.conn == nil {
 		return

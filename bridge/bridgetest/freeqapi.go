@@ -9,7 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxListed is how many handoffs one list shows.
+// maxListed is the maximum number of handoffs in one list.
 const maxListed = 500
 
 // reply answers with JSON.
@@ -41,7 +41,7 @@ func (f *Freeq) serveActions(w http.ResponseWriter, _ *http.Request) {
 	reply(w, map[string]any{"tasks": tasks})
 }
 
-// over reports whether a handoff is in a state that nothing leaves.
+// over reports whether a handoff is in a final state.
 func (t *freeqTask) over() bool {
 	return !slices.Contains([]string{"offered", "open", "assigned", "under_review"}, t.state)
 }

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Cut ends the link as a broken cable does that the server has noticed.
+// Cut ends the link like a broken cable noticed by the server.
 func (f *Freeq) Cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drop()
 }
 
-// Die ends the link as a crash of the server does: the peer gets no notice, and its data on the
+// Die ends the link like a crash of the server: the peer gets no notice, and its data on the
 // connection is never read. It may reconnect at once.
 func (f *Freeq) Die() {
 	f.mu.Lock()

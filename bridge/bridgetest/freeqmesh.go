@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxRelayed is how many messages of other servers wait.
+// maxRelayed bounds the waiting messages of other servers.
 const maxRelayed = 4096
 
 // relayed is a message of another server, with the key of its signer, as that server serves it.
@@ -26,7 +26,7 @@ type Shown struct {
 	From                string // the nick
 }
 
-// Mesh makes servers peers of each other, whose messages take a while.
+// Mesh makes servers peers of each other. Their messages are delayed.
 func Mesh(lag time.Duration, servers ...*Freeq) {
 	for _, f := range servers {
 		f.mu.Lock()
@@ -53,16 +53,15 @@ func (f *Freeq) Unmesh() {
 	}
 }
 
-// Shown returns the steps of a handoff that the users here were shown, in order, but for
-// receipts.
+// Shown returns the steps of a handoff shown to the users here, in order, without receipts.
 func (f *Freeq) Shown(handoff string) []Shown {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(f.shown), func(s Shown) bool { return s.Handoff != handoff || s.Verb == "confirm" })
 }
 
-// show records that users here were shown a step. A private one is shown only to its two parties.
-// The lock is held.
+// show records a step shown to users here. A private one is shown only to its two parties. The
+// lock is held.
 func (f *Freeq) show(m map[string]any) {
 	tags := textsOf(m["tags"])
 	if target := text(m, "target"); !strings.HasPrefix(target, "#") && !f.serves(target) && !f.serves(tags["+freeq.at/from"]) {

@@ -17,7 +17,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// hear acts on one line of the peer. The lock is held.
+// hear processes one line of the peer. The caller holds the lock.
 func (f *Freeq) hear(line string) {
 	var e struct{ Type, Payload, Signature, Signer string }
 	if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -55,7 +55,7 @@ func (f *Freeq) hear(line string) {
 	f.act(m)
 }
 
-// loses reports whether the server drops a message, as a test asked.
+// loses reports whether the server drops a message at the request of a test.
 func (f *Freeq) loses(m map[string]any) bool {
 	if text(m, "type") == "privmsg" && f.loseLines {
 		return true
@@ -67,7 +67,7 @@ func (f *Freeq) loses(m map[string]any) bool {
 	return f.events%f.lose == 0
 }
 
-// tooFast counts a message in the second of the clock.
+// tooFast counts a message in the current clock second.
 func (f *Freeq) tooFast() bool {
 	if now := time.Now().Unix(); now != f.window {
 		f.window, f.counted = now, 0
@@ -76,7 +76,8 @@ func (f *Freeq) tooFast() bool {
 	return f.counted > freeqRate
 }
 
-// rises holds the id of a message to the high-water mark, below which all is dropped.
+// rises compares the id of a message with the high-water mark. Messages below the mark are
+// dropped.
 func (f *Freeq) rises(m map[string]any) bool {
 	id, _ := m["event_id"].(string)
 	prefix, digits, _ := strings.Cut(id, ":")
@@ -98,7 +99,7 @@ func text(m map[string]any, name string) string {
 	return s
 }
 
-// act handles a message as a server does.
+// act handles a message like a server.
 func (f *Freeq) act(m map[string]any) {
 	kind := text(m, "type")
 	if !f.linked && kind != "hello" && kind != "hello_ack" && !strings.HasPrefix(kind, "sync_") {
@@ -313,7 +314,7 @@ func (f *Freeq) replay(m map[string]any) {
 	f.say(map[string]any{"type": "catchup_events", "origin": f.id, "events": events, "more": more})
 }
 
-// learn files the peer's account of its own log.
+// learn files the events of the peer's log.
 func (f *Freeq) learn(m map[string]any) {
 	rows, _ := m["events"].([]any)
 	for _, each := range rows {
@@ -379,7 +380,7 @@ func (f *Freeq) venue(target string, tags map[string]string) string {
 	return federation.PrivateVenue(federation.DID(target), federation.DID(tags["+freeq.at/from"]))
 }
 
-// verified checks a signature with a key from the peer's API, which is asked once.
+// verified checks a signature with a key from the peer's API, which it requests once.
 func (f *Freeq) verified(tags map[string]string, document string) bool {
 	parts := strings.Split(tags["+freeq.at/sig"], ":")
 	if len(parts) != 3 || parts[0] != "ed25519" {

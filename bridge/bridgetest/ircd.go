@@ -419,7 +419,8 @@ func (d *IRCd) Modes(channel, modes string) {
 	d.channels[strings.ToLower(channel)].modes = modes
 }
 
-// Older announces that a channel was created a number of seconds earlier, which voids its modes.
+// Older announces a creation time of the channel that is a number of seconds earlier. This voids
+// its modes.
 func (d *IRCd) Older(channel string, seconds int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

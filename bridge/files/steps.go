@@ -163,7 +163,7 @@ func (b *base) view(ctx context.Context, id federation.HandoffID) (federation.Vi
 	return view, nil
 }
 
-// lapse ends the waiting of a step in the inbox of an agent that reads the directory.
+// lapse removes a waiting step from the inbox of an agent that reads the directory.
 func (b *base) lapse(ctx context.Context, d federation.Delivery, agents ...federation.DID) error {
 	for _, did := range agents {
 		if b.nativeOf(did) == "" {

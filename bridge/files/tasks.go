@@ -142,7 +142,7 @@ func (l *TasksLink) refuse(ctx context.Context, name string, digest [32]byte, re
 	l.unread(ctx, name, reason, err)
 }
 
-// process processes a record.
+// process judges a record, and files the resulting steps.
 func (l *TasksLink) process(ctx context.Context, name string, item directory.Task) error {
 	digest := sha256.Sum256(item.Raw)
 	seen := l.found[name]

@@ -108,7 +108,7 @@ func (l *VoiceLink) scan(ctx context.Context) error {
 			path := filepath.Join(folder, name)
 			there[path] = true
 			if was, known := l.found[path]; known && !was.again && (settled || was.stamp == stamp) {
-				return nil // files of a settled folder do not change any more
+				return nil // files of a settled folder no longer change
 			}
 			return l.look(ctx, path)
 		})
@@ -195,8 +195,8 @@ type voice struct {
 
 func (v voice) folder() string { return filepath.Base(filepath.Dir(v.path)) }
 
-// process processes a file. Files to agents not represented by the gateway stay unchanged, except
-// the gateway's own files.
+// process judges a file, and files the resulting steps. Files to agents not represented by the
+// gateway stay unchanged, except the gateway's own files.
 func (l *VoiceLink) process(ctx context.Context, v voice) error {
 	if _, ours := l.agents[v.sealed.To]; ours {
 		return l.judgeInbound(ctx, v)

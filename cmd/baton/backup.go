@@ -32,7 +32,7 @@ Example:
 	baton backup /var/backups/baton-$(date +%F).tar`
 }
 
-// Run writes the file whole or not at all.
+// Run writes the file atomically.
 func (cmd backupCommand) Run(ctx context.Context, c *cli, streams std) error {
 	made, err := backup.Save(cmd.File, func(draft, folder string) (backup.Manifest, error) {
 		made, err := c.fetchBackup(ctx, draft)
@@ -72,7 +72,7 @@ func (c *cli) copyFiles(ctx context.Context, draft, folder string) (backup.Manif
 	return backup.Write(ctx, draft, server.BackupSource(file), folder)
 }
 
-// restoreCommand puts a backup in place, whole or not at all.
+// restoreCommand restores a backup atomically.
 type restoreCommand struct {
 	File  string `arg:"" help:"The backup."`
 	Force bool   `help:"Move existing record and keys into a folder of data_dir first."`

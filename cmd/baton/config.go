@@ -44,7 +44,7 @@ type configLine struct {
 	Why  string `json:"why"`
 }
 
-// Run prints "FILE: ok", or fails with one line a mistake. Warnings go to stderr.
+// Run prints "FILE: ok", or fails with one line per mistake. Warnings go to stderr.
 func (cmd configCheck) Run(c *cli, streams std) error {
 	path := cmd.File
 	if path == "" {

@@ -88,7 +88,7 @@ type deadExport struct {
 	Out string `short:"o" help:"Output file. Default: stdout." placeholder:"FILE"`
 }
 
-// Run writes a line for each, whole.
+// Run writes one JSON line for each dead letter.
 func (cmd deadExport) Run(ctx context.Context, c *cli, streams std) (err error) {
 	gateway, err := c.client()
 	if err != nil {

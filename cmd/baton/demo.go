@@ -17,9 +17,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// demoCommand shows the gateway's main job with nothing installed but itself: a
-// gateway on defaults and free loopback ports, an IRC server that links to it, and
-// an AIRC agent over HTTP.
+// demoCommand shows the main function of the gateway. It needs only this program: a gateway on
+// defaults and free loopback ports, an IRC server that links to it, and an AIRC agent over HTTP.
 type demoCommand struct {
 	Smoke bool   `help:"Exit after the handoff: with 0 if all of it worked, otherwise with 1."`
 	Keep  string `help:"Keep the gateway's data in this folder." placeholder:"DIR"`

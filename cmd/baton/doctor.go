@@ -22,7 +22,7 @@ type doctorCommand struct {
 	Online bool `help:"Also offer a canary to each peer, and wait for its completion."`
 }
 
-// Run prints one line a check. It fails if one check does, and if no gateway runs.
+// Run prints one line per check. It fails if one check does, and if no gateway runs.
 func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok {
@@ -62,7 +62,7 @@ func (c *cli) examineStopped(ctx context.Context, streams std, dial error) error
 	return &downError{fmt.Sprintf("%v; %s", dial, last)}
 }
 
-// sayInvalid prints that the configuration is not TOML. It names no gateway then.
+// sayInvalid prints that the configuration is not valid TOML, so that no gateway can be checked.
 func (c *cli) sayInvalid(streams std, invalid *configs.InvalidError) error {
 	broken := admin.Diagnosis{
 		Check: "configuration", State: admin.DiagnosisFail, Detail: bridge.OneLine(invalid), Remedy: "baton config check " + c.configPath(),

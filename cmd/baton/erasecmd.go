@@ -43,7 +43,7 @@ Example:
 	baton erase did:plc:eliza --reason "request of 21 November"`
 }
 
-// Run erases, and prints the erased items and those left to do.
+// Run erases, and prints the erased items and the remaining work of the operator.
 func (cmd eraseCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Reason == "" && !cmd.DryRun {
 		return &usageError{errors.New("--reason is needed: the audit log has it")}

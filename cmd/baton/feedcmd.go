@@ -9,7 +9,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
-// feedCommands list and steer pending deliveries.
+// feedCommands list and change pending deliveries.
 type feedCommands struct {
 	List    feedList    `cmd:"" example:"feed list --link lab --older 1h" help:"List the pending deliveries to links, other homes, registries, webhooks and readers of notices."`
 	Shape   feedShape   `cmd:"" example:"feed shape" help:"Count pending deliveries by destination and age."`

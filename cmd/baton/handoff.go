@@ -187,7 +187,7 @@ Example:
 	baton handoff orphan end Y6Z0AB --reason "b.example was restored from the backup of Monday"`
 }
 
-// Run ends it, and prints how it is then.
+// Run ends the handoff, and prints its new state.
 func (cmd orphanEnd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Reason == "" {
 		return &usageError{errors.New("--reason says why, for the parties and the audit log")}

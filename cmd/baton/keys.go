@@ -121,7 +121,7 @@ type keysRotate struct {
 	Overlap string `default:"24h" help:"How long signatures by the old key stay valid." placeholder:"DURATION"`
 }
 
-// Run prints the output of show for the new key.
+// Run prints the same output as show for the new key.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	rotation := route.JSON(admin.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
 	return show(ctx, c, streams, admin.RotateKey, admin.KeyRotation{Name: cmd.Name, Body: rotation}, render.WriteKey)

@@ -95,7 +95,7 @@ type linkExplain struct {
 	Name string `arg:"" help:"The name of the link."`
 }
 
-// Run reads only the configuration: nothing has to run.
+// Run reads only the configuration. It needs no running gateway.
 func (cmd linkExplain) Run(c *cli, streams std) error {
 	file, err := configs.Load(c.configPath())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// logSettings returns the [log] table with the flags over it.
+// logSettings returns the [log] table, overridden by the flags.
 func (c *cli) logSettings(table configs.Log) configs.Log {
 	if c.LogLevel != "" {
 		table.Level = c.LogLevel
@@ -32,7 +32,7 @@ type logLevel struct {
 	Args []string `arg:"" help:"Optionally the folder of a package, which includes the packages below it; then debug, info, warn or error." name:"level"`
 }
 
-// Run changes the level and prints the levels after it.
+// Run changes the level and prints the new levels.
 func (cmd logLevel) Run(ctx context.Context, c *cli, streams std) error {
 	if len(cmd.Args) > 2 {
 		return &usageError{errors.New("want at most a package and a level")}

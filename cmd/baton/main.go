@@ -1,4 +1,4 @@
-// Command baton is the gateway and everything that runs it.
+// Command baton runs a gateway, and has the commands of its operators.
 //
 // Each command is a struct with a Run method in a file of its own. The common
 // parts are here: flags, exit codes, and the output of errors.
@@ -153,15 +153,14 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], std{out: os.Stdout, err: os.Stderr}))
 }
 
-// headroom is the garbage allowed before a collection, in addition to as much as the gateway
-// holds in memory. A small gateway would collect all the time, and scan the stacks of
-// thousands of waiting requests each time.
+// headroom raises the heap size at which the garbage collector starts. Without it a small gateway
+// would collect continuously, and scan the stacks of thousands of waiting requests each time.
 const headroom = 64 << 20
 
 // run executes one command line and returns its exit code.
 //
-// The ballast is allocated before everything else and never written to, so that it takes addresses
-// and no memory: after a first collection the runtime would clear it.
+// The ballast is allocated first and never written to, so that it uses address space but no
+// memory. After a first collection the runtime would clear it.
 func run(ctx context.Context, args []string, streams std) int {
 	ballast := make([]byte, headroom)
 	defer runtime.KeepAlive(ballast)
@@ -186,7 +185,7 @@ func run(ctx context.Context, args []string, streams std) int {
 	case exited >= 0:
 		return exited // help or the version was printed
 	case err != nil:
-		return printError(streams, slices.Contains(args, "--json"), "usage", &usageError{err}) // c may not know yet
+		return printError(streams, slices.Contains(args, "--json"), "usage", &usageError{err}) // c may be unset
 	}
 	if err := command.Run(); err != nil {
 		return printError(streams, c.JSON, commandName(command.Command()), err)

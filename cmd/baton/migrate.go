@@ -38,7 +38,7 @@ Examples:
 	baton migrate --to postgres --dsn-file /etc/baton/dsn`
 }
 
-// Run prints the migrations done, or with a dry run those to do.
+// Run prints the applied migrations, or with a dry run the pending ones.
 func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if (cmd.To == "") != (cmd.DSNFile == "") {
 		return &usageError{errors.New("--to and --dsn-file go together")}

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// peerCommands show and steer other registries and homes.
+// peerCommands show and change other registries and homes.
 type peerCommands struct {
 	List peerList `cmd:"" example:"peer list" help:"List other homes and registries."`
 	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one peer."`
@@ -132,7 +132,7 @@ func failedCheck(checks []admin.Check) error {
 	return nil
 }
 
-// tell prints the result. Any canary that is not green is an error.
+// tell prints the result. It returns an error unless the canary is green.
 func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	err := printLine(c, streams, done, render.Added(done))
 	if err == nil && !done.Canary.Green {

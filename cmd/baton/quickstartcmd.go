@@ -86,7 +86,7 @@ func (cmd quickstart) ownName() string {
 	}
 	found, err := exec.LookPath(name)
 	if err == nil && (cmd.For != "systemd" || slices.Contains([]string{"/usr/local/bin", "/usr/bin"}, filepath.Dir(found))) {
-		running, _ := os.Stat(own) // nil is no other file
+		running, _ := os.Stat(own) // nil: there is no other file
 		if there, err := os.Stat(found); err == nil && os.SameFile(running, there) {
 			return name
 		}
@@ -97,7 +97,7 @@ func (cmd quickstart) ownName() string {
 // ask returns the command with each value not given by a flag, read from the terminal. Without
 // a terminal a missing value is a mistake of the command line.
 func (cmd quickstart) ask(streams std) (quickstart, error) {
-	if cmd.For == "laptop" { // no other home reaches it
+	if cmd.For == "laptop" { // other homes cannot reach it
 		cmd.Home, cmd.Network = cmp.Or(cmd.Home, "baton.localhost"), cmp.Or(cmd.Network, "client")
 	}
 	input, terminal := bufio.NewReader(os.Stdin), isatty.IsTerminal(os.Stdin.Fd())

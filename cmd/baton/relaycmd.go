@@ -17,10 +17,10 @@ type relayCommands struct {
 	Accounts relayAccounts `cmd:"" example:"relay accounts a.example b.example c.example --out hub" help:"Write the configuration of a hub, and an nkey seed for each home."`
 }
 
-// relayCheck examines the meeting point.
+// relayCheck checks the meeting point.
 type relayCheck struct{}
 
-// Run prints one line a check. It fails if one does.
+// Run prints one line per check. It fails if one does.
 func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

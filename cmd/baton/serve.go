@@ -22,14 +22,14 @@ type serveCommand struct{}
 // reads the configuration again.
 func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	hups := make(chan os.Signal, 1)
-	signal.Notify(hups, syscall.SIGHUP) // first of all: a signal during the start would end the program
+	signal.Notify(hups, syscall.SIGHUP) // before all else: otherwise a signal during the start would end the program
 	defer signal.Stop(hups)
 	path := c.configPath()
 	file, err := configs.Load(path)
 	if err != nil {
 		return err
 	}
-	if _, err := server.OpenLinks(file, networks, server.Wiring{}); err != nil { // every mistake, before anything is opened
+	if _, err := server.OpenLinks(file, networks, server.Wiring{}); err != nil { // report all mistakes before opening anything
 		return err
 	}
 	settings := c.logSettings(file.Log)

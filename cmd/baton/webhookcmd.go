@@ -8,7 +8,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
-// webhookCommands list and repeat the posts to webhooks of agents.
+// webhookCommands list and redeliver posts to webhooks of agents.
 type webhookCommands struct {
 	List      webhookList      `cmd:"" example:"webhook list" help:"List webhooks and their pending deliveries."`
 	Show      webhookShow      `cmd:"" example:"webhook show Y6Z0AB" help:"Show one webhook, with its delivered and pending entries."`
@@ -66,7 +66,7 @@ func (webhookEnable) Help() string {
 	return "The address is checked again, and pending entries of the inbox are posted.\n\nExample:\n\n\tbaton webhook enable Y6Z0AB --reason \"it answered 410 by mistake\""
 }
 
-// Run prints whether it was disabled.
+// Run prints whether the webhook was disabled.
 func (cmd webhookEnable) Run(ctx context.Context, c *cli, streams std) error {
 	in := admin.WebhookChange{ID: cmd.ID, Verb: "enable", DID: cmd.DID, Body: cmd.body()}
 	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeWebhook, in, func(n int) string {

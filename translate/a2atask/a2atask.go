@@ -35,7 +35,7 @@ func Offer(ev federation.Event, view federation.View, passport string) (*wire.Me
 		terms["deadline"] = view.Deadline.UTC().Format(time.RFC3339)
 	}
 	if len(view.Caps) > 0 {
-		caps := make([]any, len(view.Caps)) // the type that protocol buffers take
+		caps := make([]any, len(view.Caps)) // the type required by protocol buffers
 		for i, name := range view.Caps {
 			caps[i] = name
 		}
@@ -104,8 +104,8 @@ type Question struct {
 }
 
 // Read returns the steps that correspond to a task. State is the state of the handoff. A task in a
-// state without a next step from there, such as an earlier state, yields no step. An open offer is
-// claimed by work or a result: any other end of its task leaves it to other agents.
+// state without a next step from there, such as an earlier state, yields no step. Work or a result
+// claims an open offer. After any other end of the task, the offer stays open for other agents.
 func Read(task *wire.Task, state federation.State) Reading {
 	var r Reading
 	begun, first := state == federation.Assigned, federation.Accept
@@ -197,9 +197,9 @@ func Lost(why string, state federation.State) Reading {
 	return Read(&wire.Task{Status: wire.TaskStatus{State: wire.TaskStateFailed, Message: wire.NewMessage(wire.MessageRoleAgent, wire.NewTextPart(why))}}, state)
 }
 
-// result returns the step that completes a handoff with the last message and the artifacts of its
-// task. The context has the rest: a single data or link by itself, and anything else as the agent
-// sent it.
+// result returns the step that completes a handoff. It contains the last message and the artifacts
+// of the task. The context has the rest: a single data or link by itself, and anything else as the
+// agent sent it.
 func result(last *wire.Message, artifacts []*wire.Artifact) Step {
 	artifacts = slices.DeleteFunc(slices.Clone(artifacts), func(a *wire.Artifact) bool { return a == nil || len(a.Parts) == 0 })
 	produced := &wire.Message{}
@@ -262,7 +262,7 @@ func inline(value any) string {
 	return string(text)
 }
 
-// textOf returns the text of a message, one part a line.
+// textOf returns the text of a message, one line per part.
 func textOf(m *wire.Message) string {
 	if m == nil {
 		return ""

@@ -16,8 +16,9 @@ import (
 // double.
 const exactDigits = 15
 
-// ForProto returns a message as protocol buffers can carry it. The library encodes data only if it is
-// an object, with numbers as doubles. Other data is converted to text with the media type of JSON.
+// ForProto returns a message in a form that protocol buffers can carry. The library encodes data
+// only if it is an object, with numbers as doubles. Other data is converted to text with the media
+// type of JSON.
 func ForProto(m wire.Message) *wire.Message {
 	parts := make(wire.ContentParts, len(m.Parts))
 	for i, part := range m.Parts {

@@ -1,11 +1,11 @@
 // Package acttag reads and writes the steps of a handoff as IRC message tags in the dialect that
 // freeq servers deploy: "+freeq.at/act" holds the kind, "+freeq.at/act-verb" the verb,
-// "+freeq.at/act-*" the rest, and "+freeq.at/from" and "+freeq.at/eventid" the envelope.
+// "+freeq.at/act-*" the other members, and "+freeq.at/from" and "+freeq.at/eventid" the envelope.
 //
 // The opening step has no act-id: its event id is the id of the handoff. Every act tag is kept
-// verbatim, known or not, because the signature covers them all. A step is only ever a TAGMSG. The
-// value of a bounty ("act-price", "act-bid", "act-pay-to", "act-tx") is carried like that, and
-// never read.
+// verbatim, known or unknown, because the signature covers all of them. A step is only ever a
+// TAGMSG. The tags of the value of a bounty ("act-price", "act-bid", "act-pay-to", "act-tx") are
+// carried unread.
 //
 // STATUS lists which sections of the sources hold.
 //
@@ -46,10 +46,10 @@ const (
 	tagFrom        = "from"           // of the envelope
 )
 
-// untitled is the title of an offer that gave none, which this dialect allows.
+// untitled is the title of an offer without a title, which this dialect allows.
 const untitled = "untitled"
 
-// errNotSigned is returned for a step that another dialect was signed in.
+// errNotSigned is returned for a step signed in another dialect.
 var errNotSigned = errors.New("acttag: the step is not signed in this dialect")
 
 // Codec implements [translate.Codec] for this dialect. It is safe for concurrent
@@ -77,14 +77,13 @@ func terms() []translate.Term {
 	}
 }
 
-// readContextHash takes a hash unchanged: freeq names no algorithm.
+// readContextHash reads a hash unchanged: freeq names no algorithm.
 func readContextHash(ev *federation.Event, value string) error {
 	ev.ContextHash = value
 	return nil
 }
 
-// Knows reports whether this codec gives a tag a meaning. Any other is carried unchanged, with the
-// meaning that its users agree on.
+// Knows reports whether this codec interprets a tag. It carries all other tags unchanged.
 func Knows(tag string) bool {
 	return slices.ContainsFunc(terms(), func(t translate.Term) bool { return t.Tag == tag }) ||
 		slices.Contains([]string{tagKind, tagVerb, tagID, tagSource, tagSourceHash, tagSubject}, tag)

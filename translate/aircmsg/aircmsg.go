@@ -1,7 +1,6 @@
-// Package aircmsg reads and writes the steps of a handoff as AIRC payloads: the
-// standard types where one exists (task:request, ack, task:result), each with all
-// of the handoff in data.handoff, and "at.freeq:handoff" for the rest and for
-// agents that ask for it.
+// Package aircmsg reads and writes the steps of a handoff as AIRC payloads: the standard types
+// where one exists (task:request, ack, task:result), each with all of the handoff in data.handoff,
+// and "at.freeq:handoff" for all other steps and for agents that request it.
 //
 // It converts payloads and bodies. The envelope around them, with its handles, ids and signature,
 // is the registry's. STATUS lists which sections of the sources hold.
@@ -57,7 +56,7 @@ type Payload struct {
 	Data map[string]any `json:"data"`
 }
 
-// Handoff is the whole of a handoff as every message of it carries it.
+// Handoff is the description of a handoff in each of its messages.
 type Handoff struct {
 	ID         federation.HandoffID  `json:"id"`
 	Kind       federation.Kind       `json:"kind"`
@@ -83,7 +82,7 @@ type Handoff struct {
 	Evidence   *Evidence             `json:"evidence,omitempty"`
 }
 
-// Proof is the document that a signed step was signed as.
+// Proof is the signed document of a step.
 type Proof struct {
 	Scheme    federation.Dialect `json:"scheme"`
 	Document  string             `json:"document"`
@@ -100,7 +99,7 @@ type Evidence struct {
 // Step is the step requested by a payload.
 type Step struct {
 	Verb federation.Verb
-	// Explicit is true if the payload named the verb, so that its type means nothing.
+	// Explicit is true if the payload named the verb. Its type then has no meaning.
 	Explicit bool
 	// Handoff and Refs name the handoff, each zero if the payload does not: by
 	// its id, and by the ids of messages about it.
@@ -131,7 +130,7 @@ type envelope struct {
 	Content json.RawMessage `json:"content"` // an object, or a text
 }
 
-// members returns the members of a payload, wherever its dialect has them.
+// members returns the members of a payload from their place in its dialect.
 func (e envelope) members(payload json.RawMessage) json.RawMessage {
 	var text string
 	switch {

@@ -40,8 +40,8 @@ type data struct {
 
 // Decode reads the step requested by a payload. It returns [translate.ErrNotHandoff] for a payload
 // about another subject. For an unreadable payload, it returns the readable members with a
-// [*federation.RefusalError] that names the bad one. The registry and the home look up the handoff
-// of the message IDs and check that the sender may take the step.
+// [*federation.RefusalError] that names the unreadable one. The registry and the home look up the
+// handoff of the message IDs and check that the sender may take the step.
 func Decode(payload json.RawMessage) (Step, error) {
 	var e envelope
 	if err := federation.DecodeJSON(payload, &e); err != nil || e.Type == "" {
@@ -117,7 +117,7 @@ func (s *Step) readStatus(status string, verbs map[string]federation.Verb) error
 	return nil
 }
 
-// readID reads which handoff is meant by its id.
+// readID reads the id of the handoff.
 func (s *Step) readID(d data) error {
 	if d.Handoff.ID == "" {
 		return nil
@@ -130,8 +130,8 @@ func (s *Step) readID(d data) error {
 	return nil
 }
 
-// readRefs reads which handoff is meant by the message's answers. Two ids that differ are refused;
-// the registry looks up ids of messages.
+// readRefs reads the references to the handoff in an answer. It refuses two different ids. The
+// registry looks up the ids of messages.
 func (s *Step) readRefs(d data) error {
 	for _, ref := range []string{d.ReplyTo, d.RequestID, d.Ref} {
 		if ref == "" {
@@ -173,8 +173,8 @@ func (s *Step) readText(d data) {
 	}
 }
 
-// readContext reads the reference of a step, else as one JSON object the members of its result
-// besides the note, with the artifacts and the context.
+// readContext reads the reference of a step. Without one it returns a JSON object with the members
+// of the result except the note, the artifacts and the context.
 func (s *Step) readContext(d data) {
 	members := map[string]json.RawMessage{}
 	var text string
@@ -219,7 +219,7 @@ func (s *Step) readHash(text string) error {
 	return nil
 }
 
-// there reports whether a member was sent, and not null.
+// there reports whether a member was sent and is not null.
 func there(member json.RawMessage) bool { return len(member) > 0 && string(member) != "null" }
 
 // object returns members as one JSON object, "" if there are none.
@@ -260,7 +260,7 @@ func malformed(what, why string) error {
 	return &federation.RefusalError{Code: federation.InvalidTag, Detail: what + ", " + why}
 }
 
-// maxPriorityBytes bounds a priority: it is one word in every vocabulary in use.
+// maxPriorityBytes bounds a priority. All vocabularies in use have single words.
 const maxPriorityBytes = 32
 
 // terms are the members of a payload about an offer, over all types that open one.
@@ -398,9 +398,8 @@ func (s *Step) readDeadline(member string, value json.RawMessage) error {
 	return nil
 }
 
-// context returns the reference of an offer, else its context as JSON: as it was sent if the
-// payload has nothing beside it, else under its name among the members of sessions and flat
-// payloads.
+// context returns the reference of an offer, else its context as JSON: unchanged if the payload
+// has no other members, else as a member beside the members of sessions and flat payloads.
 func (t terms) context(work task) string {
 	if t.Handoff.ContextRef != "" {
 		return t.Handoff.ContextRef

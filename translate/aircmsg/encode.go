@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxBodyChars bounds a body: the most that deployed registries take.
+// maxBodyChars bounds a body: the maximum of deployed registries.
 const maxBodyChars = 4000
 
 // Out is the input for a message besides the step.
@@ -56,8 +56,8 @@ func EncodeTaken(s translate.Step, o Out) Message {
 	}
 }
 
-// payloadType returns the standard type that means a step. Other kinds than handoff have no
-// standard type, not even for their offer: the taker of a task never bids for it first.
+// payloadType returns the standard type of a step. Other kinds than handoff have no standard type,
+// not even for their offer: the taker of a task never bids for it first.
 func payloadType(ev federation.Event) string {
 	if ev.Kind != federation.Handoff {
 		return TypeHandoff
@@ -125,7 +125,7 @@ func noted(note string) map[string]any {
 }
 
 // writeContext adds an inline context as JSON: unchanged on an offer, as result and artifacts on a
-// result. A reference travels in data.handoff.
+// result. A reference is in data.handoff.
 func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 	if !federation.InlineContext(ev.Context) {
 		return nil
@@ -157,7 +157,7 @@ func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 	return nil
 }
 
-// describe returns the whole of the handoff after the step.
+// describe returns the description of the handoff after the step.
 func describe(s translate.Step, o Out) Handoff {
 	ev, v := s.Event, s.View
 	h := Handoff{

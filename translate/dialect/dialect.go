@@ -15,8 +15,9 @@ import (
 	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
-// Decode reads a message in any dialect of tags. It returns [translate.ErrNotHandoff] for one
-// without any, and a [*federation.RefusalError] for one unreadable as a step.
+// Decode reads a message in any dialect of tags. It returns [translate.ErrNotHandoff] for a
+// message without such tags, and a [*federation.RefusalError] for a message that cannot be read as
+// a step.
 func Decode(m translate.Tagged) (federation.Event, error) {
 	ev, err := handofftag.Codec{}.Decode(m)
 	if errors.Is(err, translate.ErrNotHandoff) {
@@ -25,7 +26,7 @@ func Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, err
 }
 
-// Encode writes a signed step in the dialect that it was signed in.
+// Encode writes a signed step in the dialect of its signature.
 func Encode(s translate.Step) (translate.Tagged, error) {
 	var m translate.Tagged
 	var err error
@@ -86,8 +87,7 @@ const someNick = "anyone"
 
 // FromDocument returns the step of a canonical document, in the dialect of its members. The caller
 // adds its signature. The error is [translate.ErrNotHandoff] for a document without the tags of a
-// step, a [*federation.RefusalError] for an unreadable step, and any other for anything but a
-// canonical document.
+// step, a [*federation.RefusalError] for an unreadable step, and another error for any other text.
 func FromDocument(document string) (federation.Event, error) {
 	return fromDocument(document, Decode)
 }

@@ -1,13 +1,15 @@
 // Package handofftag reads and writes the steps of a handoff as IRC message tags in the dialect of
 // the handoff RFC: "+freeq.at/handoff" holds the verb and "+freeq.at/handoff-*" the rest.
 //
-// A step rides TAGMSG, or beside the text of a PRIVMSG or NOTICE. Every tag of the dialect is kept
-// verbatim, known or not, because the signature covers them all; [Codec.Decode] reads the known
-// ones besides, strictly. STATUS lists which sections of the sources hold.
+// The tags of a step are on a TAGMSG, or on a PRIVMSG or NOTICE with text. Every tag of the
+// dialect is kept verbatim, known or unknown, because the signature covers all of them.
+// [Codec.Decode] also reads the known ones strictly. STATUS lists which sections of the sources
+// hold.
 //
-// The RFC defines one kind of handoff. A step of another one names it in "+freeq.at/handoff-kind",
-// as do all steps after it, and a bounty is offered with "+freeq.at/handoff-bid-deadline" and
-// awarded with "+freeq.at/handoff-accepts", which mean what their namesakes in the act dialect do.
+// The RFC defines one kind of handoff. All steps of another kind name it in
+// "+freeq.at/handoff-kind". A bounty is offered with "+freeq.at/handoff-bid-deadline" and awarded
+// with "+freeq.at/handoff-accepts". These tags have the meaning of their namesakes in the act
+// dialect.
 //
 // spec: freeq-handoff-rfc "The primitive"; handofftag "Tags"
 package handofftag
@@ -41,12 +43,12 @@ const (
 	tagSource      = "handoff-src"
 	tagSourceHash  = "handoff-src-h"
 	tagFor         = "handoff-for"
-	tagAck         = "handoff-ack" // without a verb no part of any step
+	tagAck         = "handoff-ack" // not a part of a step without a verb
 	tagPriority    = "handoff-x-priority"
 	tagSubject     = "handoff-subject"
 )
 
-// errNotSigned is returned for a step that another dialect was signed in.
+// errNotSigned is returned for a step signed in another dialect.
 var errNotSigned = errors.New("handofftag: the step is not signed in this dialect")
 
 // Codec implements [translate.Codec] for this dialect. It is safe for concurrent
@@ -75,8 +77,7 @@ func terms() []translate.Term {
 	}
 }
 
-// Knows reports whether this codec gives a tag a meaning. Any other is carried unchanged, with the
-// meaning that its users agree on.
+// Knows reports whether this codec interprets a tag. It carries all other tags unchanged.
 func Knows(tag string) bool {
 	return slices.ContainsFunc(terms(), func(t translate.Term) bool { return t.Tag == tag }) ||
 		slices.Contains([]string{tagVerb, tagKind, tagID, tagAck, tagSource, tagSourceHash, tagSubject}, tag)

@@ -12,8 +12,8 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
-// Apply makes the change of one entry of the history. It judges nothing: the entry was judged
-// before it was accepted. Its error means that the history is damaged.
+// Apply makes the change of one entry of the history. It does not check the entry, which was
+// checked before it was accepted. Its error means that the history is damaged.
 func (s *Session) Apply(entry *historyv1.Entry) error {
 	s.Length++
 	if entry.GetSource() == historyv1.Source_SOURCE_NOTE {

@@ -19,14 +19,14 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// maxExactInt is the largest whole number that every reader of JSON reads exactly.
+// maxExactInt is the largest integer that every JSON reader reads exactly.
 const maxExactInt = 1<<53 - 1
 
 // timeLayout is RFC 3339 with the milliseconds that an envelope has.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// maxYear is the last year that RFC 3339 can write. The time of an envelope beyond it stays a
-// number, so that no evidence has another time than its envelope.
+// maxYear is the last year in RFC 3339. The time of an envelope beyond it stays a number, so that
+// no evidence has another time than its envelope.
 const maxYear = 9999
 
 // JSON writes a message in the canonical JSON of the protocol: names of the fields as they are
@@ -149,7 +149,7 @@ func adapt(text []byte, as protoreflect.MessageDescriptor) ([]byte, error) {
 	}
 	for name, member := range maps.Clone(members) {
 		field := as.Fields().ByName(protoreflect.Name(name))
-		if field == nil { // unknown, or a spelling that the protocol does not have
+		if field == nil { // unknown, or spelled differently from the protocol
 			if !isForm(as, name) {
 				delete(members, name)
 			}

@@ -185,8 +185,8 @@ func (s *Session) checkCommitment(env *macpv1.Envelope) error {
 	return Refuse(InvalidEnvelope, "no offer was accepted or declined")
 }
 
-// MayCommit reports whether the policy of the session lets a participant commit it, and cancel,
-// suspend or resume it.
+// MayCommit reports whether the policy of the session allows a participant to commit, cancel,
+// suspend and resume it.
 func (s *Session) MayCommit(sender string) bool {
 	switch s.Policy.Authority {
 	case AnyParticipant:

@@ -33,12 +33,12 @@ type Offer struct {
 	At          int64  // unix milliseconds, when the runtime accepted it
 	suspended   int64  // milliseconds that the session had been suspended by then
 	Contexts    int    // accepted contexts
-	Handoff     string // the ID of the handoff that the offer is; "" before it is filed
+	Handoff     string // the ID of the handoff of the offer; "" before it is filed
 	Implicit    bool   // the runtime accepted it after the timeout of the policy
 }
 
 // Session is one session of the handoff mode, or the copy of a session of the task mode. The zero
-// Session does not exist. All times are unix milliseconds.
+// Session is one that was not started. All times are unix milliseconds.
 type Session struct {
 	ID        string
 	Mode      string
@@ -47,10 +47,10 @@ type Session struct {
 	Policy    Policy
 	State     macpv1.SessionState
 	Started   int64
-	Expires   int64 // moves when a suspended session is resumed
+	Expires   int64 // changes when a suspended session is resumed
 	Ended     int64 // when the session became final; 0 before
 	Offers    []Offer
-	Task      *Task // task of a task-mode session after its request; else nil
+	Task      *Task // the task, once requested, of a task-mode session; else nil
 	// Resolution is the payload of the Commitment that resolved the session.
 	Resolution []byte
 	// Length counts the entries of the history, Sequence the envelopes on the stream.
@@ -123,7 +123,7 @@ func (s *Session) AcceptedAt(messageID string) (int64, bool) {
 	return at, seen
 }
 
-// Pending returns from when on steps of the session wait to be filed, and false if none does.
+// Pending returns since when steps of the session wait to be filed, and false if none do.
 func (s *Session) Pending() (at int64, waits bool) { return s.workAt, s.work > s.Filed }
 
 // Weight is a measure of the memory that the session takes.
@@ -184,7 +184,7 @@ func Start(env *macpv1.Envelope, bound *macpv1.PolicyDescriptor, now, skew int64
 	return entry, nil
 }
 
-// PolicyNamed returns the policy that an envelope which starts a session names.
+// PolicyNamed returns the policy named by an envelope that starts a session.
 func PolicyNamed(env *macpv1.Envelope) (string, error) {
 	p, err := readStart(env)
 	if err != nil {
@@ -310,8 +310,8 @@ func (s *Session) implicitAt() (int64, *Offer) {
 	return offer.At + s.Policy.ImplicitAccept + s.suspended - offer.suspended, offer
 }
 
-// implicitAccept returns the accept by the runtime: it names the target as its sender, and is
-// marked, so that no reader takes it for the target's own.
+// implicitAccept returns the accept by the runtime: it names the target as its sender, and has a
+// mark that distinguishes it from an accept by the target.
 func (s *Session) implicitAccept(offer *Offer, at int64) (*historyv1.Entry, error) {
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&handoffv1.HandoffAcceptPayload{
 		HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: implicitReason, Implicit: true,

@@ -38,7 +38,7 @@ type Task struct {
 	ID       string
 	Assignee string // the requested participant; "" for any
 	Title    string
-	Handoff  string // the ID of the handoff whose work the task is; "" before it is known
+	Handoff  string // the ID of the handoff of the work; "" before it is known
 }
 
 // TaskKey is the common key of a handoff's offer and the task of its work on a runtime: the context
@@ -64,7 +64,7 @@ func OpenTask(v federation.View, names Parties, context string, input []byte, c 
 	return start, request, nil
 }
 
-// Report is a message of the task mode as a step of the work.
+// Report is a step of the work, read from a message of the task mode.
 type Report struct {
 	Task    string
 	Verb    federation.Verb
@@ -74,7 +74,7 @@ type Report struct {
 	Action  string // action of the commitment that ends the session after the report; "" for none
 }
 
-// ReadReport returns the step that a message of the task mode is.
+// ReadReport returns the step of a message of the task mode.
 func ReadReport(env *macpv1.Envelope) (Report, error) {
 	switch env.GetMessageType() {
 	case TypeTaskUpdate:
@@ -193,7 +193,7 @@ func member[T any](context, name string) (value T, there bool) {
 	return value, there && federation.DecodeJSON(text, &value) == nil
 }
 
-// saysAll reports whether a context has no members but the given ones.
+// saysAll reports whether a context has only the given members.
 func saysAll(context string, names ...string) bool {
 	members := membersOf(context)
 	for _, name := range names {
@@ -211,7 +211,7 @@ func membersOf(context string) map[string]json.RawMessage {
 	return members
 }
 
-// TaskCommitment returns the commitment with which the gateway resolves a task that it asked for.
+// TaskCommitment returns the commitment with which the gateway resolves a task that it requested.
 func (s *Session) TaskCommitment(action, reason string) *macpv1.CommitmentPayload {
 	id, scope := "", ""
 	if s.Task != nil {

@@ -34,8 +34,8 @@ type Fed struct {
 	Result   any      `json:"result,omitempty"`    // result of the last step: its context
 }
 
-// StatusOf returns the status of a record whose handoff is in a state. Was is the status before:
-// the protocol has one end for an offer, and two for work.
+// StatusOf returns the status of a record whose handoff is in a state. Was is the previous status:
+// the protocol has one final status for an offer, and two for work.
 func StatusOf(state federation.State, was Status) Status {
 	switch state {
 	case federation.Offered, federation.Open:
@@ -94,8 +94,8 @@ func fromOffer(state federation.State, take federation.Verb, status Status) ([]f
 }
 
 // TaskID returns the task_id of a handoff in a directory: a deterministic UUID of version 4 that
-// looks random. The ID of the handoff itself would not do: two handoffs of one second share its
-// first characters, which people type.
+// looks random. The ID of the handoff is unsuitable: people type its first characters, and
+// handoffs of the same second share them.
 func TaskID(directory string, id federation.HandoffID) string {
 	sum := sha256.Sum256([]byte("baton task " + directory + "\x00" + id.String()))
 	u := sum[:16]

@@ -48,7 +48,7 @@ func (s Status) Leads(to Status) bool {
 	return slices.Contains(next[s], to)
 }
 
-// ErrUnreadable is wrapped by the error of [Read] for anything but a record.
+// ErrUnreadable is wrapped by the error of [Read] for a text that is not a record.
 var ErrUnreadable = errors.New("taskfile: no record")
 
 // Record is one task.
@@ -154,7 +154,7 @@ func readTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no ISO 8601 time", text)
 }
 
-// writeTime writes a time as every version of Python reads it.
+// writeTime writes a time in a form that every version of Python reads.
 func writeTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000-07:00") }
 
 func (r Record) raw(name string) json.RawMessage {
@@ -354,7 +354,7 @@ func join(members []member) json.RawMessage {
 	return out.Bytes()
 }
 
-// text returns a JSON string that keeps every character readable.
+// text returns a JSON string without escapes of readable characters.
 func text(s string) json.RawMessage {
 	raw, err := encode(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil { // every string has a JSON form

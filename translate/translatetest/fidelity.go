@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// noted are the members of an event that no wire carries: a gateway's notes about its arrival, and
-// the form in which its signer wrote it.
+// noted are the members of an event that no format carries: the notes of a gateway about its
+// arrival, and the form in which its signer wrote it.
 func noted() []string {
 	return []string{"handoff", "for", "fields", "stamped", "arrival"}
 }
@@ -39,8 +39,8 @@ func NamesEachField(t *testing.T, table []Fidelity) {
 	}
 }
 
-// FullOffer returns an offer with a value in each field that an offer has, and its view. The
-// context is that of the caller.
+// FullOffer returns an offer with a value in each field of an offer, and its view. The caller
+// provides the context.
 func FullOffer(context string) translate.Step {
 	id := federation.EventID{1, 2, 3, 4, 5, 6, 7}
 	ev := federation.Event{

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// update is set by "go test -update": the files are rewritten from the results, to be read before
-// they are committed.
+// update is set by "go test -update": the files are rewritten from the results. Review them before
+// a commit.
 var update = flag.Bool("update", false, "write golden files anew") //nolint:gochecknoglobals // a flag of the test binary
 
 // Golden runs a translation over each txtar file in a folder: for the section "in" the result must

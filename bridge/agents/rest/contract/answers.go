@@ -252,7 +252,7 @@ type Contact struct {
 	State string `json:"state"`
 }
 
-// Problem is RFC 9457.
+// Problem is a problem document of RFC 9457.
 type Problem struct {
 	// For `unknown-name` and `ambiguous-name`: the participants with this or a similar name.
 	Candidates []Resolved `json:"candidates,omitzero"`
