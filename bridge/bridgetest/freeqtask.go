@@ -9,7 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// rule is the state that a verb leads to, and the role that may take it.
+// rule is the state after a verb, and the role that may take the step.
 type rule struct {
 	from []string
 	to   string
@@ -46,8 +46,7 @@ func rules(kind string) map[string]rule {
 	}
 }
 
-// moving reports whether the home has to confirm a step: any but a server's own that
-// adds more than a word.
+// moving reports whether the home must confirm a step.
 func moving(verb string) bool {
 	return !slices.Contains([]string{"progress", "bid", "expire", "auto-accept"}, verb)
 }
@@ -61,7 +60,7 @@ func (t *freeqTask) legal(verb, actor string) string {
 	return r.to
 }
 
-// assign notes whose work it is after a step.
+// assign records the assignee after a step.
 func (f *Freeq) assign(t *freeqTask, verb string, row freeqRow) {
 	switch verb {
 	case "accept", "claim":
@@ -77,7 +76,7 @@ func (f *Freeq) assign(t *freeqTask, verb string, row freeqRow) {
 	}
 }
 
-// file puts a step on file, if the rules of its home allow it.
+// file stores a step, if the rules of its home allow it.
 func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 	verb, task := tags["+freeq.at/act-verb"], f.tasks[row.task]
 	known := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == row.id })
@@ -142,7 +141,7 @@ func (f *Freeq) confirmed(task *freeqTask, receipt freeqRow, subject string) {
 		return
 	}
 	i := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == subject })
-	if i < 0 { // it waits, and is not on file either
+	if i < 0 { // it waits, and is not stored yet
 		if f.dropped == 0 && len(f.peers) == 0 { // else the step comes from another server
 			f.odd("a receipt of %s, which is not on file", subject)
 		}
@@ -158,7 +157,7 @@ func (f *Freeq) confirmed(task *freeqTask, receipt freeqRow, subject string) {
 	f.log = append(f.log, receipt)
 }
 
-// receipt files and sends the receipt of a step, twice as a server does.
+// receipt stores the receipt of a step, and sends it twice, like a real server.
 func (f *Freeq) receipt(task *freeqTask, subject string) {
 	id, err := federation.NewEventID(time.Now(), entropy())
 	if err != nil {
@@ -178,7 +177,7 @@ func (f *Freeq) receipt(task *freeqTask, subject string) {
 	f.sayReceipt(task, subject)
 }
 
-// sayReceipt sends the receipt on file of a step.
+// sayReceipt sends the stored receipt of a step.
 func (f *Freeq) sayReceipt(task *freeqTask, subject string) {
 	if f.mute["confirm"] {
 		return

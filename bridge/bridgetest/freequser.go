@@ -22,7 +22,7 @@ type FreeqUser struct {
 
 func entropy() io.Reader { return rand.Reader }
 
-// Join makes a user in all channels.
+// Join adds a user to all channels.
 func (f *Freeq) Join(nick string, did federation.DID, key ed25519.PrivateKey) *FreeqUser {
 	u := &FreeqUser{Nick: nick, DID: did, key: key, home: f}
 	f.mu.Lock()
@@ -38,7 +38,7 @@ func (f *Freeq) Join(nick string, did federation.DID, key ed25519.PrivateKey) *F
 	return u
 }
 
-// Quit takes a user off the server.
+// Quit removes a user from the server.
 func (u *FreeqUser) Quit() {
 	f := u.home
 	f.mu.Lock()
@@ -48,7 +48,7 @@ func (u *FreeqUser) Quit() {
 	f.say(f.event(map[string]any{"type": "quit", "nick": u.Nick, "reason": ""}))
 }
 
-// Make has a user make a channel that the server does not have.
+// Make has a user create a channel.
 func (u *FreeqUser) Make(channel string) {
 	f := u.home
 	f.mu.Lock()
@@ -87,8 +87,8 @@ func (f *Freeq) TellAs(from, nick, text string) {
 	f.say(f.event(map[string]any{"type": "privmsg", "from": from, "target": nick, "text": text, "tags": map[string]string{}}))
 }
 
-// Say signs a step and sends it, as a client of a real server would: the server files it, sends it
-// to its peer, and routes steps to their home for a ruling.
+// Say signs a step and sends it, like a client of a real server: the server files it, sends it to
+// its peer, and routes steps to their home for a ruling.
 func (u *FreeqUser) Say(target string, tags map[string]string) (federation.EventID, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -139,7 +139,7 @@ func seal(key ed25519.PrivateKey, tags map[string]string, venue string) string {
 	return document
 }
 
-// Repeat sends a step on file to the peer again.
+// Repeat sends a stored step to the peer again.
 func (f *Freeq) Repeat(id federation.EventID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (f *Freeq) Repeat(id federation.EventID) {
 	}
 }
 
-// Route sends a step on file to the peer as to the home of its handoff.
+// Route sends a stored step to the peer as the home of its handoff.
 func (f *Freeq) Route(id federation.EventID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +166,7 @@ func (f *Freeq) Route(id federation.EventID) {
 	}
 }
 
-// Kicked forgets a user of the peer in a channel.
+// Kicked removes a user of the peer from a channel.
 func (f *Freeq) Kicked(channel, nick string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 // inspircdPath is the path of the server in Debian's package.
 const inspircdPath = "/usr/sbin/inspircd"
 
-// Bounds of the waits for a real server: it is ready in 30 ms and stops in fewer,
-// on a machine that does nothing else.
+// Bounds of the waits for a real server: on an idle machine it is ready in 30 ms, and stops
+// sooner.
 const (
 	inspircdStart = 10 * time.Second
 	inspircdStop  = 3 * time.Second
@@ -34,8 +34,8 @@ type InspIRCdConfig struct {
 	Binary       string // of InspIRCd 4; "" for the InspIRCd 3 of Debian's package
 	Name, SID    string
 	LinkName     string   // the gateway's server name
-	Modules      []string // beside the modules of a link
-	Operator     string   // name and password of an operator that may do all; "" for none
+	Modules      []string // in addition to the modules of a link
+	Operator     string   // name and password of an operator with all permissions; "" for none
 	SendPassword string   // sent by the server
 	RecvPassword string   // expected from the peer
 	Gateway      string   // listen address of the gateway, for a server that dials; else empty
@@ -43,10 +43,10 @@ type InspIRCdConfig struct {
 	TLS          *InspIRCdTLS
 }
 
-// InspIRCdTLS makes the links of a server speak TLS.
+// InspIRCdTLS enables TLS on the links of a server.
 type InspIRCdTLS struct {
 	CertFile, KeyFile string
-	Fingerprint       string // that it wants of the gateway
+	Fingerprint       string // required of the gateway
 }
 
 // InspIRCd is a running InspIRCd 3 or 4 on the loopback.
@@ -59,8 +59,8 @@ type InspIRCd struct {
 	exited     chan struct{}
 }
 
-// StartInspIRCd runs a server with its configuration in a directory, and waits
-// until it takes connections. It dies with this process.
+// StartInspIRCd runs a server with its configuration in a directory, and waits until it accepts
+// connections. It dies with this process.
 func StartInspIRCd(ctx context.Context, dir string, cfg InspIRCdConfig) (*InspIRCd, error) {
 	d := &InspIRCd{binary: cmp.Or(cfg.Binary, inspircdPath), config: filepath.Join(dir, "inspircd.conf")}
 	if _, err := os.Stat(d.binary); err != nil {
@@ -97,7 +97,7 @@ func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
 		fmt.Fprintf(&b, "<sslprofile name=\"S2S\" provider=\"gnutls\" certfile=%q keyfile=%q hash=\"sha256\" requestclientcert=\"yes\">\n",
 			cfg.TLS.CertFile, cfg.TLS.KeyFile)
 	}
-	gateway := "1" // where nothing listens: it does not dial
+	gateway := "1" // an unused address: the server does not dial
 	if cfg.Gateway != "" {
 		_, gateway, _ = strings.Cut(cfg.Gateway, ":")
 		fmt.Fprintf(&b, "<autoconnect period=\"1s\" server=%q>\n", cfg.LinkName)
@@ -135,7 +135,7 @@ func (d *InspIRCd) start(ctx context.Context) error {
 		args = append(args, "--runasroot")
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.binary, args...) //nolint:gosec // a path that the operator of the tests names, and a file of our own
-	cmd.Dir = filepath.Dir(d.config)                                          // it may leave a core there when it is stopped
+	cmd.Dir = filepath.Dir(d.config)                                          // it may write a core dump there when it is stopped
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start InspIRCd: %w", err)
@@ -176,7 +176,7 @@ func (d *InspIRCd) await(ctx context.Context, addr string) error {
 
 // Stop ends the server and waits for it.
 func (d *InspIRCd) Stop() {
-	_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may have gone already
+	_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	select {
 	case <-d.exited:
 	case <-time.After(inspircdStop):

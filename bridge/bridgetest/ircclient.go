@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// IRCMessage is one message as an IRC peer got it.
+// IRCMessage is one message received by an IRC peer.
 type IRCMessage struct {
 	Tags    map[string]string
 	Source  string
@@ -25,12 +25,12 @@ type IRCMessage struct {
 	Params  []string
 }
 
-// messages holds the messages that no test has read yet.
+// messages holds the unread messages.
 type messages struct {
 	mu      sync.Mutex
 	list    []*IRCMessage
 	changed chan struct{} // closed and replaced at each change
-	err     error         // why there will be no more
+	err     error         // why no more will follow
 }
 
 // maxMessages bounds the unread messages; the oldest are dropped first.
@@ -147,8 +147,8 @@ func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient
 	return c, nil
 }
 
-// LogInIRC is [DialIRC] for a client that proves a DID: prove returns the answer to a
-// challenge, both as they stand in AUTHENTICATE.
+// LogInIRC is [DialIRC] for a client that proves a DID: prove returns the answer to a challenge,
+// both in the form of AUTHENTICATE.
 func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
 	c, err := connectIRC(ctx, addr, nick)
 	if err != nil {
@@ -157,8 +157,8 @@ func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge strin
 	return c.logIn(ctx, prove, caps)
 }
 
-// LogInMutedIRC is [LogInIRC] for a client that answers no PING from the start, as
-// [IRCClient.Mute] has it.
+// LogInMutedIRC is [LogInIRC] for a client that answers no PING from the start, as after
+// [IRCClient.Mute].
 func LogInMutedIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
 	c, err := connectIRC(ctx, addr, nick)
 	if err != nil {
@@ -249,7 +249,7 @@ func (c *IRCClient) Send(tags map[string]string, command string, params ...strin
 	return c.SendRaw(line)
 }
 
-// SendRaw writes bytes as they are.
+// SendRaw writes bytes unchanged.
 func (c *IRCClient) SendRaw(line []byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -273,13 +273,13 @@ func (c *IRCClient) Next(ctx context.Context, match func(IRCMessage) bool) (IRCM
 // Received returns all messages that no [IRCClient.Next] took, in order.
 func (c *IRCClient) Received() []IRCMessage { return c.received.all() }
 
-// Close ends the connection without a word.
+// Close ends the connection without a QUIT.
 func (c *IRCClient) Close() {
 	_ = c.conn.Close()
 	c.running.Wait()
 }
 
-// read takes in messages and answers PING.
+// read receives messages and answers PING.
 func (c *IRCClient) read() {
 	var reader ircreader.Reader
 	reader.Initialize(c.conn, clientLineBytes, maxClientLineBytes)

@@ -1,8 +1,8 @@
 // Package bridgetest has peers for tests and for the demonstration: programs that
 // speak a network's protocol from the other side and fail on the unexpected.
 //
-// An [IRCd] is a server to link to and needs nothing installed; an [InspIRCd] is
-// the real one; an [IRCClient] is a user of either. Each may be used concurrently.
+// An [IRCd] is a simulated server for links, and needs no installed program. An [InspIRCd] is a
+// real server. An [IRCClient] is a user of either. Each may be used concurrently.
 package bridgetest
 
 import (
@@ -32,12 +32,12 @@ type IRCdConfig struct {
 	RecvPassword string        // expected from the peer
 	TLS          *tls.Config   // of links in both directions; nil = plain
 	Plaintext    bool          // offer no CHALLENGE
-	Tagless      bool          // load no module for message tags
+	Tagless      bool          // without the module for message tags
 	Protocol     int           // 1206, as InspIRCd 4, or 1205, as InspIRCd 3; 0 means 1205
 	Users        []string      // nicks
 	Channels     []string      // with all users in them
 	ChannelModes string        // of all of them; "" = +nt
-	Skew         time.Duration // of the clock of this server, ahead of ours
+	Skew         time.Duration // how far the clock of this server is ahead of ours
 }
 
 // IRCd is a small IRC server that a gateway can link to, or that links to one with [IRCd.Dial]: it
@@ -54,7 +54,7 @@ type IRCd struct {
 
 	mu        sync.Mutex
 	conn      net.Conn          // while linked
-	open      map[net.Conn]bool // of peers, also before they are linked
+	open      map[net.Conn]bool // of peers, including peers not yet linked
 	closed    bool
 	out       chan string // to the linked server; nil while there is none
 	gateway   string      // SID of the linked server
@@ -63,8 +63,8 @@ type IRCd struct {
 	minted    int               // UUIDs given out
 	guests    map[string]*guest // theirs, by UUID
 	channels  map[string]*ircdChannel
-	heldPongs int // kept back; -1 while none are to be
-	lose      int // how many steps of a connection are taken before the next is lost with all after it; 0 for all
+	heldPongs int // held back; -1 to hold none
+	lose      int // number of steps of a connection before the server loses everything; 0 to lose nothing
 	lost      int // steps
 	msgids    int
 	errs      []error
@@ -165,7 +165,7 @@ func (d *IRCd) Close() {
 	}
 	d.mu.Lock()
 	d.closed = true
-	for conn := range d.open { // also before they are linked
+	for conn := range d.open { // including peers not yet linked
 		_ = conn.Close()
 	}
 	d.mu.Unlock()
@@ -173,7 +173,7 @@ func (d *IRCd) Close() {
 	d.received.end(net.ErrClosed)
 }
 
-// Drop cuts the connection without a word.
+// Drop cuts the connection without a message.
 func (d *IRCd) Drop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,14 +208,14 @@ func (d *IRCd) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessag
 // Received returns all messages of the gateway that no [IRCd.Next] took, in order.
 func (d *IRCd) Received() []IRCMessage { return d.received.all() }
 
-// Err returns all that the gateway did wrong.
+// Err returns all mistakes of the gateway.
 func (d *IRCd) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return errors.Join(d.errs...)
 }
 
-// Send writes a line to the gateway as it is.
+// Send writes a line to the gateway unchanged.
 func (d *IRCd) Send(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,9 +230,9 @@ func (d *IRCd) Say(nick, line string) {
 }
 
 // Tagmsg writes a message of tags without text to a channel or a nick of the gateway's, and
-// returns its id. As on the real server, it reaches the gateway only if that has a user
-// there. It waits for the burst of a linking gateway, which may call the link up before this
-// server has read of its users.
+// returns its id. As on a real server, it reaches the gateway only if the gateway has a user
+// there. It waits for the burst of a linking gateway, which may report the link as up before this
+// server has read its users.
 func (d *IRCd) Tagmsg(nick, target string, tags map[string]string) (msgid string) {
 	d.mu.Lock()
 	if linked := d.linked; d.conn != nil {
@@ -316,7 +316,7 @@ func (d *IRCd) Enter(nick, channel string) {
 	d.put(":%s FJOIN %s %d +nt :o,%s:7", d.cfg.SID, channel, ch.ts, d.users[nick])
 }
 
-// Leave takes one of the server's users out of a channel.
+// Leave removes one of the server's users from a channel.
 func (d *IRCd) Leave(nick, channel string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -356,15 +356,14 @@ func (d *IRCd) Lose(after int) {
 	d.lose = after
 }
 
-// Lost returns how many steps were lost.
+// Lost returns the number of lost steps.
 func (d *IRCd) Lost() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.lost
 }
 
-// HoldPongs stops answering PING, as if the lines before were not read yet, or answers the
-// held ones.
+// HoldPongs stops answering PING, as if earlier lines were still unread, or answers the held ones.
 func (d *IRCd) HoldPongs(hold bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -378,7 +377,7 @@ func (d *IRCd) HoldPongs(hold bool) {
 	d.heldPongs = -1
 }
 
-// Kill throws a user of the gateway off the network.
+// Kill disconnects a user of the gateway from the network.
 func (d *IRCd) Kill(by, uuid string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -386,7 +385,7 @@ func (d *IRCd) Kill(by, uuid string) {
 	d.put(":%s KILL %s :Killed (%s (out))", d.users[by], uuid, by)
 }
 
-// Kick throws a user of the gateway out of a channel.
+// Kick removes a user of the gateway from a channel.
 func (d *IRCd) Kick(by, channel, uuid string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -395,7 +394,7 @@ func (d *IRCd) Kick(by, channel, uuid string) {
 	delete(guests, uuid)
 }
 
-// Remake ends a channel and makes it again, younger, with all users in it.
+// Remake ends a channel and creates it again with a newer creation time and all its users.
 func (d *IRCd) Remake(channel string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -405,7 +404,7 @@ func (d *IRCd) Remake(channel string) {
 	d.put(":%s FJOIN %s %d +nt :%s", d.cfg.SID, channel, ch.ts, d.members())
 }
 
-// Age returns when a channel was made, in unix seconds.
+// Age returns the creation time of a channel, in unix seconds.
 func (d *IRCd) Age(channel string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -448,14 +447,13 @@ func (d *IRCd) put(format string, args ...any) {
 	}
 }
 
-// ircdQueue is how many lines may wait for a gateway that does not read: more than
-// any test writes.
+// ircdQueue bounds the lines that wait for a gateway that does not read. No test writes more.
 const ircdQueue = 1 << 14
 
 // errSaid ends a link after an ERROR.
 var errSaid = errors.New("bridgetest: link ended with ERROR")
 
-// Serve speaks with a gateway that dialled until the connection ends.
+// Serve serves the connection of a gateway until it ends.
 func (d *IRCd) Serve(conn net.Conn) { d.serve(conn, false) }
 
 func (d *IRCd) serve(conn net.Conn, dialled bool) {
@@ -496,7 +494,7 @@ func (d *IRCd) serve(conn net.Conn, dialled bool) {
 	_ = conn.Close()
 }
 
-// unlink removes everything behind a connection.
+// unlink removes all users and channels of a connection.
 func (d *IRCd) unlink(conn net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -40,12 +40,12 @@ func (p *ircdPeer) fail(format string, args ...any) error {
 	return errSaid
 }
 
-// wrong notes a mistake of the gateway that InspIRCd lets pass.
+// wrong records a mistake of the gateway that InspIRCd tolerates.
 func (p *ircdPeer) wrong(format string, args ...any) {
 	p.d.errs = append(p.d.errs, fmt.Errorf(format, args...))
 }
 
-// line acts on one line of the gateway.
+// line processes one line of the gateway.
 func (p *ircdPeer) line(conn net.Conn, text string) error {
 	p.d.mu.Lock()
 	defer p.d.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *ircdPeer) line(conn net.Conn, text string) error {
 		return p.loses(m)
 	}
 	if m.Source != p.sid && p.d.guests[m.Source] == nil {
-		p.wrong("unknown source: %s", text) // dropped in silence
+		p.wrong("unknown source: %s", text) // silently dropped
 		return nil
 	}
 	if m.Command == "PING" || m.Command == "PONG" {
@@ -124,7 +124,7 @@ func fittingTags(m ircmsg.Message) map[string]string {
 	return tags
 }
 
-// handshake takes a gateway up to its authentication.
+// handshake processes the lines of a gateway until it is authenticated.
 func (p *ircdPeer) handshake(conn net.Conn, m ircmsg.Message) error {
 	switch {
 	case m.Command == "CAPAB" && len(m.Params) == 2 && m.Params[0] == "START":
@@ -177,7 +177,7 @@ func (p *ircdPeer) capabilities() {
 	p.say("CAPAB END")
 }
 
-// proof returns a password as it goes over the wire.
+// proof returns the form of a password on the wire.
 func (p *ircdPeer) proof(password, challenge string) string {
 	if challenge == "" || p.d.cfg.Plaintext {
 		return password
@@ -227,7 +227,7 @@ func (p *ircdPeer) server() {
 	p.say("SERVER %s %s %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), sid)
 }
 
-// ended keeps the last message of the gateway, for tests.
+// ended stores the last message of the gateway for tests.
 func (p *ircdPeer) ended(m ircmsg.Message) error {
 	p.d.received.add(IRCMessage{Source: m.Source, Nick: p.d.cfg.LinkName, Command: m.Command, Params: m.Params})
 	return errSaid
@@ -289,7 +289,7 @@ func (p *ircdPeer) command(m ircmsg.Message) error {
 	case "FMODE":
 		return p.mode(m)
 	case "SQUIT":
-		return errSaid // it left in good order
+		return errSaid // it left properly
 	case "TAGMSG":
 		if p.d.cfg.Tagless {
 			return p.fail("Unrecognised command TAGMSG")
@@ -337,7 +337,7 @@ func (p *ircdPeer) rename(m ircmsg.Message) error {
 	return nil
 }
 
-// collide takes a nick from the gateway's user when one of ours has it.
+// collide removes a nick from the gateway's user if one of our users has it.
 func (p *ircdPeer) collide(uuid, nick string, ts int64) {
 	for ours := range p.d.users {
 		if strings.EqualFold(ours, nick) {
@@ -347,7 +347,7 @@ func (p *ircdPeer) collide(uuid, nick string, ts int64) {
 	}
 }
 
-// part takes a user of the gateway out of a channel, which ends with its last member.
+// part removes a user of the gateway from a channel. A channel ends with its last member.
 func (p *ircdPeer) part(m ircmsg.Message) {
 	name := strings.ToLower(m.Params[0])
 	ch := p.d.channels[name]
@@ -361,8 +361,7 @@ func (p *ircdPeer) part(m ircmsg.Message) {
 	}
 }
 
-// mode checks a change of a channel's modes against its age: a server drops an
-// older one.
+// mode checks that a change of modes names the current timestamp of its channel.
 func (p *ircdPeer) mode(m ircmsg.Message) error {
 	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
 	if err != nil {

@@ -46,7 +46,7 @@ func MACPCall[Req, Res any](ctx context.Context, c *MACPClient, method string, r
 	return answer.Msg, nil
 }
 
-// Envelope returns a message of a session; of none for a signal.
+// Envelope returns a message of a session, or a signal without a session.
 func (c *MACPClient) Envelope(session, kind, id string, payload proto.Message) (*macpv1.Envelope, error) {
 	text, err := proto.Marshal(payload)
 	env := &macpv1.Envelope{MacpVersion: macpmode.Version, MessageType: kind, MessageId: id, Sender: c.Name, TimestampUnixMs: time.Now().UnixMilli(), Payload: text}
@@ -107,7 +107,7 @@ func (c *MACPClient) Follow(ctx context.Context, session string, after uint64, s
 }
 
 // MACPWatch calls see for each message of a stream such as WatchSignals, until see returns false.
-// It calls up once the runtime has answered.
+// It calls the function up once the runtime has answered.
 func MACPWatch[Req, Res any](ctx context.Context, c *MACPClient, method string, up func(), see func(*Res) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -28,14 +28,14 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// Participants is a gateway for networks of agents: a real home on a record, with one
-// channel, #ops. Its DIDs are keys. A test may change the exported members before it begins.
+// Participants is a gateway for networks of agents: a real home on a record, with one channel,
+// #ops. Its DIDs are did:keys. A test may change the exported members before it starts.
 type Participants struct {
 	Record *registry.Record
 	Home   *home.Home
 	Woken  *Topics
 
-	Steps  int // that each DID has left
+	Steps  int // remaining steps of each DID
 	Logins int // limit of requests per minute and address; 0 for no limit
 
 	mu      sync.Mutex
@@ -83,7 +83,7 @@ func (p *Participants) Join(venue string, did federation.DID) {
 	p.members[venue] = append(p.members[venue], did)
 }
 
-// Charged returns how many steps were counted that the home never judged.
+// Charged returns the number of counted steps that the home never judged.
 func (p *Participants) Charged() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// Ports returns ports on which every link can be opened: a gateway of the home gw.example that
-// counts in a registry of its own, logs nothing, has no limits, keeps nothing, and knows no names.
-// A test replaces the ports that it checks.
+// Ports returns ports on which every link can be opened: a gateway of the home gw.example with its
+// own metrics, without a log, limits, stored data or names. A test replaces the ports that it
+// checks.
 func Ports(gateway bridge.Gateway) bridge.Ports {
 	return bridge.Ports{
 		Home: "gw.example", PublicURL: "https://gw.example", Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
@@ -59,7 +59,7 @@ func SeededKey(name string) federation.SigningKey {
 // Bindings implements [bridge.Bindings] with the entries set by a test.
 type Bindings struct {
 	Names   []federation.BoundName
-	Links   map[federation.DID]string // on which DIDs signed last
+	Links   map[federation.DID]string // the place of each DID's last signature
 	Handles map[string]federation.DID // of participants
 	Err     error                     // of all methods; nil for none
 }
@@ -103,8 +103,8 @@ func (b Bindings) orNotFound() error {
 	return federation.ErrNotFound
 }
 
-// Keys implements [bridge.Keys] with the functions that a test has. The zero Keys proves
-// nothing, learns everything and knows no revoked key.
+// Keys implements [bridge.Keys] with functions of a test. The zero Keys proves nothing, learns
+// every key and knows no revoked key.
 type Keys struct {
 	Prove  func(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
 	Report func(ctx context.Context, report federation.KeyReport) error

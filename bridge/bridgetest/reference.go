@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// ReferenceDiff returns how the part of a network in the reference file differs from the
-// configuration of the network: keys missing in one of them, and different defaults in the
+// ReferenceDiff returns the differences between the part of a network in the reference file and
+// the configuration of the network: keys missing in one of them, and different defaults in the
 // reference. A key with an empty default may show an example. The defaults are a pointer to a
 // struct. ReferenceDiff returns "" if both agree, and an error if the reference is anything but
 // one table of the network.

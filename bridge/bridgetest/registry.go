@@ -16,7 +16,7 @@ import (
 // relaysPerMinute is a deployed registry's limit for one other registry.
 const relaysPerMinute = 10
 
-// Relayed is one message as a [Registry] took it.
+// Relayed is one message accepted by a [Registry].
 type Relayed struct {
 	From, To, Body, MessageID string
 	Payload                   json.RawMessage
@@ -42,13 +42,13 @@ type Registry struct {
 	minute    []time.Time
 }
 
-// SetDown makes the registry answer no request, or all of them again.
+// SetDown makes the registry answer no requests, or answer all again.
 func (r *Registry) SetDown(down bool) { r.mu.Lock(); r.down = down; r.mu.Unlock() }
 
-// Garble makes the next answers something else than JSON: nothing is taken then.
+// Garble makes the next answers invalid JSON, without accepting the messages.
 func (r *Registry) Garble(answers int) { r.mu.Lock(); r.garbled = answers; r.mu.Unlock() }
 
-// Lose makes it take the next messages without an answer.
+// Lose makes it accept the next messages without an answer.
 func (r *Registry) Lose(answers int) { r.mu.Lock(); r.lost = answers; r.mu.Unlock() }
 
 // Consent lets a handle write to an agent.
@@ -65,7 +65,7 @@ func (r *Registry) Taken() []Relayed {
 	return slices.Clone(r.taken)
 }
 
-// Asked returns how many relays came, taken or not.
+// Asked returns the number of received relays, accepted or not.
 func (r *Registry) Asked() int { r.mu.Lock(); defer r.mu.Unlock(); return r.asked }
 
 // RoundTrip implements [http.RoundTripper]: it returns the registry's answer,
@@ -115,7 +115,7 @@ func (*Registry) answer(w http.ResponseWriter, status int, body map[string]any) 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // a recorder takes all
+	_, _ = w.Write(text) // a recorder never fails
 }
 
 func (r *Registry) refuse(w http.ResponseWriter, status int, code string) {
@@ -132,8 +132,8 @@ func (r *Registry) identify(w http.ResponseWriter, handle string) {
 	}})
 }
 
-// relay takes one message, in the order of checks of deployed registries, and reports
-// whether the answer gets lost.
+// relay judges one message, with the checks in the order of deployed registries, and reports
+// whether the answer is lost.
 func (r *Registry) relay(w http.ResponseWriter, request *http.Request) (lost bool) {
 	r.asked++
 	var m struct {

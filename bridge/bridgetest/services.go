@@ -17,8 +17,7 @@ const servicesSID = "8SV"
 // servicesTimeout bounds each wait for the other server.
 const servicesTimeout = 10 * time.Second
 
-// Services is a server that only announces which user is logged in to which account. It may be used
-// by one goroutine.
+// Services is a server that only announces the accounts of users. It may be used by one goroutine.
 type Services struct {
 	conn  net.Conn
 	lines *bufio.Scanner
@@ -26,8 +25,8 @@ type Services struct {
 	users map[string]string // nick to UUID
 }
 
-// LinkServices links services of a name to an InspIRCd that takes such a server, with the
-// passwords of its configuration. Its users are the users of that moment.
+// LinkServices links services with a given name to an InspIRCd configured for them, with its
+// passwords. They know only the users present at that moment.
 func LinkServices(ctx context.Context, addr, name, password string) (*Services, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -62,9 +61,8 @@ func (s *Services) LogIn(nick, account string) error {
 	return err
 }
 
-// Order gives an order about a user, which had that nick when the services linked: a command in
-// which %s stands for its id. It returns when
-// the server has read that.
+// Order sends a command about a user who had the nick when the services linked. In the command, %s
+// stands for the id of the user. It returns when the server has read the command.
 func (s *Services) Order(nick, command string) error {
 	uuid := s.users[nick]
 	if uuid == "" {
@@ -116,7 +114,7 @@ func (s *Services) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.conn, format+"\r\n", args...)
 }
 
-// until reads to the line that begins like that, and learns the users on the way.
+// until reads up to a line with a given prefix, and learns the users of the lines before it.
 func (s *Services) until(beginning string) (string, error) {
 	if err := s.conn.SetReadDeadline(time.Now().Add(servicesTimeout)); err != nil {
 		return "", err

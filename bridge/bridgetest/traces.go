@@ -81,7 +81,7 @@ func (c *TraceCollector) add(of *tracespb.ResourceSpans) {
 	}
 }
 
-// Of returns the spans of a step that arrived until now.
+// Of returns the spans of a step received so far.
 func (c *TraceCollector) Of(step federation.EventID) []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
