@@ -94,7 +94,7 @@ func (c *client) next() (ircmsg.Message, error) {
 	return m, nil
 }
 
-// arrival is one numbered line or offer that a client got.
+// arrival is one numbered line or offer received by a client.
 type arrival struct {
 	kind   string
 	number int
@@ -102,10 +102,10 @@ type arrival struct {
 	at     time.Time
 }
 
-// numbered matches the end of what a sender writes; a bridge may put a name before it.
+// numbered matches the end of a sender's text. A bridge may put a name before it.
 var numbered = regexp.MustCompile(`\bnumber (\d+)$`)
 
-// arrivalOf returns the numbered line or offer that a message is.
+// arrivalOf returns the numbered line or offer in a message.
 func arrivalOf(m ircmsg.Message) (a arrival, ok bool) {
 	said := ""
 	switch m.Command {

@@ -1,6 +1,6 @@
-// Command rivals joins two IRC servers on the loopback in several ways, and measures what each
-// way loses: Baton, a link between the servers, matterbridge, and biboumi, which joins an XMPP
-// room with one of them.
+// Command rivals joins two IRC servers on the loopback in several ways, and measures the losses of
+// each: Baton, a link between the servers, matterbridge, and biboumi, which joins an XMPP room
+// with one of them.
 //
 //	rivals [-quick] [-json] [-only baton,link]
 //

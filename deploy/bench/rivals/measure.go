@@ -46,8 +46,8 @@ func measure(ctx context.Context, folder string, w way, programs map[string]stri
 	return t.result(w, c), nil
 }
 
-// receive reads what arrives on the far server until ctx ends, and joins again at once when the
-// server is back.
+// receive reads the messages on the far server until ctx ends, and rejoins immediately after a
+// restart of the server.
 func receive(ctx context.Context, addr string, got func(arrival)) {
 	for ctx.Err() == nil {
 		c, err := dial(ctx, addr, "bob", "message-tags")
@@ -144,10 +144,10 @@ func (s *stage) fail(ctx context.Context, w way, c trial) error {
 	return nil
 }
 
-// numberedText is what a sender writes.
+// numberedText returns the text of a sender with a number.
 func numberedText(n int) string { return fmt.Sprintf("this is number %d", n) }
 
-// logs returns the end of what each process wrote, as an error.
+// logs returns the end of the output of each process, as an error.
 func (s *stage) logs() error {
 	const lastBytes = 1500
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// process is a program that this command starts, and may kill and start again.
+// process is a program that this command starts, and may kill and restart.
 type process struct {
 	name  string
 	args  []string
@@ -46,13 +46,13 @@ func (p *process) kill() error {
 	return nil
 }
 
-// stop ends a process that may have ended already. Nothing of it is needed any more.
+// stop ends a process that may have ended already. Its output is no longer needed.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill() // an error means that it has ended
 	<-p.ended
 }
 
-// running returns an error for a process that has ended on its own, with what it wrote at last.
+// running returns an error with the last output for a process that ended by itself.
 func (p *process) running(folder string) error {
 	const lastBytes = 2000
 	select {

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// result is what one case shows. The times are of the lines that arrived.
+// result is the result of one case. The times are those of the received lines.
 type result struct {
 	Way        string   `json:"way"`
 	Kind       string   `json:"kind"`
@@ -17,7 +17,7 @@ type result struct {
 	Sent       int      `json:"sent"`
 	Unread     int      `json:"unread"` // refused, or sent while no bridge was in the channel to read it
 	Lost       int      `json:"lost"`
-	ReadLost   int      `json:"read_and_lost"` // of the lost: the bridge has read them for certain
+	ReadLost   int      `json:"read_and_lost"` // of the lost messages: those that the bridge certainly read
 	Repeated   int      `json:"repeated"`
 	SameID     int      `json:"repeated_same_msgid"`
 	OutOfOrder int      `json:"out_of_order"`
@@ -32,7 +32,7 @@ type notRun struct {
 	Reason string `json:"reason"`
 }
 
-// report is all that was measured.
+// report has all measurements.
 type report struct {
 	Results []result `json:"results"`
 	NotRun  []notRun `json:"not_run"`
@@ -75,7 +75,7 @@ func (r *report) table(to io.Writer) error {
 	return w.Flush()
 }
 
-// repeats returns how many lines were repeated, and how many of these under another message ID.
+// repeats returns the number of repeated lines, and how many of these had another message ID.
 func (m result) repeats() string {
 	if others := m.Repeated - m.SameID; others > 0 {
 		return fmt.Sprintf("%d (%d with a new id)", m.Repeated, others)
@@ -83,7 +83,7 @@ func (m result) repeats() string {
 	return strconv.Itoa(m.Repeated)
 }
 
-// shown returns a time as a table shows it.
+// shown returns a time in the form of a table.
 func shown(ms *float64) string {
 	switch {
 	case ms == nil:
@@ -94,8 +94,8 @@ func shown(ms *float64) string {
 	return fmt.Sprintf("%.1f ms", *ms)
 }
 
-// verdict returns an error where Baton lost something, or changed the order of lines. Offers have
-// no order: each is a handoff of its own.
+// verdict returns an error if Baton lost a message or changed the order of lines. Offers have no
+// order: each is a handoff of its own.
 func (r *report) verdict() error {
 	for _, m := range r.Results {
 		if m.Way == "baton" && (m.ReadLost > 0 || m.Kind == text && m.OutOfOrder > 0) {

@@ -27,7 +27,7 @@ type sender interface {
 	offer(title string) error
 }
 
-// stage is the processes and the clients of one case.
+// stage has the processes and the clients of one case.
 type stage struct {
 	folder    string
 	programs  map[string]string

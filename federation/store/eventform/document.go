@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// usualFields is the number of fields that most documents have at most.
+// usualFields is the maximum number of fields of most documents.
 const usualFields = 12
 
 // untitled is the title of an untitled offer in act tags.
@@ -157,7 +157,7 @@ func readStep(document string) (federation.Event, bool) {
 	if len(ev.Fields) == 0 {
 		ev.Fields = nil
 	}
-	if ev.Verb != federation.Offer { // on other steps the tag means nothing
+	if ev.Verb != federation.Offer { // on other steps the tag has no meaning
 		ev.To = ""
 	}
 	if ev.Verb != federation.Confirm {
@@ -274,7 +274,7 @@ func namedEvidence(ev federation.Event) (named federation.Evidence, found bool) 
 	return named, true
 }
 
-// signatureText returns a signature as tags have it.
+// signatureText returns a signature in the form of tags.
 //
 // spec: handofftag "Tags", sig
 func signatureText(keyID string, signature []byte) string {

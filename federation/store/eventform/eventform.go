@@ -21,7 +21,7 @@ import (
 
 // Columns are the columns of a row from which its event is read.
 type Columns struct {
-	Document []byte    // as it was signed; nil for an unsigned or erased step
+	Document []byte    // the signed document; nil for an unsigned or erased step
 	Body     []byte    // JSON
 	Message  string    // ID of the message that carried the step; "" for none
 	Said     time.Time // see [federation.Event.ShownAt]
@@ -40,8 +40,8 @@ type body struct {
 	Key        []byte                `json:"key,omitempty"`        // as in Signature
 	Sig        []byte                `json:"sig,omitempty"`        // the signature, if its text has the usual form, with the ID of Key
 	Signature  *signature            `json:"signature,omitempty"`  // any other one
-	Source     []byte                `json:"source,omitempty"`     // source of evidence that the document names
-	Evidence   *evidence             `json:"evidence,omitempty"`   // that it does not name
+	Source     []byte                `json:"source,omitempty"`     // source of evidence named by the document
+	Evidence   *evidence             `json:"evidence,omitempty"`   // evidence not named by the document
 	Erased     *erasure              `json:"erased,omitempty"`
 	Step       *step                 `json:"step,omitempty"`       // the members, if the document does not give them
 	OwnFields  bool                  `json:"own_fields,omitempty"` // the fields of Step replace the fields of the document
@@ -122,8 +122,8 @@ type erasure struct {
 	Digest   []byte    `json:"digest"`
 }
 
-// Encode returns the document and the body of an event for a row with a message and a time in the
-// column said.
+// Encode returns the document and the body of an event, for a row with the given message ID and
+// time in the column said.
 func Encode(ev federation.Event, message string, said time.Time) (Columns, error) {
 	c := Columns{Message: message, Said: said}
 	if ev.Signature.Document != "" {
@@ -185,7 +185,7 @@ func (b *body) sign(s federation.Signature) {
 	}
 }
 
-// prove adds the evidence: only its source, if the document names the rest.
+// prove adds the evidence: only its source, if the document names the other members.
 func (b *body) prove(e *federation.Evidence, read federation.Event) {
 	if e == nil {
 		return

@@ -24,39 +24,39 @@ import (
 // maxDamage bounds a [Report]: a record with more damage needs a restore.
 const maxDamage = 1000
 
-// Rules are the facts about handoffs that an examination needs beyond their rows.
+// Rules are the functions that check the handoffs of an examination.
 type Rules interface {
 	// Verify returns an error for a step whose signature does not verify. It does not block: the
 	// key is in the step.
 	Verify(ctx context.Context, ev federation.Event) error
 	// VerifyText is Verify for text.
 	VerifyText(t federation.Text) error
-	// Replay returns the view after a step, and an error if it cannot follow. The home is that of
-	// the view on record: no step names it.
+	// Replay returns the view after a step, or an error for an impossible step. The home comes
+	// from the stored view, because steps do not name it.
 	Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error)
 }
 
-// DamageKind is the kind of a damage. It is an interface for machines.
+// DamageKind is a machine-readable kind of damage.
 type DamageKind string
 
-// The kinds of damage, in the order in which they are looked for.
+// The kinds of damage, in the order of the checks.
 const (
-	DamagedFile      DamageKind = "file"      // no record of this program, or of a newer one
+	DamagedFile      DamageKind = "file"      // not a record of this program, or one of a newer version
 	DamagedWAL       DamageKind = "wal"       // the write-ahead log lost its end
 	DamagedPage      DamageKind = "page"      // SQLite cannot read a part of the file, or finds it inconsistent
-	DamagedEvent     DamageKind = "event"     // a step contradicts the columns beside it
+	DamagedEvent     DamageKind = "event"     // a step contradicts the columns of its row
 	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or removed
 	DamagedSignature DamageKind = "signature" // the signature does not verify over the signed bytes
 	DamagedView      DamageKind = "view"      // the stored view differs from the view computed from the log
-	DamagedEvidence  DamageKind = "evidence"  // the original behind a vouched step is missing or another
-	Orphan           DamageKind = "orphan"    // a row belongs to nothing
-	LostKey          DamageKind = "key"       // a key that the record was written with is missing; for the caller to find
+	DamagedEvidence  DamageKind = "evidence"  // the original of a vouched step is missing or changed
+	Orphan           DamageKind = "orphan"    // a row without the row that it belongs to
+	LostKey          DamageKind = "key"       // a key with which the record was written is missing; found by the caller
 )
 
 // Damage is one finding of an examination.
 type Damage struct {
 	Kind   DamageKind `json:"kind"`
-	Where  string     `json:"where"` // a handoff, with its step if one is at fault; else a table or the file
+	Where  string     `json:"where"` // a handoff, with its step if a step is damaged; else a table or the file
 	Detail string     `json:"detail"`
 }
 
@@ -67,14 +67,14 @@ type Report struct {
 	Version  int      `json:"version"` // version of the record
 	Handoffs int      `json:"handoffs"`
 	Events   int      `json:"events"` // steps and receipts
-	Erased   int      `json:"erased"` // events without their documents: the chain has only the digests
+	Erased   int      `json:"erased"` // events without documents: the chain has only their digests
 	Damage   []Damage `json:"damage"` // the first 1000, in the order in which they were found
 
-	OwnKeys []federation.KeyMark `json:"-"` // the keys that the record was written with
+	OwnKeys []federation.KeyMark `json:"-"` // the keys with which the record was written
 }
 
 // Examine reads a consistent snapshot of a whole record, and changes nothing. Another process may
-// go on writing. The tables belong to a network; nil means none.
+// write to it meanwhile. The tables belong to a network; nil means none.
 //
 // The report has the damage. An error means that the record could not be examined: it does not
 // exist, is of an older version, or cannot be read now, which is a [*federation.UnavailableError].
@@ -87,7 +87,7 @@ func Examine(ctx context.Context, path string, tables engine.Tables, rules Rules
 }
 
 // ExaminePostgres is like [Examine], for a record in the PostgreSQL database of a connection
-// string. Its pages are the server's to check.
+// string. The server checks its pages.
 func ExaminePostgres(ctx context.Context, dsn string, tables engine.Tables, rules Rules) (Report, error) {
 	e := &examination{dialect: engine.InPostgres, report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.connect(ctx, dsn); err != nil {
@@ -102,7 +102,7 @@ type examination struct {
 	rules   Rules
 	conn    *sql.Conn
 	path    string   // path of a file
-	orphans []string // queries for rows of a network's tables that belong to nothing
+	orphans []string // queries for orphaned rows of a network's tables
 }
 
 // orphansOf returns the queries for orphaned rows of tables; nil means no tables.
@@ -127,7 +127,7 @@ func (e *examination) open(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	err = s.CheckLog()
-	if errors.Is(err, engine.ErrCut) { // the rest is a record of an earlier moment, and may be sound
+	if errors.Is(err, engine.ErrCut) { // the rest is an earlier state of the record, and may be intact
 		e.found(DamagedWAL, path+engine.WALSuffix, "%v", err)
 		return nil
 	}
@@ -144,7 +144,7 @@ func (e *examination) open(ctx context.Context, path string) (err error) {
 	return e.broken(e.examine(ctx))
 }
 
-// connect examines a record in a database, as of one moment.
+// connect examines a snapshot of a record in a database.
 func (e *examination) connect(ctx context.Context, dsn string) (err error) {
 	db, err := engine.ConnectPostgres(dsn)
 	if err != nil {
@@ -273,7 +273,7 @@ type DamageError struct {
 	More  int
 }
 
-// Sentence describes a record without damage.
+// Sentence describes an undamaged record.
 func (r Report) Sentence() string {
 	line := fmt.Sprintf("sound: record of version %d, %d handoffs, %d events", r.Version, r.Handoffs, r.Events)
 	if r.Erased > 0 {
@@ -282,7 +282,7 @@ func (r Report) Sentence() string {
 	return line
 }
 
-// Err returns the damage of a report as an error, nil for a sound record.
+// Err returns the damage of a report as an error, nil for an undamaged record.
 func (r Report) Err() error {
 	if len(r.Damage) == 0 {
 		return nil

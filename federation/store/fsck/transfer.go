@@ -127,7 +127,7 @@ func (t *transfer) copy(ctx context.Context, tx *sql.Tx, version int, rules Rule
 	return nil
 }
 
-// tables returns all tables of the record but the one with its version.
+// tables returns all tables of the record except the one with its version.
 func tables(ctx context.Context, tx *sql.Tx) (found []table, err error) {
 	scan := func(row engine.Scanner) (one table, err error) {
 		var columns, key string
@@ -149,7 +149,7 @@ func tables(ctx context.Context, tx *sql.Tx) (found []table, err error) {
 }
 
 func (t *transfer) copyTable(ctx context.Context, one table) error {
-	if one.name == "heartbeat" { // has no lasting content
+	if one.name == "heartbeat" { // has only temporary content
 		return nil
 	}
 	var there int
@@ -254,8 +254,7 @@ func sameValues(originals, copies *valuesOf) error {
 	return nil
 }
 
-// plain returns a value that can be compared, and be the key of a map: bytes and text are
-// the same.
+// plain returns a comparable form of a value, for keys of a map. Bytes and text are equal.
 func plain(value any) any {
 	if b, ok := value.([]byte); ok {
 		return string(b)

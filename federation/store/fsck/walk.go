@@ -62,7 +62,7 @@ type walk struct {
 	handoff string
 	row     standing
 	version federation.Version
-	link    []byte // that the next step must name
+	link    []byte // prev of the next step
 	view    federation.View
 	lost    bool // a step could not be replayed, and with it the view
 }
@@ -135,8 +135,8 @@ func (w *walk) step(ctx context.Context, f filed) {
 	}
 }
 
-// checkEvent holds an event to its columns and its signature, and reports whether it
-// can be read at all.
+// checkEvent compares an event with its columns and its signature, and reports whether it is
+// readable.
 func (e *examination) checkEvent(ctx context.Context, f filed) (federation.Event, bool) {
 	e.report.Events++
 	ev, err := f.event.Read()
@@ -182,7 +182,7 @@ func (w *walk) end() {
 }
 
 // indexed reports whether the search columns of a handoff agree with its view. In older records
-// they are to the millisecond.
+// they have a precision of milliseconds.
 func (s *standing) indexed() bool {
 	v := s.decoded
 	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) &&
@@ -195,13 +195,13 @@ func sameMilli(column int64, t time.Time) bool {
 	return column/nanos == engine.Stamp(t)/nanos
 }
 
-// sameView compares two views: a moment is the same in every time zone. The log does not show
+// sameView compares two views: times in different zones may be equal. The log does not show
 // whether the home is another one, nor when it was erased.
 func sameView(a, b federation.View) bool {
 	if b.Remote {
 		a.Remote, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}
 	}
-	a.Erased = b.Erased // the operator's, and no step's
+	a.Erased = b.Erased // a text of the operator, not of a step
 	for _, v := range []*federation.View{&a, &b} {
 		for _, t := range []*time.Time{&v.Opened, &v.Moved, &v.Since, &v.Deadline, &v.BidDeadline} {
 			*t = t.UTC()

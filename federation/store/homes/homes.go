@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
-// Homes are the other homes of one record. Everything may be called concurrently.
+// Homes are the other homes of one record. All methods may be called concurrently.
 type Homes struct {
 	db        *engine.DB
 	mailboxes engine.Cache[federation.DID, federation.MailboxLocation]
@@ -26,7 +26,7 @@ func New(db *engine.DB) *Homes {
 	return s
 }
 
-// RulingOn returns the document and the signature of the ruling by which a step was filed (see
+// RulingOn returns the document and the signature of the ruling for a filed step (see
 // [federation.Filing]), or [federation.ErrNotFound].
 func (s *Homes) RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT document, signature FROM ruling WHERE handoff = ? AND version = ?`,
@@ -37,8 +37,8 @@ func (s *Homes) RulingOn(ctx context.Context, id federation.HandoffID, version f
 	return document, signature, nil
 }
 
-// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a step
-// that the log does not have. An event row holds the link before the event.
+// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a
+// step not in the log. An event row holds the link before the event.
 func (s *Homes) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
 	var found []byte
 	err = s.db.Reads().Row(ctx, `SELECT coalesce(
@@ -54,7 +54,7 @@ func (s *Homes) Chain(ctx context.Context, id federation.HandoffID, version fede
 	return link, nil
 }
 
-// KeepFork keeps a proof. Only the first fork of a handoff is kept.
+// KeepFork stores the proof of a fork. Only the first fork of a handoff is kept.
 func (s *Homes) KeepFork(ctx context.Context, f federation.Fork) error {
 	first, err := json.Marshal(f.First)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Homes) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	return nil
 }
 
-// ForgetHome ends that, or returns [federation.ErrNotFound].
+// ForgetHome deletes a home. It returns [federation.ErrNotFound] for an unknown one.
 func (s *Homes) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var gone string
@@ -133,7 +133,7 @@ func (s *Homes) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	return nil
 }
 
-// KnownHomes returns all of them, by name.
+// KnownHomes returns the stored homes, by name.
 func (s *Homes) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) {
 	scan := func(row engine.Scanner) (h federation.KnownHome, err error) {
 		var since int64
@@ -148,8 +148,8 @@ func (s *Homes) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) 
 	return known, nil
 }
 
-// KnowsHomes reports whether there is a kept location at another home than one, or a binding of
-// a DID that a home brought.
+// KnowsHomes reports whether the record has a location at another home than the given one, or a
+// binding of a DID announced by a home.
 func (s *Homes) KnowsHomes(ctx context.Context, self federation.HomeID) (knows bool, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home < ?1) OR EXISTS (SELECT 1 FROM mailbox_location WHERE home > ?1)
 		OR EXISTS (SELECT 1 FROM binding WHERE network = 'home')`, []any{string(self)}, &knows)

@@ -12,14 +12,13 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// Operators are the decisions of operators in one record. Everything may be called
-// concurrently.
+// Operators are the decisions of operators in one record. All methods may be called concurrently.
 type Operators struct{ db *engine.DB }
 
 // New returns the decisions in a database.
 func New(db *engine.DB) *Operators { return &Operators{db} }
 
-// Note keeps a change, and gives it its ID.
+// Note stores a change, and sets its ID.
 func (s *Operators) Note(ctx context.Context, c federation.Change) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO audit (at, actor, what, subject, reason) VALUES (?, ?, ?, ?, ?)`,
@@ -60,7 +59,7 @@ func (s *Operators) SetPeerMode(ctx context.Context, m federation.PeerMode) erro
 	return nil
 }
 
-// PeerModes returns all of them, by domain.
+// PeerModes returns the modes of all peers, by domain.
 func (s *Operators) PeerModes(ctx context.Context) ([]federation.PeerMode, error) {
 	scan := func(row engine.Scanner) (m federation.PeerMode, err error) {
 		var since int64
@@ -92,7 +91,7 @@ func (s *Operators) AddBlock(ctx context.Context, b federation.Block) error {
 	return nil
 }
 
-// RemoveBlock ends a block. It returns [federation.ErrNotFound] for a text that none has.
+// RemoveBlock ends a block. It returns [federation.ErrNotFound] for an unknown text.
 func (s *Operators) RemoveBlock(ctx context.Context, what string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM block WHERE what = ?`, what)
@@ -157,7 +156,7 @@ func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met tim
 	return engine.Moment(at), known, nil
 }
 
-// MetSince returns up to limit newcomers that the record met after a time, oldest first.
+// MetSince returns up to limit DIDs first recorded after a time, oldest first.
 func (s *Operators) MetSince(ctx context.Context, since time.Time, limit int) ([]federation.Newcomer, error) {
 	scan := func(row engine.Scanner) (n federation.Newcomer, err error) {
 		var at int64
@@ -240,7 +239,7 @@ func scanToken(row engine.Scanner) (federation.OperatorToken, error) {
 	return t, err
 }
 
-// AddToken stores a token, and deletes tokens expired when it was made. It returns
+// AddToken stores a token, and deletes the tokens expired at its creation. It returns
 // [federation.ErrTaken] for a name already in use.
 func (s *Operators) AddToken(ctx context.Context, t federation.OperatorToken) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -260,7 +259,7 @@ func (s *Operators) AddToken(ctx context.Context, t federation.OperatorToken) er
 	return nil
 }
 
-// RevokeToken forgets a token. It returns [federation.ErrNotFound] for a name that none has.
+// RevokeToken deletes a token. It returns [federation.ErrNotFound] for an unknown name.
 func (s *Operators) RevokeToken(ctx context.Context, name string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM operator_token WHERE name = ?`, name)

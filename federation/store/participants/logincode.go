@@ -22,8 +22,8 @@ func scanLoginCode(row engine.Scanner) (c federation.LoginCode, err error) {
 }
 
 // AddLoginCode records a new code and deletes the expired ones. A DID has at most
-// [federation.MaxPairingCodes] pairing codes: the oldest one ends. It returns
-// [federation.ErrTooManyCodes] for one device too many.
+// [federation.MaxPairingCodes] pairing codes: beyond that, the oldest one ends. It returns
+// [federation.ErrTooManyCodes] if too many devices wait.
 func (s *Participants) AddLoginCode(ctx context.Context, c federation.LoginCode, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `DELETE FROM login_code WHERE expires <= ?`, engine.Stamp(now)); err != nil {

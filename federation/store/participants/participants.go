@@ -1,6 +1,6 @@
 // Package participants stores the data of the people and agents behind links in the record:
 // bindings of DIDs to names, histories of keys, sessions, declared capabilities and the answers to
-// repeated requests. It also notes which keys the gateway wrote the record with.
+// repeated requests. It also records the keys with which the gateway wrote the record.
 package participants
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// Participants are the participants of one record. Everything may be called concurrently.
+// Participants are the participants of one record. All methods may be called concurrently.
 type Participants struct {
 	db       *engine.DB
 	bound    engine.Cache[boundKey, federation.BoundName]
@@ -48,7 +48,7 @@ func scanAnswer(row engine.Scanner) (a federation.Answer, err error) {
 	return a, a.Event.UnmarshalText([]byte(event))
 }
 
-// Reserve files an answer unless there is one with its key, and returns the answer on file.
+// Reserve stores an answer unless there is one with its key, and returns the stored answer.
 func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
 	found, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Answer, error) {
 		err := q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
@@ -191,8 +191,8 @@ func (s *Participants) Declaration(ctx context.Context, did federation.DID) (fed
 // ForgetDeclarations drops the declarations in memory, after a change of the table.
 func (s *Participants) ForgetDeclarations() { s.declared.ForgetAll() }
 
-// minHashPrefix is the minimum number of characters of a hash that name a DID. They hold 50 bits:
-// no two DIDs share them by chance, and a shared prefix names neither.
+// minHashPrefix is the minimum number of characters of a hash that name a DID. They hold 50 bits,
+// so that two DIDs do not share them by chance. A shared prefix names neither DID.
 const minHashPrefix = 10
 
 const bindingColumns = `did, network, link, name, first, key, seen`
@@ -213,13 +213,13 @@ func (s *Participants) Binding(ctx context.Context, did federation.DID) (federat
 	})
 }
 
-// BindingByHash finds a DID by the first characters of its [federation.DID.Hash], at least ten.
-// It returns [federation.ErrNotFound] when none or more than one fits.
+// BindingByHash finds a DID by the first characters of its [federation.DID.Hash], at least ten. It
+// returns [federation.ErrNotFound] when none or more than one match.
 func (s *Participants) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
 	if len(prefix) < minHashPrefix {
 		return federation.Binding{}, fmt.Errorf("look up hash %q: %w", prefix, federation.ErrNotFound)
 	}
-	// A hash is lower-case base32, and "~" sorts after all of that.
+	// A hash is lower-case base32, and "~" sorts after all its characters.
 	return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding
 		WHERE hash >= ?1 AND hash < ?1 || '~' LIMIT 2`, prefix)
 }
@@ -250,8 +250,8 @@ func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.D
 	return did, nil
 }
 
-// bindingAge is how far the time of a binding may lag behind the newest step. Of the steps of a
-// minute, one writes the row.
+// bindingAge bounds the lag of the time of a binding behind the newest step. Only one step per
+// minute writes the row.
 const bindingAge = time.Minute
 
 // HasBinding reports whether the cache has a binding, with a time at most a minute older. It reads
@@ -483,7 +483,7 @@ func (s *Participants) OwnKeys(ctx context.Context) ([]federation.KeyMark, error
 	return marks, nil
 }
 
-// ReadOwnKeys returns the keys that the record was written with.
+// ReadOwnKeys returns the keys with which the record was written.
 func ReadOwnKeys(ctx context.Context, q engine.Tx) ([]federation.KeyMark, error) {
 	scan := func(row engine.Scanner) (m federation.KeyMark, err error) {
 		var since int64
@@ -494,8 +494,8 @@ func ReadOwnKeys(ctx context.Context, q engine.Tx) ([]federation.KeyMark, error)
 	return engine.Rows(ctx, q, scan, `SELECT name, fingerprint, since FROM own_key WHERE name > '' ORDER BY name`)
 }
 
-// MarkOwnKeys notes the keys of the writers of the record from now on. An unchanged key keeps
-// its time.
+// MarkOwnKeys records the keys with which the record is written from now on. An unchanged key
+// keeps its time.
 func (s *Participants) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, m := range marks {

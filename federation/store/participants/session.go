@@ -90,10 +90,10 @@ func (s *Participants) RedeemCode(ctx context.Context, session federation.Sessio
 	return nil
 }
 
-// loginLife is for how long a login is remembered.
+// loginLife is the time for which a login is remembered.
 const loginLife = 365 * 24 * time.Hour
 
-// noteLogin notes that a DID logged in. It also forgets old logins.
+// noteLogin records a login of a DID. It also deletes old logins.
 func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
 	if _, err := federation.ParseDID(s.Participant); err != nil {
 		return nil //nolint:nilerr // the handle of an agent, which has its own row
@@ -239,7 +239,7 @@ func (s *Participants) ProlongSession(ctx context.Context, id string, now, expir
 	return session, nil
 }
 
-// BindSession records that the participant made a proof for this gateway in a session.
+// BindSession records that the participant proved its DID to this gateway in a session.
 func (s *Participants) BindSession(ctx context.Context, id string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `UPDATE session SET bound = ? WHERE id = ?`, true, id); err != nil {

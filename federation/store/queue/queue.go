@@ -14,7 +14,7 @@ import (
 )
 
 // The items of deliveries. A step, a receipt and a text are their event.seq. Other items begin at
-// these numbers: the n-th notice is n after the first. No record has as many steps.
+// these numbers: the n-th notice is n after the first. No record has that many steps.
 const (
 	FirstNotice   = 1 << 52 // notice.n
 	FirstMessage  = 2 << 52 // the row of a message in the tables of a network
@@ -32,7 +32,7 @@ const (
 const (
 	NotTold = 0
 	Told    = 1
-	Nobody  = 2 // there is no one to notify
+	Nobody  = 2 // nobody to notify
 )
 
 // Personal is the SQL value of [federation.RankPersonal].
@@ -43,7 +43,7 @@ type Row struct {
 	Destination int64
 	Item        int64
 	Lane        string
-	Sender      int64 // number of the actor whose turn it takes; 0 for an unknown one
+	Sender      int64 // number of the actor whose share it uses; 0 for an unknown one
 	Rank        federation.Rank
 	Queued      int64
 	Attempt     int
@@ -67,8 +67,8 @@ func Put(ctx context.Context, q engine.Tx, r Row) error {
 			state = 'waiting', rank = excluded.rank, unsure = '', ended = 0, code = '' WHERE delivery.state <> 'waiting'`, r.args(r.Item)...)
 }
 
-// PutStep is like Put, but finds the step by its ID and the sender of the row, so that the transaction
-// need not read its number. No outbox may contain the step yet.
+// PutStep is like Put, but finds the step by its ID and the sender of the row, so that the
+// transaction does not need its number. No outbox may contain the step yet.
 func PutStep(ctx context.Context, q engine.Tx, r Row, id string) error {
 	return q.Put(ctx, put+`FROM event e WHERE e.id = ?8 AND e.signer = ?3 ON CONFLICT (item, destination) DO NOTHING`, r.args(id)...)
 }
@@ -86,7 +86,7 @@ func Wake(ctx context.Context, q engine.Tx, destination int64, lane string) erro
 		AND EXISTS (SELECT 1 FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND next = 0)`, destination, lane)
 }
 
-// WaitBehind lets the rows of a lane after an item wait for it.
+// WaitBehind makes the later rows of a lane wait for an item.
 func WaitBehind(ctx context.Context, q engine.Tx, destination int64, lane string, item int64) error {
 	return q.Put(ctx, `UPDATE delivery SET next = NULL WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND item > ?3 AND next IS NOT NULL AND rank <> `+Personal,
 		destination, lane, item)
@@ -160,7 +160,7 @@ func toWebhooks(ctx context.Context, q engine.Tx, row Row, which string, owner a
 	return err
 }
 
-// Drop deletes all deliveries of an item, with their attempts. Its lanes go on without it.
+// Drop deletes all deliveries of an item, with their attempts. Its lanes continue without it.
 func Drop(ctx context.Context, q engine.Tx, item int64) error {
 	return drop(ctx, q, `item = ?1`, item)
 }
@@ -215,7 +215,7 @@ func drop(ctx context.Context, q engine.Tx, which string, args ...any) error {
 // PushNotice queues a notice for its reader, and its deliveries to the webhooks of the reader's
 // inbox if it is in the inbox. Lane is the order of the latter.
 func PushNotice(ctx context.Context, q engine.Tx, link string, reader, signer federation.DID, notice Row, called bool) error {
-	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // DIDs that others make up get no number
+	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // DIDs invented by others get no number
 	if err != nil {
 		return err
 	}
