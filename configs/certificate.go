@@ -30,8 +30,8 @@ type ACME struct {
 // SpeaksTLS reports whether the configuration names a certificate, or an authority that issues one.
 func (f *File) SpeaksTLS() bool { return f.certificate != nil || f.TLS.Mode == ACMEMode }
 
-// Certificate returns the certificate in the files, as it was when the configuration was read. It
-// is nil without files.
+// Certificate returns the certificate that the files had when the configuration was read. It is
+// nil without files.
 func (f *File) Certificate() *tls.Certificate { return f.certificate }
 
 // ACMEDomains returns the names required in the certificate of ACME.

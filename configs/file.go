@@ -21,8 +21,8 @@ import (
 // low enough to be harmless if --config names another file by mistake.
 const MaxFileBytes = 1 << 20
 
-// File is one configuration file. It gathers the mistakes found in it, here and
-// by the owners of its tables.
+// File is one configuration file. It collects the mistakes found by this package and by the owners
+// of its tables.
 type File struct {
 	Config // the frame, decoded over [Default]
 

@@ -212,7 +212,7 @@ type Signature struct {
 type Evidence struct {
 	URL    string   `json:"url"`
 	Digest [32]byte `json:"digest"` // SHA-256 of Bytes
-	Bytes  []byte   `json:"-"`      // content that URL serves; kept beside the event
+	Bytes  []byte   `json:"-"`      // content that URL serves; stored with the event
 	Source [32]byte `json:"source"` // SHA-256 of only the foreign message
 }
 

@@ -94,7 +94,7 @@ const Away = "away"
 // false.
 const Unkept = "unkept"
 
-// MaxChatBytes bounds one line of channel text: a network that shows it beside the name of its
+// MaxChatBytes bounds one line of channel text: a network that shows it with the name of its
 // author has space for both.
 const MaxChatBytes = 320
 
@@ -185,7 +185,7 @@ func (m Position) Compare(other Position) int {
 // TimelineEntry is a filed step at its place.
 type TimelineEntry struct {
 	Entry    Entry
-	View     View // of the handoff as it stands now
+	View     View // of the present handoff
 	Position Position
 }
 

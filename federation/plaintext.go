@@ -119,7 +119,7 @@ func isTagFlag(cluster string) bool {
 	return false
 }
 
-// isMark reports whether a character only sets the direction of the neutral characters beside it.
+// isMark reports whether a character only sets the direction of adjacent neutral characters.
 func isMark(r rune) bool { return r == 0x200E || r == 0x200F || r == 0x061C }
 
 // isRightToLeft reports whether a character is a letter of a right-to-left script.
@@ -128,9 +128,9 @@ func isRightToLeft(r rune) bool {
 	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)
 }
 
-// SplitText returns a text in parts of at most a number of bytes, for networks with short lines. A
-// line of the text begins a new part; empty lines are left out. A part ends at a space if one is in
-// its second half, and never within a user-perceived character.
+// SplitText splits a text into parts with a maximum number of bytes, for networks with short
+// lines. A line of the text begins a new part; empty lines are left out. A part ends at a space if
+// one is in its second half, and never within a user-perceived character.
 func SplitText(text string, maxBytes int) []string {
 	var parts []string
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {

@@ -43,8 +43,8 @@ func ParseURLPath(text string) (URLPath, error) {
 // BaseURL returns the base of the HTTPS addresses of a host.
 func BaseURL(host string) string { return (&url.URL{Scheme: "https", Host: host}).String() }
 
-// CheckBaseURL returns nil for a base valid for [JoinURL]: http:// or https://, a host, and perhaps
-// a path. It refuses a user, a query, a fragment and dot segments.
+// CheckBaseURL returns nil for a base valid for [JoinURL]: http:// or https://, a host, and an
+// optional path. It refuses a user, a query, a fragment and dot segments.
 func CheckBaseURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

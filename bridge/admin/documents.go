@@ -110,7 +110,7 @@ type Setting struct {
 	Effect SettingEffect `json:"effect" enum:"applied,reconnect,restart"` // applied at once, by connecting the link of the table anew, or by a restart
 }
 
-// SettingEffect says how a changed key takes effect.
+// SettingEffect is the way in which a changed key takes effect.
 type SettingEffect string
 
 // The effects of changed keys.

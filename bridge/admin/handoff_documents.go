@@ -147,8 +147,8 @@ type Ask struct {
 
 	Proof  *Proof `json:"proof,omitempty"`
 	Reason string `json:"reason,omitempty"` // for the log
-	// Wait is how long to wait for the ruling of another home, such as "30s"; at most a minute; ""
-	// for no wait.
+	// Wait is the maximum time to wait for the ruling of another home, such as "30s". It is at
+	// most a minute; "" for no wait.
 	Wait string `json:"wait,omitempty"`
 }
 
@@ -185,7 +185,7 @@ type Explanation struct {
 	Evidence   *Evidence             `json:"evidence,omitempty"`
 	State      federation.State      `json:"state"`     // of the handoff after it
 	Standing   federation.State      `json:"state_now"` // of the handoff
-	Hops       []Hop                 `json:"hops"`      // its stations so far, oldest first
+	Hops       []Hop                 `json:"hops"`      // its stages so far, oldest first
 	Next       []Next                `json:"next"`      // what happens without a further step
 	Routes     []Route               `json:"routes,omitempty"`
 }
@@ -234,7 +234,7 @@ type SkippedKey struct {
 	Reason string `json:"reason"`
 }
 
-// Hop is one station of an event.
+// Hop is one stage of an event.
 type Hop struct {
 	What string `json:"what"`          // received, filed, or how a delivery ended: delivered, refused, expired, dead
 	Via  string `json:"via"`           // the link, "webhook" or "inbox"; for filed the home

@@ -67,7 +67,7 @@ func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (
 	return levels, nil
 }
 
-// defaultOverlap is how long an old key stays valid by default.
+// defaultOverlap is the default time for which an old key stays valid.
 const defaultOverlap = 24 * time.Hour
 
 // keys returns the list of keys. It has no second page.

@@ -33,7 +33,7 @@ func (o *Operator) takeStep(ctx context.Context, in StepOf) (Filed, error) {
 	return o.submitStep(ctx, in.Body, verb, view)
 }
 
-// submitStep submits one step, as it was signed or as the gateway vouches for it.
+// submitStep submits one step, either signed by its author or vouched for by the gateway.
 func (o *Operator) submitStep(ctx context.Context, body route.Body[Ask], verb federation.Verb, view federation.View) (Filed, error) {
 	ask, err := body.Read()
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	actionUnblock = "unblock"
 )
 
-// maxKnockChars is how much of a held message the handshake shows.
+// maxKnockChars bounds the part of a held message shown in the handshake.
 const maxKnockChars = 280
 
 // knock is the data of the registry's handshake message, which requests consent for a sender.

@@ -195,7 +195,7 @@ func (l *Link) getWellKnown(*call) (answer, error) {
 }
 
 // getRegistry answers GET /.well-known/airc/registry.json: the key that signs this registry's own
-// messages and, after a rotation, the keys still valid beside it.
+// messages and, after a rotation, the older keys that are still valid.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) getRegistry(*call) (answer, error) {
@@ -231,7 +231,7 @@ func registryKey(key federation.OwnKey) wire.Key {
 }
 
 // getAgentDocument answers GET /airc/{registry}/{handle}/did.json: the document of an agent's
-// did:web, beside its did:key kept by the gateway.
+// did:web, which it has in addition to its did:key kept by the gateway.
 //
 // spec: did:web "Read"
 func (l *Link) getAgentDocument(c *call) (answer, error) {

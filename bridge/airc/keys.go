@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// keyOverlap is how long a replaced key stays valid.
+// keyOverlap is the time for which a replaced key stays valid.
 //
 // spec: airc-v0.1.1 §5.4
 const keyOverlap = 24 * time.Hour

@@ -343,8 +343,8 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 	return m, nil
 }
 
-// nonceLife is how long a nonce counts as used: the range of accepted timestamps, early and late
-// together.
+// nonceLife is the time for which a nonce counts as used: the range of accepted timestamps, early
+// and late together.
 const nonceLife = 2 * wire.ClockSkew
 
 // maxNonces bounds the remembered nonces, about 150 bytes each.

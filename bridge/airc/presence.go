@@ -16,7 +16,8 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// presenceLife is how long one heartbeat lasts. Agents send them every 30 to 60 seconds.
+// presenceLife is the time for which one heartbeat is valid. Agents send them every 30 to 60
+// seconds.
 //
 // spec: airc-v0.1.1 §8.4
 const presenceLife = 80 * time.Second

@@ -20,8 +20,8 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// drainBytes is how much of an oversized body is read and discarded, so that a client that sends
-// everything before it reads still gets its answer.
+// drainBytes bounds the part of an oversized body that is read and discarded, so that a client
+// that sends everything before it reads still gets its answer.
 const drainBytes = 4 << 20
 
 type answer struct {

@@ -61,8 +61,8 @@ func (s *Services) LogIn(nick, account string) error {
 	return err
 }
 
-// Order sends a command about a user who had the nick when the services linked. In the command, %s
-// stands for the id of the user. It returns when the server has read the command.
+// Order sends a command about a user, given by the nick at the time of the services' link. In the
+// command, %s stands for the id of the user. It returns when the server has read the command.
 func (s *Services) Order(nick, command string) error {
 	uuid := s.users[nick]
 	if uuid == "" {

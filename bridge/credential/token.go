@@ -49,8 +49,8 @@ func LifeOf(s federation.Session) time.Duration {
 // spec: RFC 7519 §4.1.4
 const Leeway = time.Minute
 
-// sessionIDBytes is how much of a session's id is random: enough that two never
-// meet.
+// sessionIDBytes is the number of random bytes in a session's id: enough to make collisions
+// impossible in practice.
 const sessionIDBytes = 16
 
 // Use separates kinds of tokens, so that none is valid as another.

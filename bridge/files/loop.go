@@ -270,7 +270,7 @@ func (s *session) rescan(ctx context.Context) error {
 }
 
 // fault returns an error that ends the session: that of the directory, or of ctx. It logs any
-// other one, of the record or of one step, and the file is read again later.
+// other error, of the record or of one step, and the file is read again later.
 func (b *base) fault(ctx context.Context, path string, err error) error {
 	if _, ok := errors.AsType[*directoryError](err); ok || ctx.Err() != nil {
 		return err

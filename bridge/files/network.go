@@ -40,7 +40,7 @@ var tasksReference string
 // network is the label of both networks in metrics.
 const network = "files"
 
-// Deps are the dependencies of the links beside the ports of each link.
+// Deps are the dependencies of the links in addition to the ports of each link.
 type Deps struct {
 	Record       registry.Bound
 	ChannelLinks func() []bridge.ChannelLink // the links with a place for offers

@@ -88,7 +88,7 @@ func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id fe
 	return slot{Answer: found, fresh: found.Event == id}, nil
 }
 
-// glance is like reserve, but for a read: a new slot is soon deleted again.
+// glance is like reserve, but only for a read: a new slot is soon deleted again.
 func (b *base) glance(ctx context.Context, key string) (slot, error) {
 	now := time.Now()
 	id, err := federation.NewEventID(now, rand.Reader)

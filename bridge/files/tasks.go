@@ -16,7 +16,8 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// writingTime is how long an unreadable record may still be one that a program is writing in place.
+// writingTime is the time in which an unreadable record may be one that a program is writing in
+// place.
 const writingTime = time.Second
 
 // TasksLink is one ".handoffs" directory.

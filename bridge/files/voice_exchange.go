@@ -56,7 +56,7 @@ func (l *VoiceLink) writeOffer(ctx context.Context, d federation.Delivery) error
 	return away(l.name, fmt.Errorf("%d files of one caller wait", maxNames))
 }
 
-// fileOf returns the file of an offer: that of the hub, byte for byte, or a new one.
+// fileOf returns the file of an offer: the exact bytes of the hub's file, or a new file.
 func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, voicefile.File, error) {
 	ev := d.Entry.Event
 	if ev.Arrival.Link == l.name {

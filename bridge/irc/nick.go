@@ -140,7 +140,7 @@ type Roster[P interface{ Base() *PseudoClient }] struct {
 	moves  Moves
 }
 
-// movesTime is how long lines of a user may be in flight after a nick change.
+// movesTime is the maximum time that lines of a user are in flight after a nick change.
 const movesTime = 5 * time.Second
 
 // Moves are the users that recently changed their nicks, by their previous DIDs. The gateway's DID

@@ -188,8 +188,8 @@ func (f *Foreign) readWork(ctx context.Context, id federation.HandoffID) (w work
 	}
 }
 
-// writeWork appends an entry to the journal as it was read. It returns [federation.ErrStale] if
-// the journal has grown since.
+// writeWork appends an entry to the journal in the state in which it was read. It returns
+// [federation.ErrStale] if the journal has grown since.
 func (f *Foreign) writeWork(ctx context.Context, id federation.HandoffID, w work, entry workEntry) error {
 	text, err := json.Marshal(entry)
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 // LinkLease returns the lease of the link with a name.
 func LinkLease(name string) string { return "link " + name }
 
-// leaseWait is how long a starting replica waits for the lease of a link before it assumes that
-// another replica has it.
+// leaseWait is the time that a starting replica waits for the lease of a link before it assumes
+// that another replica has it.
 const leaseWait = 3 * time.Second
 
 func leaseOf(link bridge.Link) string {

@@ -477,8 +477,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// closeTime is how long connections may take to flush and close, so that a stuck hub does not
-// delay closing the record.
+// closeTime is the time that connections have to flush and close. It keeps a stuck hub from
+// delaying the close of the record.
 const closeTime = 500 * time.Millisecond
 
 // disconnect closes everything of the gateway except its record.

@@ -46,7 +46,7 @@ type Builder struct {
 	Seen func(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// Warning says why a filed step may not be delivered.
+// Warning is a reason why a filed step may not be delivered.
 type Warning struct {
 	// `never-seen`: this gateway knows no step, name, login or read inbox of the target DID.
 	Code   string `json:"code"`

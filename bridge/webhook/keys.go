@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// secretBytes is how long the secret of a hook is.
+// secretBytes is the length of the secret of a hook.
 //
 // spec: Standard Webhooks 1.0.0 "Signature scheme"
 const secretBytes = 32

@@ -47,8 +47,8 @@ type deadIDs struct {
 
 	IDs   []string `arg:"" optional:"" help:"ID, as listed by dead list." name:"id"`
 	All   bool     `help:"All dead letters."`
-	Cause string   `help:"All with this reason: expired, refused, failed, unreadable, operator or blocked." placeholder:"WORD"`
-	Peer  string   `help:"All to this link or other registry." placeholder:"NAME"`
+	Cause string   `help:"All dead letters with this reason: expired, refused, failed, unreadable, operator or blocked." placeholder:"WORD"`
+	Peer  string   `help:"All dead letters to this link or other registry." placeholder:"NAME"`
 }
 
 func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {

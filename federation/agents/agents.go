@@ -84,8 +84,8 @@ const (
 	VisibleNone     Visibility = "none"
 )
 
-// Shows is what an agent lets others see. The zero value is the default: its contacts see its
-// presence, and no agent sees its activity.
+// Shows defines what others can see of an agent. The zero value is the default: its contacts see
+// its presence, and no agent sees its activity.
 type Shows struct {
 	Presence Visibility // empty for [VisibleContacts]
 	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
@@ -270,7 +270,7 @@ func (a Agent) Begin(s federation.Session) (federation.Session, error) {
 	return s, federation.ErrSessionEnded
 }
 
-// MessageIDWindow is how long a sender's message id counts as used.
+// MessageIDWindow is the time for which a sender's message id counts as used.
 //
 // spec: airc-v0.1.1 §7.3
 const MessageIDWindow = 24 * time.Hour

@@ -339,7 +339,7 @@ func signingKey(seed []byte) federation.SigningKey {
 	}
 }
 
-// The secrets of a keyring beside the own keys of the gateway.
+// The secrets of a keyring in addition to the gateway's own keys.
 const (
 	KeptSecret  KeyName = keptFile  // all kept keys are derived from it
 	TokenSecret KeyName = tokenFile // for session tokens

@@ -99,8 +99,8 @@ type Peers interface {
 	// Houses reports whether a home has the mailbox of a DID. It sends a request to that home. It
 	// blocks on the network.
 	Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error)
-	// Give asks a home to take over the mailbox of a DID. It blocks on the network. If the home
-	// refuses, the error is a [*federation.RefusalError].
+	// Give requests that a home take over the mailbox of a DID. It blocks on the network. If the
+	// home refuses, the error is a [*federation.RefusalError].
 	Give(ctx context.Context, home federation.HomeID, did federation.DID) error
 	// Deliver sends a step to a home. It blocks until the home has receipted it. A
 	// [*federation.RefusalError] is final.

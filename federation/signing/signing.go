@@ -425,7 +425,7 @@ func checkReceipt(members map[string]string) error {
 const homePrefix = "baton-home/1\n"
 
 // SignHome returns the signature of a message from one home to another. It is not a [Scheme]: the
-// signature covers the bytes as sent, and is transmitted beside them.
+// signature covers the bytes as sent, and is transmitted with them.
 func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (string, error) {
 	sig, err := key.Sign(ctx, homeDocument(message))
 	if err != nil {

@@ -280,7 +280,8 @@ func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p 
 		f.actors[ev.For], f.actors[ev.To], engine.OrNull(at.key), engine.Stamp(ev.ShownAt()))
 }
 
-// entry returns the step as later reads do: without the bytes of the evidence, stored beside it.
+// entry returns the step like later reads: without the bytes of the evidence, which are stored
+// separately.
 func (f filing) entry() federation.Entry {
 	ev := f.Event
 	if ev.Evidence != nil {

@@ -123,7 +123,8 @@ type Step struct {
 	Losses []federation.Loss // members that no step can carry, in any dialect
 }
 
-// envelope of a received payload: typed data, under either name, or the members beside the type.
+// envelope of a received payload: typed data, under either name, or the other members beside the
+// type.
 type envelope struct {
 	Type    string          `json:"type"`
 	Data    json.RawMessage `json:"data"`

@@ -68,7 +68,7 @@ func rejected(code Code, format string, args ...any) error {
 // ErrUnreadable is wrapped by the error of [Read] for anything but a handoff file.
 var ErrUnreadable = errors.New("voicefile: no handoff file")
 
-// Sealed is a file whose HMAC was not verified yet. Nothing in it is to be trusted.
+// Sealed is a file whose HMAC was not verified yet. Do not trust its content.
 type Sealed struct {
 	From, To string // "" if the member is no text
 	hmac     string

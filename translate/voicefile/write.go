@@ -22,8 +22,8 @@ type Offer struct {
 	Lifetime time.Duration // lifetime of a file whose offer names no deadline
 }
 
-// Carry is the data of a file beside the members of the protocol. Its only numbers are integers,
-// which each reader prints alike.
+// Carry is the data of a file in addition to the members of the protocol. All its numbers are
+// integers, which each reader prints alike.
 type Carry struct {
 	Version  int      `json:"v"`
 	ID       string   `json:"id"` // ID of the handoff

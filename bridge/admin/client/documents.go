@@ -99,7 +99,7 @@ func (c *Client) ExportDeadLetters(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// Passport returns the passport of a handoff, byte for byte as it was signed.
+// Passport returns the passport of a handoff, with its exact bytes.
 func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -310,8 +310,8 @@ func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	return all, true
 }
 
-// changed reports whether the response of the API differs from the last one. The first time it does
-// not. A page that cannot be read now is as it was.
+// changed reports whether the response of the API differs from the last one. It does not on the
+// first call, or if it cannot be read.
 func (w *watchedPage) changed(ctx context.Context, p *Page, token federation.OperatorToken) bool {
 	sum := sha256.New()
 	if _, err := w.load(p.request(context.WithValue(ctx, sumKey, sum), token, w.address)); err != nil {

@@ -168,7 +168,7 @@ func contextOf(m received, title string) (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// dataOf returns the data of the only part with data, as it was sent.
+// dataOf returns the data of the only part with data, unchanged.
 func dataOf(parts json.RawMessage) (json.RawMessage, error) {
 	var raw []struct {
 		Data json.RawMessage `json:"data"`

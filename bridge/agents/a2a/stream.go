@@ -21,8 +21,8 @@ import (
 // spec: agent-faces "Streaming"
 const heartbeat = 15 * time.Second
 
-// slowest is how long a client may take to read an update. A slower one is disconnected, and
-// subscribes again.
+// slowest is the longest time that a client may take to read an update. A slower one is
+// disconnected, and subscribes again.
 const slowest = 30 * time.Second
 
 // follow reads the steps of a handoff as they are filed, and passes their updates to show. It

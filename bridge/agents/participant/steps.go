@@ -127,7 +127,7 @@ type ask struct {
 	body  any // as sent, for the evidence
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
-	bare  bool      // the request repeats no signed member beside the proof
+	bare  bool      // the request repeats no signed member outside the proof
 	named *Resolved // name that resolved to the recipient; nil for none
 
 	proved bool // the DID of the caller is proved

@@ -9,7 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// keepPage is how long the subscribers of a topic share a page. A notification drops
+// keepPage is the time for which the subscribers of a topic share a page. A notification drops
 // pages earlier, but may be lost.
 const keepPage = time.Second
 

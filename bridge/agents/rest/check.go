@@ -205,7 +205,7 @@ func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	return ask, what, federation.DecodeJSON(text, &ask)
 }
 
-// conforms returns the reason why a JSON value is not one of a type with the limits of a tag. The
+// conforms returns the reason why a JSON value does not match a type and the limits of a tag. The
 // document of the API promises the same limits.
 func conforms(value any, t reflect.Type, tag reflect.StructTag) error {
 	if t.Kind() == reflect.Pointer {

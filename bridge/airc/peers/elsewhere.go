@@ -123,8 +123,9 @@ func (ps *Registries) Identity(ctx context.Context, registry, handle string, now
 	return one.identity, one.err
 }
 
-// Presence fetches the presence of agents at another registry: of one agent at the endpoint for
-// identities, or of all beside it. Deployed registries list theirs below /api.
+// Presence fetches the presence of agents at another registry: of one agent from the endpoint for
+// identities, or of all agents from the endpoint next to it. Deployed registries list theirs below
+// /api.
 func (ps *Registries) Presence(ctx context.Context, registry, handle string, now time.Time) ([]Presence, error) {
 	if handle != "" {
 		agent, err := ps.Identity(ctx, registry, handle, now)

@@ -89,7 +89,7 @@ type ProblemError struct {
 	Unreadable string
 	// Allow lists the methods of the path.
 	Allow string
-	// RetryAfter is when a request over a limit may be retried.
+	// RetryAfter is the time until a request over a limit may be retried.
 	RetryAfter time.Duration
 	// Approval is the message to be approved; nil for any other refusal.
 	Approval *Approval
@@ -201,8 +201,8 @@ func unavailable(message string, after time.Duration) Failure {
 	return Failure{Code: codeUnavailable, Message: message, Status: http.StatusServiceUnavailable, retryAfter: after}
 }
 
-// word returns the AIRC code of a refused step: that of the specification if it has one, else ours
-// with underscores.
+// word returns the AIRC code of a refused step: the code of the specification if there is one,
+// else ours with underscores.
 //
 // spec: handofftag "The client's side"
 func word(c federation.RefusalCode) Code {

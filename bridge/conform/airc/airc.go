@@ -20,7 +20,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// patience is how long an answer may take.
+// patience is the maximum time of an answer.
 const patience = 30 * time.Second
 
 // Config has the registry under test and the keys of the agents.

@@ -26,7 +26,7 @@ import (
 //go:embed cases.txt
 var casesText string
 
-// DefaultPatience is how long a client waits for a line.
+// DefaultPatience is the default time that a client waits for a line.
 const DefaultPatience = 10 * time.Second
 
 // Config has the server under test and the keys of the clients.
@@ -36,7 +36,7 @@ type Config struct {
 	URL string
 	// Key returns the key of a client of a scene. It is called once for each name in each scene.
 	Key func(name string) (federation.SigningKey, error)
-	// Patience is how long a client waits for a line; 0 for [DefaultPatience].
+	// Patience is the time that a client waits for a line; 0 for [DefaultPatience].
 	Patience time.Duration
 }
 

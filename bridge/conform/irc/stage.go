@@ -92,7 +92,7 @@ func (s *stage) actor(ctx context.Context, name string) (*actor, error) {
 	return p, nil
 }
 
-// read takes in lines until the connection ends.
+// read receives lines until the connection ends.
 func (p *actor) read(ctx context.Context) {
 	defer close(p.heard)
 	for {

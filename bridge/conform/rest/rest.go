@@ -30,7 +30,7 @@ const Offerer = "eliza"
 // stranger is a caller without DID and token.
 const stranger = "stranger"
 
-// patience is how long an answer may take.
+// patience is the maximum time of an answer.
 const patience = 30 * time.Second
 
 // Config has the gateway under test and the keys of the callers.

@@ -86,8 +86,8 @@ func Each(path string, do func(name string, stamp Stamp) error) error {
 	return nil
 }
 
-// Read returns the content of a regular file of at most a number of bytes. Its error is an
-// [*OddError], or wraps [fs.ErrNotExist].
+// Read returns the content of a regular file up to a maximum size. Its error is an [*OddError], or
+// wraps [fs.ErrNotExist].
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) //nolint:gosec // the path is of a directory that the operator names
 	switch {

@@ -21,8 +21,8 @@ import (
 
 const sweepEvery = time.Second
 
-// maxTurns is how many events are processed before their output is written: enough for one write to
-// carry the lines of a busy channel.
+// maxTurns is the number of events processed before their output is written: enough for one write
+// to carry the lines of a busy channel.
 const maxTurns = 256
 
 // server is the state of one listener from its start to its end. The goroutine in run owns it;
@@ -178,7 +178,7 @@ func (s *server) land(late <-chan time.Time) {
 	}
 }
 
-// lastWords is how long the end waits for clients to read their last lines.
+// lastWords is the time that clients have to read their last lines at the end.
 const lastWords = time.Second
 
 // cloak returns the public form of an address: stable while the server runs, and not reversible.

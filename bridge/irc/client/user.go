@@ -264,5 +264,6 @@ func (c *channel) names(to *user) []string {
 	return append(lines, line)
 }
 
-// maxListBytes bounds a list of names in one line, beside the longest numeric that carries one.
+// maxListBytes bounds a list of names, so that it fits one line with the longest numeric for
+// lists.
 const maxListBytes = 350

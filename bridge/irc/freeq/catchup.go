@@ -21,7 +21,8 @@ import (
 // spec: freeq-s2s "Order on a fresh link"
 const catchupWindow = 24 * time.Hour
 
-// clockMargin is how far a server's clock may differ from ours before steps are missed.
+// clockMargin is the largest difference between a server's clock and ours at which no steps are
+// missed.
 const clockMargin = 2 * time.Minute
 
 // Backoff before steps are requested again that exceeded a limit, or whose keys could not be

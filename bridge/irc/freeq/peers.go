@@ -13,10 +13,10 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// peerDelay is how long this link waits for another freeq server to deliver its own step, if the
-// two servers were peered when the last step arrived. A peered server needs a fraction of a second
-// if it has the signer's key, and at most five seconds to fetch the key. The log is polled in
-// intervals of peerLook.
+// peerDelay is the time that this link waits for another freeq server to deliver its own step, if
+// the two servers were peered when the last step arrived. A peered server needs a fraction of a
+// second if it has the signer's key, and at most five seconds to fetch the key. The log is polled
+// in intervals of peerLook.
 const (
 	peerDelay = 5 * time.Second
 	peerLook  = 500 * time.Millisecond

@@ -18,7 +18,7 @@ type question struct {
 	row     *outbound // written before it, and proved by its answer; nil for none
 }
 
-// listenAgain is how often a link restarts a failed attempt to accept its peer.
+// listenAgain is the interval at which a link restarts a failed attempt to accept its peer.
 const listenAgain = 15 * time.Second
 
 // farFuture is a time after all events of a server, so that the server sends an empty response at

@@ -34,8 +34,8 @@ const maxRulings = 1024
 // then the home has had enough time.
 const inquireAfter = 2
 
-// maxWait is how long a step waits for a home that does not answer at all. A home ends handoffs
-// without a change for this long.
+// maxWait is the maximum time that a step waits for a home that does not answer. A home ends
+// handoffs without a change for this long.
 const maxWait = 7 * 24 * time.Hour
 
 type pendingRuling struct {

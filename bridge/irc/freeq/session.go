@@ -19,10 +19,10 @@ import (
 // seconds for the other's capabilities.
 const meetTimeout = 15 * time.Second
 
-// probeEvery is how long a peer may be silent before a liveness probe. Each probe is a line in the
-// log of its operator. The timeout is [roundTrips.timeout], and answerTimeout until the link is up.
-// If this endpoint has the larger ID, dropping a link too early causes an outage of half a minute:
-// the server keeps the old connection for that time and refuses a new one.
+// probeEvery is the time of silence of a peer before a liveness probe. Each probe is a line in the
+// log of its operator. The timeout is [roundTrips.timeout], and answerTimeout until the link is
+// up. If this endpoint has the larger ID, dropping a link too early causes an outage of half a
+// minute: the server keeps the old connection for that time and refuses a new one.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
@@ -88,9 +88,9 @@ type session struct {
 	events        *rate.Limiter    // steps of the whole link; nil without a limit
 }
 
-// maxSeen is how many message ids are remembered to drop repeats: a peer repeats itself within
-// seconds, and sends at most a hundred messages a second. The set is exact rather than a high-water
-// mark, because a server's ids sometimes step back: it assigns them before it queues.
+// maxSeen is the number of message ids remembered to drop repeats: a peer repeats itself within
+// seconds, and sends at most a hundred messages a second. The set is exact rather than a
+// high-water mark, because a server's ids sometimes step back: it assigns them before it queues.
 //
 // spec: freeq-s2s "event_id and dedup"
 const maxSeen = 10_000

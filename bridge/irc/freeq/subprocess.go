@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// closeGrace is how long a child may take to end after its stdin was closed. By then it has
+// closeGrace is the time that a child has to end after its stdin was closed. By then it has
 // notified the peer of the end of the stream. A killed child cannot: the peer would keep the link
 // for half a minute, and refuse the next one.
 const closeGrace = time.Second

@@ -295,7 +295,7 @@ func (s *session) deliver(ctx context.Context, r *outbound) {
 	s.unproven = append(s.unproven, r)
 }
 
-// reach records which of the owed parties of a channel step receive it, and how. It drops the
+// reach records which of the intended parties of a channel step receive it, and how. It drops the
 // copies for parties that joined the channel or left the network.
 func (s *session) reach(r *outbound) {
 	ch := s.net.channels[r.venue]
@@ -502,8 +502,8 @@ func (s *session) doubtAbsent() {
 	})
 }
 
-// readersTime is how long text and steps for a channel wait for its first user after the link has come
-// up. A restarted server links before its users have connected again.
+// readersTime is the time that text and steps for a channel wait for its first user after the link
+// has come up. A restarted server links before its users have connected again.
 const readersTime = 30 * time.Second
 
 // awaitReaders holds rows for a channel until the channel has had a user.

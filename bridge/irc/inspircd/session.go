@@ -19,7 +19,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// pingEvery is how often the peer is pinged. InspIRCd pings each minute.
+// pingEvery is the interval of pings to the peer. InspIRCd pings each minute.
 const pingEvery = 30 * time.Second
 
 // maxSilence is the time without a line after which the peer counts as gone: three unanswered
@@ -244,8 +244,8 @@ const maxLineBytes = 1 << 20
 // writeTimeout bounds one write: a peer that reads nothing for this long counts as gone.
 const writeTimeout = 30 * time.Second
 
-// lastWords is how long the peer's last lines are still read after a failed write: they may give
-// the reason.
+// lastWords is the time for which the peer's last lines are read after a failed write: they may
+// contain the reason.
 const lastWords = time.Second
 
 // line is one line from the reader, or the error that it was too long.

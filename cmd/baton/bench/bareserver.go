@@ -24,7 +24,7 @@ type bareServer struct {
 	serving sync.WaitGroup
 }
 
-// bareStep is a step as it is posted.
+// bareStep is the posted form of a step.
 type bareStep struct {
 	Document  string `json:"document"`
 	Signature string `json:"signature"`
@@ -93,7 +93,7 @@ func (s *bareServer) fileBatch(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(receipts)
 }
 
-// bareLanes is how many steps of a batch a bare server files at a time, as a home does.
+// bareLanes is the number of steps of a batch that a bare server files at a time, as a home does.
 const bareLanes = 64
 
 // putAll verifies and files steps, many at a time.
@@ -124,8 +124,8 @@ func (s *bareServer) put(step bareStep) error {
 	return s.file.Put(step.Document + step.Signature)
 }
 
-// readPage answers with a page of rows, in the form of a page of an inbox. Its cursor is how many
-// rows were read.
+// readPage answers with a page of rows, in the form of a page of an inbox. Its cursor is the
+// number of rows read.
 func (s *bareServer) readPage(w http.ResponseWriter, r *http.Request) error {
 	after, _ := strconv.Atoi(r.FormValue("cursor")) // "" is the begin
 	limit, err := strconv.Atoi(r.FormValue("limit"))

@@ -16,9 +16,9 @@ const (
 	// offerers the agents that make them: few, so that each has a full list from the start.
 	fillers  = 64
 	offerers = 16
-	// A fillBatch is how many of them are signed at a time.
+	// fillBatch is the number of them signed at a time.
 	fillBatch = 4000
-	// A page is how much of a list or an inbox is read at a time.
+	// A page is the part of a list or an inbox read at a time.
 	page = 50
 	// The probeTime is the duration of a measurement. While a gateway sends notices for offers
 	// unread for five minutes, steps are slower for one second in five. A shorter measurement might

@@ -185,8 +185,8 @@ func (s *Stage) answer(ctx context.Context, line *timeline, to string, a reply) 
 	return err
 }
 
-// seen waits for a step of the agent on IRC, verifies its signature as any user there can,
-// and returns it as it is on file.
+// seen waits for a step of the agent on IRC, verifies its signature as any user there can, and
+// returns its filed form.
 func (s *Stage) seen(ctx context.Context, verb federation.Verb) (federation.Entry, error) {
 	m, err := s.ircd.next(ctx, "+freeq.at/handoff", string(verb))
 	if err != nil {

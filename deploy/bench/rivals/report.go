@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// result is the result of one case. The times are those of the received lines.
+// result is the result of one case. The times are of the received lines.
 type result struct {
 	Way        string   `json:"way"`
 	Kind       string   `json:"kind"`
@@ -17,7 +17,7 @@ type result struct {
 	Sent       int      `json:"sent"`
 	Unread     int      `json:"unread"` // refused, or sent while no bridge was in the channel to read it
 	Lost       int      `json:"lost"`
-	ReadLost   int      `json:"read_and_lost"` // of the lost messages: those that the bridge certainly read
+	ReadLost   int      `json:"read_and_lost"` // lost messages that the bridge certainly read
 	Repeated   int      `json:"repeated"`
 	SameID     int      `json:"repeated_same_msgid"`
 	OutOfOrder int      `json:"out_of_order"`

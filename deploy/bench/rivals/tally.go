@@ -10,7 +10,7 @@ import (
 // probeNumber is the number of the lines before the measurement.
 const probeNumber = 999_999_999
 
-// line is what is known of one number.
+// line has the known facts about one numbered line.
 type line struct {
 	sent, accepted time.Time // by the near side
 	away           bool      // the bridge was not in the channel when the line was accepted
@@ -107,8 +107,8 @@ func (t *tally) arrived(a arrival) {
 	t.highest = max(t.highest, a.number)
 }
 
-// transitTime is how long a line may be on its way to a bridge. A line that the near side accepted
-// so shortly before the bridge left was, or may have been, in a socket with no reader any more.
+// transitTime is the maximum time of a line on its way to a bridge. A line accepted by the near
+// side within this time before the bridge left may have been in a socket without a reader.
 const transitTime = 100 * time.Millisecond
 
 // unread reports whether a line that has not arrived was refused to its sender, or accepted while no
@@ -137,7 +137,7 @@ func (t *tally) awaits() bool {
 	return slices.ContainsFunc(t.lines, func(l line) bool { return l.took == 0 && !t.unread(l) })
 }
 
-// repeatTime is how long the receiver waits for repeats when all that was read has arrived.
+// repeatTime is the time that the receiver waits for repeats after everything read has arrived.
 const repeatTime = time.Second
 
 // settle waits until all that a bridge could read has arrived, or nothing arrives any more.

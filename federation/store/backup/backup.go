@@ -63,7 +63,7 @@ func SyncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// asidePrefix begins the name of a folder, beside the record, of files that a restore replaced.
+// asidePrefix begins the name of the folder, next to the record, for files replaced by a restore.
 const asidePrefix = "replaced-"
 
 // Copies returns the copies of the record of a target: those left by a migration or a restore,

@@ -224,7 +224,7 @@ func (r *restoration) sync() error {
 	return errors.Join(SyncFolder(r.to.Dir), SyncFolder(filepath.Dir(r.recordDraft())))
 }
 
-// moveAside moves the existing files to a folder beside the record: no file is ever deleted.
+// moveAside moves the existing files to a folder next to the record: no file is ever deleted.
 func (r *restoration) moveAside(now time.Time) (string, error) {
 	found := r.there()
 	if len(found) == 0 {

@@ -32,7 +32,7 @@ const (
 const (
 	NotTold = 0
 	Told    = 1
-	Nobody  = 2 // nobody to notify
+	Nobody  = 2 // no recipient of a notice
 )
 
 // Personal is the SQL value of [federation.RankPersonal].

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
-// settleTime is how long a message without a response may still become a task before the agent is
-// queried.
+// settleTime is the time in which a message without a response may still become a task. The agent
+// is queried after it.
 const settleTime = 3 * time.Second
 
 // Deliver implements [bridge.Link]. An offer becomes a task, and the end of a handoff by another

@@ -111,7 +111,7 @@ func (l *Link) openTasks() {
 	l.ports.Metrics.OpenTasks.WithLabelValues(l.cfg.Name).Set(float64(len(l.tasks)))
 }
 
-// The counted outcomes of tasks, beside the verbs that end a handoff.
+// The counted outcomes of tasks, in addition to the verbs that end a handoff.
 const (
 	taskMade      = "made"
 	taskCanceled  = "canceled"  // by the gateway
