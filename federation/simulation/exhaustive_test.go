@@ -294,10 +294,11 @@ func (x *exploration) schedule(t *testing.T, of scenario, faults []fault) (s *sc
 		s = newScript(ctx, x.empty, folder, of, faults)
 		s.run()
 	})
-	text := of.name
+	parts := []string{of.name}
 	for _, f := range faults {
-		text += "/" + f.String()
+		parts = append(parts, f.String())
 	}
+	text := strings.Join(parts, "/")
 	for _, failure := range s.world.failures {
 		t.Errorf("%s: %s", text, failure)
 	}
