@@ -9,7 +9,6 @@ import (
 	"text/template"
 
 	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
-
 	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 )
 

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/baton-gateway/baton/federation/relay"
-
 	"github.com/baton-gateway/baton/deploy/bench/scale/model"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // GreetingOf returns the bytes of a greeting between two relays at a hub in this process.

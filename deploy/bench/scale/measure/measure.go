@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/baton-gateway/baton/federation/relay"
-
 	"github.com/baton-gateway/baton/deploy/bench/scale/model"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // patience bounds a wait for another process.
