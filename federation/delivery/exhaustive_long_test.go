@@ -4,4 +4,4 @@ package delivery_test
 
 import "testing"
 
-func TestEveryLongSequenceOfAttempts(t *testing.T) { exploreAll(t, 6) }
+func TestEveryLongSequenceOfAttempts(t *testing.T) { exploreAll(t, 5) }
