@@ -54,7 +54,7 @@ func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federa
 	return at.Source == federation.LocatedByMove && there >= 0 && (at.Home == l.home || 0 <= here && here < there), err
 }
 
-// MovedFrom reports whether operators moved any mailbox from a home to here, directly or not.
+// MovedFrom reports whether any mailbox is here that operators moved from a home, directly or not.
 func (l *Locator) MovedFrom(ctx context.Context, from federation.HomeID) (bool, error) {
 	return l.record.HasMoved(ctx, from, l.home)
 }

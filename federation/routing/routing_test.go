@@ -78,7 +78,7 @@ func (w *world) MailboxLocation(_ context.Context, did federation.DID) (federati
 
 func (w *world) HasMoved(_ context.Context, from, to federation.HomeID) (bool, error) {
 	for _, at := range w.locations {
-		if at.Source == federation.LocatedByMove && slices.Contains(at.Former, from) && (at.Home == to || slices.Contains(at.Former, to)) {
+		if at.Source == federation.LocatedByMove && slices.Contains(at.Former, from) && at.Home == to {
 			return true, w.broken
 		}
 	}

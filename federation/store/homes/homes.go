@@ -179,11 +179,11 @@ func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federa
 	return found, nil
 }
 
-// HasMoved reports whether the mailbox of any DID was at both homes and was moved by an operator.
+// HasMoved reports whether the mailbox of any DID is at a home and was at another one before an
+// operator moved it.
 func (s *Homes) HasMoved(ctx context.Context, from, to federation.HomeID) (moved bool, err error) {
-	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE source = ?
-		AND ' ' || origin || ' ' LIKE ? AND ' ' || home || ' ' || origin || ' ' LIKE ?)`,
-		[]any{string(federation.LocatedByMove), "% " + string(from) + " %", "% " + string(to) + " %"}, &moved)
+	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home = ? AND source = ? AND ' ' || origin || ' ' LIKE ?)`,
+		[]any{string(to), string(federation.LocatedByMove), "% " + string(from) + " %"}, &moved)
 	if err != nil {
 		return false, fmt.Errorf("look for mailboxes moved from %s: %w", from, err)
 	}
