@@ -165,7 +165,9 @@ func (*benchHome) Place(context.Context, federation.Event) (federation.ChannelRe
 }
 
 // MaySpeakFor implements [relay.Mailboxes].
-func (*benchHome) MaySpeakFor(context.Context, federation.DID, federation.HomeID) bool { return true }
+func (*benchHome) MaySpeakFor(context.Context, federation.DID, federation.HomeID) (bool, error) {
+	return true, nil
+}
 
 // Here implements [relay.Mailboxes].
 func (*benchHome) Here(context.Context, federation.DID) (bool, error) { return false, nil }

@@ -184,8 +184,12 @@ func (p *Peer) DeliverText(ctx context.Context, t federation.Text) error {
 // judgeText files private text of a participant of the other home for one of this home.
 func (p *Peer) judgeText(ctx context.Context, t federation.Text, it item, r *result) {
 	t.Arrival = p.arrive(t.Arrival, false, it)
-	if p.trustedParty(ctx, t.Author, p.cfg.Home) == "" {
-		r.fail(p.foreignVoice(ctx, federation.TextVerb, t.ID, t.Author))
+	author, err := p.trustedParty(ctx, t.Author, p.cfg.Home)
+	if author == "" && err == nil {
+		err = p.foreignVoice(ctx, federation.TextVerb, t.ID, t.Author)
+	}
+	if err != nil {
+		r.fail(err)
 		return
 	}
 	known, err := p.deps.Gateway.Say(ctx, t)

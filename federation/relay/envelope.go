@@ -179,7 +179,10 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 // attested adds the party named by the other home to a step that needs a ruling. The other home
 // must sign the party in a voucher, which is forwarded with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
-	ev.Arrival.ActingFor = p.trustedParty(ctx, ev.Arrival.ActingFor, p.cfg.Home)
+	var err error
+	if ev.Arrival.ActingFor, err = p.trustedParty(ctx, ev.Arrival.ActingFor, p.cfg.Home); err != nil {
+		return ev, err
+	}
 	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
 		return ev, err
 	}
@@ -198,8 +201,8 @@ func (p *Peer) attested(ctx context.Context, ev federation.Event, document strin
 // the home that ruled, or at the home that vouched for the step.
 func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
 	var found voucher
+	var err error
 	if ruled.Via != "" && needsVoucher(ev, ruled.Party) {
-		var err error
 		if found, err = p.deps.voucherOf(ctx, ev, document, ruled.Via); err != nil {
 			return ev, err
 		}
@@ -207,7 +210,9 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 	if found.Home == "" {
 		ev.Arrival.Voucher = nil
 	}
-	ev.Arrival.ActingFor = p.trustedParty(ctx, ruled.Party, ruled.Home, found.ofParty(ruled.Party))
+	if ev.Arrival.ActingFor, err = p.trustedParty(ctx, ruled.Party, ruled.Home, found.ofParty(ruled.Party)); err != nil {
+		return ev, err
+	}
 	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 

@@ -87,6 +87,7 @@ type gate struct {
 	deaf    bool                     // every recipient here blocks every sender
 	unaware bool                     // this home answers text as one that knows none
 	last    []byte                   // last batch with steps
+	unread  error                    // of the record of mailboxes
 	// moved is the former mailbox homes of people moved here.
 	moved map[federation.DID]federation.HomeID
 	// gone is the mailboxes moved away from here.
@@ -242,8 +243,8 @@ func (*gate) Place(context.Context, federation.Event) (federation.ChannelRef, er
 	return federation.ChannelRef{}, nil
 }
 
-func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, by federation.HomeID) bool {
-	return g.people[did] == by
+func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, by federation.HomeID) (bool, error) {
+	return g.people[did] == by && g.unread == nil, g.unread
 }
 
 func (g *gate) Here(_ context.Context, did federation.DID) (bool, error) {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -107,6 +108,32 @@ func TestMisbehaviorOfAHomeIsRecorded(t *testing.T) {
 	}
 	if got := b.log(open.ID); got != "offer" {
 		t.Errorf("the handoff that was claimed has %q", got)
+	}
+}
+
+// A home that cannot read where a mailbox is refuses nothing.
+func TestMisbehaviorIsNotReportedDuringAnOutage(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	_, open := b.take("bob", federation.Offer, anyone)
+	claim := a.speaks("alice", federation.Claim, in(open.ID))
+	for name, item := range map[string]map[string]any{
+		"an offer": rules(t, a, a.vouched("alice", federation.Offer, to("bob"))),
+		"a claim":  with(spoken(claim), a.voucher("a.test", claim)),
+	} {
+		for _, step := range []struct {
+			unread error
+			want   string
+		}{{errors.New("the record is away"), "outcome:later"}, {nil, "outcome:stored"}} {
+			b.unread = step.unread
+			answer, err := post(t, a, b, written("a.test", "b.test", item))
+			if got := fmt.Sprint(answer, err); !strings.Contains(got, step.want) {
+				t.Errorf("%s, while the record has the error %v: %s, want %s", name, step.unread, got, step.want)
+			}
+		}
+	}
+	if got := offences(t, b, "a.test"); len(got) > 0 {
+		t.Errorf("offences: %v", got)
 	}
 }
 

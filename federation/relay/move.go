@@ -123,8 +123,11 @@ func (p *Peer) ReportMisbehavior(ctx context.Context, kind federation.Misbehavio
 
 // vouched refuses a vouched step for a DID whose mailbox is at none of these homes.
 func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federation.HomeID) error {
-	if ev.Provenance != federation.Vouched || ev.For == "" || p.trustedParty(ctx, ev.For, homes...) != "" {
+	if ev.Provenance != federation.Vouched || ev.For == "" {
 		return nil
+	}
+	if party, err := p.trustedParty(ctx, ev.For, homes...); party != "" || err != nil {
+		return err
 	}
 	return p.foreignVoice(ctx, ev.Verb, ev.ID, ev.For)
 }

@@ -343,13 +343,16 @@ func (p *Peer) arrive(at federation.Arrival, stamped bool, it item) federation.A
 }
 
 // trustedParty returns a party if one of these homes may represent it, otherwise "".
-func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...federation.HomeID) federation.DID {
+func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...federation.HomeID) (federation.DID, error) {
 	for _, home := range homes {
-		if party != "" && home != "" && p.deps.Mailboxes.MaySpeakFor(ctx, party, home) {
-			return party
+		if party == "" || home == "" {
+			continue
+		}
+		if trusted, err := p.deps.Mailboxes.MaySpeakFor(ctx, party, home); trusted || err != nil {
+			return party, err
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // set writes a judgement into the result.

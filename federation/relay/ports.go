@@ -60,7 +60,7 @@ type Gateway interface {
 type Mailboxes interface {
 	// MaySpeakFor reports whether this gateway accepts a home's claim that a step is from a DID:
 	// the mailbox is there, or no other location is known.
-	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool
+	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) (bool, error)
 	// Here reports whether a DID has its mailbox here.
 	Here(ctx context.Context, did federation.DID) (bool, error)
 	// MovedHere reports whether the mailbox of a DID was at a home before operators moved it here. It

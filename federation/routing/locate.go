@@ -131,11 +131,13 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 }
 
 // MaySpeakFor reports whether this gateway trusts a home's statements about a DID: the mailbox is
-// there, or the only known location is the claim of a home. It returns false if the record cannot
-// be read.
-func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
+// there, or the only known location is the claim of a home. The error is that of the record.
+func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) (bool, error) {
 	at, err := l.Locate(ctx, did)
-	return err == nil && (at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer)
+	if err != nil {
+		return false, fmt.Errorf("look up the home of %s: %w", did, err)
+	}
+	return at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer, nil
 }
 
 // OfParties returns the mailbox locations of the parties of a handoff, or nothing if this home

@@ -123,8 +123,8 @@ func TestMaySpeakForOwnAndUnknownMailboxes(t *testing.T) {
 			w.locations[bob] = test.kept
 		}
 		w.broken = test.broken
-		if got := w.locator().MaySpeakFor(t.Context(), bob, "b.test"); got != test.want {
-			t.Errorf("%s: %t", name, got)
+		if got, err := w.locator().MaySpeakFor(t.Context(), bob, "b.test"); got != test.want || !errors.Is(err, test.broken) {
+			t.Errorf("%s: %t, %v", name, got, err)
 		}
 	}
 }
