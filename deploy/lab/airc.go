@@ -154,21 +154,21 @@ type sent struct {
 
 // send signs a message and sends it until the registry has taken it. The same bytes count once. The
 // answer is empty if the registry had taken them before.
-func (a *aircAgent) send(ctx context.Context, to, body, kind string, data members) (sent, error) {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // it does not fail
+func (a *aircAgent) send(ctx context.Context, to, body, kind string, data members) (id string, answer sent, err error) {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it does not fail
+	id = base64.RawURLEncoding.EncodeToString(random[:])
 	digest := sha256.Sum256(a.Public)
 	message := a.sign(members{
-		"v": "0.1", "id": base64.RawURLEncoding.EncodeToString(id[:]), "kid": "k_" + hex.EncodeToString(digest[:])[:16],
+		"v": "0.1", "id": id, "kid": "k_" + hex.EncodeToString(digest[:])[:16],
 		"aud": a.domain, "from": a.handle, "timestamp": time.Now().Unix(), "to": to, "body": body,
 		"payload": members{"type": kind, "data": data},
 	}, "signature")
-	var answer sent
-	err := a.askUntil(ctx, "messages", message, &answer)
+	err = a.askUntil(ctx, "messages", message, &answer)
 	if refused, ok := errors.AsType[*statusError](err); ok && strings.Contains(refused.text, "same bytes") {
-		return sent{}, nil
+		return id, sent{}, nil
 	}
-	return answer, err
+	return id, answer, err
 }
 
 // aircMessage is a message in the inbox.
@@ -177,6 +177,7 @@ type aircMessage struct {
 	From    string `json:"from"`
 	Payload struct {
 		Data struct {
+			ReplyTo string                            `json:"replyTo"`
 			Handoff struct{ ID, Event, Title string } `json:"handoff"`
 		} `json:"data"`
 	} `json:"payload"`
@@ -198,19 +199,26 @@ func (a *aircAgent) messages(ctx context.Context, cursor string) ([]aircMessage,
 	return page.Messages, page.Next, err
 }
 
-// allMessages reads the steps of the inbox from its start.
-func (a *aircAgent) allMessages(ctx context.Context) ([]step, error) {
-	var all []step
+// allMessages reads the inbox from its start.
+func (a *aircAgent) allMessages(ctx context.Context) ([]aircMessage, error) {
+	var all []aircMessage
 	for cursor := ""; ; {
 		messages, next, err := a.messages(ctx, cursor)
 		if err != nil || len(messages) == 0 {
 			return all, err
 		}
-		for _, m := range messages {
-			all = append(all, m.step())
-		}
-		cursor = next
+		all, cursor = append(all, messages...), next
 	}
+}
+
+// allSteps returns the steps in the inbox.
+func (a *aircAgent) allSteps(ctx context.Context) ([]step, error) {
+	messages, err := a.allMessages(ctx)
+	var steps []step
+	for _, m := range messages {
+		steps = append(steps, m.step())
+	}
+	return steps, err
 }
 
 // joinRegistry registers the agent and makes it known to all homes.
@@ -230,7 +238,7 @@ type aircOfferer struct {
 }
 
 func (o *aircOfferer) name() string                              { return o.handle }
-func (o *aircOfferer) inbox(ctx context.Context) ([]step, error) { return o.allMessages(ctx) }
+func (o *aircOfferer) inbox(ctx context.Context) ([]step, error) { return o.allSteps(ctx) }
 
 // join registers the agent, and asks for the handles of the workers until the registry knows them. A
 // registry knows an agent elsewhere once it has seen a step of it: the answer to a first offer.
@@ -258,21 +266,24 @@ func (o *aircOfferer) join(ctx context.Context) error {
 }
 
 func (o *aircOfferer) offer(ctx context.Context, to, title string) (string, error) {
-	answer, err := o.send(ctx, o.handles[to], title, "task:request", members{"description": title})
+	id, answer, err := o.send(ctx, o.handles[to], title, "task:request", members{"description": title})
 	if err != nil || answer.Handoff.ID != "" {
 		return answer.Handoff.ID, err
 	}
-	// The registry took the message, and its answer was lost: the list of handoffs has the ID.
-	var list struct{ Items []struct{ ID, Title string } }
-	if err := o.Insist(ctx, "handoffs?"+url.Values{"q": {title}}.Encode(), "", nil, &list); err != nil {
-		return "", err
-	}
-	for _, h := range list.Items {
-		if h.Title == title {
-			return h.ID, nil
+	for { // the registry took the message and its answer was lost: the accept names the handoff
+		messages, err := o.allMessages(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range messages {
+			if data := m.Payload.Data; data.ReplyTo == id {
+				return data.Handoff.ID, nil
+			}
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return "", err
 		}
 	}
-	return "", fmt.Errorf("%q was taken, and is in no list", title)
 }
 
 // aircWorker works by AIRC.
@@ -286,7 +297,7 @@ func (w *aircWorker) name() string                                 { return w.ha
 func (w *aircWorker) identity() string                             { return w.DID }
 func (w *aircWorker) join(ctx context.Context) error               { return w.joinRegistry(ctx) }
 func (w *aircWorker) arrivals() *arrivals                          { return &w.seen }
-func (w *aircWorker) received(ctx context.Context) ([]step, error) { return w.allMessages(ctx) }
+func (w *aircWorker) received(ctx context.Context) ([]step, error) { return w.allSteps(ctx) }
 
 // work reads the inbox, and accepts and completes each offer once.
 func (w *aircWorker) work(ctx context.Context) {
@@ -309,9 +320,9 @@ func (w *aircWorker) work(ctx context.Context) {
 
 // complete accepts and completes an offer.
 func (w *aircWorker) complete(ctx context.Context, offer aircMessage) {
-	_, err := w.send(ctx, offer.From, "on it", "ack", members{"replyTo": offer.ID, "status": "received"})
+	_, _, err := w.send(ctx, offer.From, "on it", "ack", members{"replyTo": offer.ID, "status": "received"})
 	if err == nil {
-		_, err = w.send(ctx, offer.From, "done", "task:result", members{"requestId": offer.ID, "status": "completed", "result": members{"note": "done"}})
+		_, _, err = w.send(ctx, offer.From, "done", "task:result", members{"requestId": offer.ID, "status": "completed", "result": members{"note": "done"}})
 	}
 	if err != nil {
 		w.seen.fail(offer.step().handoff, err)
