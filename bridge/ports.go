@@ -71,8 +71,9 @@ type Gateway interface {
 	// Name returns the display name of a DID: the handle of an agent, the nick of an IRC user, or
 	// otherwise the shortened DID. It blocks on the record.
 	Name(ctx context.Context, did federation.DID) string
-	// Same reports whether two DIDs belong to one agent. It blocks on the record.
-	Same(ctx context.Context, a, b federation.DID) bool
+	// Same reports whether two DIDs belong to one agent. It blocks on the record and returns its
+	// errors.
+	Same(ctx context.Context, a, b federation.DID) (bool, error)
 	// Owner returns the owner of a did:key whose key the gateway keeps, and any other DID
 	// unchanged. Messages to the DID of a kept key go to its owner. It blocks on the record and
 	// returns its errors.

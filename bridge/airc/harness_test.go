@@ -328,9 +328,12 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 	return did, nil
 }
 
-func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
+func (g *gateway) Same(ctx context.Context, a, b federation.DID) (bool, error) {
 	agent, err := g.record.AgentOf(ctx, a)
-	return a == b || err == nil && (agent.DID == b || agent.OwnDID == b)
+	if errors.Is(err, federation.ErrNotFound) {
+		return a == b, nil
+	}
+	return a == b || agent.DID == b || agent.OwnDID == b, err
 }
 
 func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error) {

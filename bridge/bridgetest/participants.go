@@ -116,8 +116,8 @@ func (p *Participants) Name(ctx context.Context, did federation.DID) string {
 }
 
 // Same implements [bridge.Gateway].
-func (*Participants) Same(_ context.Context, a, b federation.DID) bool {
-	return a == b || SeededKey("person:"+string(a)).DID == b || SeededKey("person:"+string(b)).DID == a
+func (*Participants) Same(_ context.Context, a, b federation.DID) (bool, error) {
+	return a == b || SeededKey("person:"+string(a)).DID == b || SeededKey("person:"+string(b)).DID == a, nil
 }
 
 // Owner implements [bridge.Gateway].

@@ -92,8 +92,13 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	if i := slices.IndexFunc(names, func(n federation.BoundName) bool { return n.Network == b.name }); i >= 0 {
 		return names[i].Name, nil
 	}
+	if did == "" {
+		return "", nil
+	}
 	for name, each := range b.agents { // another DID of a configured agent
-		if did != "" && b.ports.Gateway.Same(ctx, did, each) {
+		if same, err := b.ports.Gateway.Same(ctx, did, each); err != nil {
+			return "", err
+		} else if same {
 			return name, nil
 		}
 	}

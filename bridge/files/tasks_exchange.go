@@ -358,8 +358,10 @@ func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federatio
 			return "", err
 		}
 	}
-	if party != "" && named != party && !l.ports.Gateway.Same(ctx, named, party) {
-		return "", nil
+	if party != "" {
+		if same, err := l.ports.Gateway.Same(ctx, named, party); err != nil || !same {
+			return "", err
+		}
 	}
 	if party != "" && l.native(named) == "" {
 		return party, nil

@@ -104,8 +104,11 @@ func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.F
 	if err != nil {
 		return err
 	}
-	if !view.Exists() || !l.ports.Gateway.Same(ctx, view.Offeree, agent) {
-		return nil // a file that names a handoff of other parties
+	if !view.Exists() {
+		return nil // a file that names an unknown handoff
+	}
+	if same, err := l.ports.Gateway.Same(ctx, view.Offeree, agent); err != nil || !same {
+		return err // a file that names a handoff of other parties
 	}
 	l.see(v.path, id, file)
 	for _, verb := range voiceVerbs(v.folder(), view) {

@@ -117,8 +117,12 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 	if other == "" {
 		other = p.Home.DID() // any DID may claim
 	}
-	if to != p.Home.DID() && !p.Gateway.Same(ctx, to, other) {
-		return "", federation.Refuse(ev, federation.InvalidTarget, "that user has no part in it")
+	if to != p.Home.DID() {
+		if same, err := p.Gateway.Same(ctx, to, other); err != nil {
+			return "", err
+		} else if !same {
+			return "", federation.Refuse(ev, federation.InvalidTarget, "that user has no part in it")
+		}
 	}
 	pairs := func(did federation.DID) bool { return federation.PrivateVenue(ev.From, did) == view.Venue }
 	if slices.ContainsFunc(append(view.Others(ev.From), p.Home.DID()), pairs) {

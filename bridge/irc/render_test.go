@@ -41,8 +41,8 @@ func (directory) Owner(_ context.Context, did federation.DID) (federation.DID, e
 	return did, nil
 }
 
-func (d directory) Same(_ context.Context, a, b federation.DID) bool {
-	return a == b || d.same[a] == b || d.same[b] == a
+func (d directory) Same(_ context.Context, a, b federation.DID) (bool, error) {
+	return a == b || d.same[a] == b || d.same[b] == a, nil
 }
 
 // key is a signing key made from a name.

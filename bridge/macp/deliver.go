@@ -26,7 +26,10 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	found, err := l.index(ctx, ev.Handoff)
 	switch {
 	case isNotFound(err) && ev.Verb == federation.Offer:
-		target, known := l.participantOf(ctx, d.View.Offeree)
+		target, known, err := l.participantOf(ctx, d.View.Offeree)
+		if err != nil {
+			return err
+		}
 		if !known || d.View.Over || d.View.State != "offered" {
 			return nil
 		}
@@ -95,6 +98,10 @@ func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, off
 	if err != nil {
 		return err
 	}
+	sender, err := l.actor(ctx, t.session, offer, ev, d.View)
+	if err != nil {
+		return err
+	}
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&macpv1.SignalPayload{
 		SignalType: macpmode.SignalEvent, Data: data, Confidence: 1, CorrelationSessionId: t.session.ID,
 	})
@@ -102,7 +109,7 @@ func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, off
 		return err
 	}
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&macpv1.Envelope{
-		MacpVersion: macpmode.Version, MessageType: macpmode.TypeSignal, MessageId: ev.ID.String(), Sender: l.actor(ctx, t.session, offer, ev, d.View),
+		MacpVersion: macpmode.Version, MessageType: macpmode.TypeSignal, MessageId: ev.ID.String(), Sender: sender,
 		TimestampUnixMs: ev.Time().UnixMilli(), Payload: payload,
 	})
 	if err != nil {
@@ -112,14 +119,14 @@ func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, off
 }
 
 // actor returns the participant of a session that took a step.
-func (l *Link) actor(ctx context.Context, s *live, offer *macpmode.Offer, ev federation.Event, v federation.View) string {
-	switch {
-	case ev.Verb == federation.Expire:
-		return macpmode.RuntimeSender
-	case ev.Actor() == v.Offerer || l.ports.Gateway.Same(ctx, ev.Actor(), v.Offerer):
-		return s.Initiator
+func (l *Link) actor(ctx context.Context, s *live, offer *macpmode.Offer, ev federation.Event, v federation.View) (string, error) {
+	if ev.Verb == federation.Expire {
+		return macpmode.RuntimeSender, nil
 	}
-	return offer.Target
+	if same, err := l.ports.Gateway.Same(ctx, ev.Actor(), v.Offerer); same || err != nil {
+		return s.Initiator, err
+	}
+	return offer.Target, nil
 }
 
 // hold writes a step into a session that stays open until the work is over.
@@ -145,7 +152,11 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 // which names each session opened for it.
 func (l *Link) openSession(ctx context.Context, ev federation.Event, view federation.View, target participant, length uint64) error {
 	names := macpmode.Parties{Owner: string(view.Offerer), Target: target.name}
-	if owner, local := l.participantOf(ctx, view.Offerer); local {
+	owner, local, err := l.participantOf(ctx, view.Offerer)
+	if err != nil {
+		return err
+	}
+	if local {
 		names.Owner = owner.name
 	}
 	id, err := newSessionID()

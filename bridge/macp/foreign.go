@@ -169,11 +169,14 @@ func (f *Foreign) Carries(ctx context.Context, ev federation.Event, after federa
 	if ev.Arrival.Link == f.cfg.Name {
 		return false, nil
 	}
-	ours := after.Offerer == f.did || f.ports.Gateway.Same(ctx, after.Offerer, f.did)
+	ours, err := f.ports.Gateway.Same(ctx, after.Offerer, f.did)
+	if err != nil {
+		return false, err
+	}
 	if ours && f.sender(after.Offeree) != "" {
 		return true, nil
 	}
-	_, err := f.deps.Journals.JournalLength(ctx, f.handoffJournal(after.ID))
+	_, err = f.deps.Journals.JournalLength(ctx, f.handoffJournal(after.ID))
 	if err != nil && !isNotFound(err) {
 		return false, fmt.Errorf("look up the session of %s: %w", after.ID, err)
 	}

@@ -109,7 +109,7 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 }
 
 // Same implements [bridge.Gateway].
-func (*gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
+func (*gateway) Same(_ context.Context, a, b federation.DID) (bool, error) { return a == b, nil }
 
 // Name implements [bridge.Gateway].
 func (*gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }

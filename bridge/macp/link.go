@@ -93,8 +93,8 @@ func (l *Link) Carries(ctx context.Context, ev federation.Event, after federatio
 	if ev.Arrival.Link == network && !macpmode.BySignal(ev.Verb) { // the session has it
 		return false, nil
 	}
-	if _, to := l.participantOf(ctx, after.Offeree); to || ev.Verb == federation.Offer {
-		return to, nil
+	if _, to, err := l.participantOf(ctx, after.Offeree); to || err != nil || ev.Verb == federation.Offer {
+		return to, err
 	}
 	_, err := l.deps.Journals.JournalLength(ctx, handoffJournal(after.ID))
 	if err != nil && !isNotFound(err) {
@@ -103,16 +103,16 @@ func (l *Link) Carries(ctx context.Context, ev federation.Event, after federatio
 	return err == nil, nil
 }
 
-func (l *Link) participantOf(ctx context.Context, did federation.DID) (participant, bool) {
+func (l *Link) participantOf(ctx context.Context, did federation.DID) (participant, bool, error) {
 	if did == "" {
-		return participant{}, false
+		return participant{}, false, nil
 	}
 	for _, one := range l.participants.all {
-		if one.did == did || l.ports.Gateway.Same(ctx, one.did, did) {
-			return one, true
+		if same, err := l.ports.Gateway.Same(ctx, one.did, did); same || err != nil {
+			return one, same, err
 		}
 	}
-	return participant{}, false
+	return participant{}, false, nil
 }
 
 func href(p bridge.Ports, id federation.HandoffID) string {

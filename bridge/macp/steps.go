@@ -79,10 +79,12 @@ func (t steps) take(ctx context.Context, s said, from federation.DID, verb feder
 	if err != nil {
 		return err
 	}
-	switch {
-	case verb == federation.Accept && view.Assignee != "" && t.ports.Gateway.Same(ctx, view.Assignee, from),
-		verb == federation.Decline && view.State == "declined", verb == federation.Cancel && view.Over:
-		return nil
+	done := verb == federation.Decline && view.State == "declined" || verb == federation.Cancel && view.Over
+	if verb == federation.Accept && view.Assignee != "" {
+		done, err = t.ports.Gateway.Same(ctx, view.Assignee, from)
+	}
+	if done || err != nil {
+		return err
 	}
 	document, err := original(s.env)
 	if err != nil {

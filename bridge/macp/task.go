@@ -192,11 +192,17 @@ func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id feder
 	if err != nil {
 		return id, "", err
 	}
+	mine := false
+	if view.Assignee != "" {
+		if mine, err = m.ports.Gateway.Same(ctx, view.Assignee, m.did); err != nil {
+			return id, "", err
+		}
+	}
 	w, err := m.readWork(ctx, id)
 	switch {
 	case err != nil:
 		return id, "", err
-	case view.Assignee == "" || view.Assignee != m.did && !m.ports.Gateway.Same(ctx, view.Assignee, m.did):
+	case !mine:
 		return id, "the handoff is " + string(view.State) + ", and was not accepted here", nil
 	case view.Over && len(w.kept) == 0 && w.session != m.id:
 		return id, "the handoff is " + string(view.State), nil

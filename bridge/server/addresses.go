@@ -15,12 +15,18 @@ import (
 )
 
 // Same implements [bridge.Gateway].
-func (g *Gateway) Same(ctx context.Context, a, b federation.DID) bool {
+func (g *Gateway) Same(ctx context.Context, a, b federation.DID) (bool, error) {
 	if a == b || g.deps.Owners.KeepsFor(a, b) || g.deps.Owners.KeepsFor(b, a) {
-		return true
+		return true, nil
 	}
 	known, err := g.participants.WithDID(ctx, a)
-	return err == nil && slices.Contains(known.DIDs, a) && slices.Contains(known.DIDs, b)
+	if errors.Is(err, federation.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up the agent of %s: %w", a, err)
+	}
+	return slices.Contains(known.DIDs, a) && slices.Contains(known.DIDs, b), nil
 }
 
 // Owner implements [bridge.Gateway].

@@ -201,7 +201,12 @@ func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, erro
 	if !view.Exists() || !federation.Private(view.Venue) || view.Offeree == "" {
 		return true, nil
 	}
-	return slices.ContainsFunc(view.Others(""), func(did federation.DID) bool { return g.Same(ctx, t.Author, did) }), nil
+	for _, did := range view.Others("") {
+		if same, err := g.Same(ctx, t.Author, did); same || err != nil {
+			return same, err
+		}
+	}
+	return false, nil
 }
 
 // newcomer returns the sender if this is its first message, and "" otherwise.

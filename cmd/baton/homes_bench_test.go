@@ -91,7 +91,7 @@ func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 		Rules: home.Rules{ID: id, Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
 		Key:   key, Record: record, Entropy: rand.Reader,
 		Keys: benchKeys{}, Route: otherHome{id}.Route, Rates: home.NewRates(),
-		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Same:  func(_ context.Context, a, b federation.DID) (bool, error) { return a == b, nil },
 		Write: documents.Write, Read: documents.Read,
 	}
 	h.deps = relay.Deps{

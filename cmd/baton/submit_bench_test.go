@@ -107,7 +107,7 @@ func newHome(record *registry.Record) *home.Home {
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
 		Key:   key, Record: record, Entropy: rand.Reader,
 		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Route: oneOutbox{}.Route, Rates: home.NewRates(),
-		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Same:  func(_ context.Context, a, b federation.DID) (bool, error) { return a == b, nil },
 		Write: documents.Write, Read: documents.Read,
 	}
 }

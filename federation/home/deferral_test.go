@@ -88,7 +88,7 @@ func newDeferralBench(t *testing.T, record *registry.Record) *deferralBench {
 			},
 		},
 		Key: newPerson("server").key, Record: record, Keys: b.directory,
-		Same:  func(context.Context, federation.DID, federation.DID) bool { return false },
+		Same:  func(context.Context, federation.DID, federation.DID) (bool, error) { return false, nil },
 		Write: dialect.Write, Read: dialect.Read,
 		Rates: home.NewRates(), Entropy: rand.Reader,
 	}

@@ -54,7 +54,7 @@ type Home struct {
 	Route func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
 	// Declared returns the capabilities that a DID declared, none for a DID that declared none.
 	Declared func(ctx context.Context, did federation.DID) ([]string, error)
-	Same     func(ctx context.Context, a, b federation.DID) bool // whether two DIDs belong to one agent
+	Same     func(ctx context.Context, a, b federation.DID) (bool, error) // whether two DIDs belong to one agent
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
 	// unchanged; nil if it keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)

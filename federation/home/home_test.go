@@ -95,7 +95,7 @@ func newBench(t *testing.T) bench {
 			Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
 		},
 		Key: server.key, Record: b.record, Keys: known,
-		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
+		Same:  func(_ context.Context, a, b federation.DID) (bool, error) { return a == b+":own" || b == a+":own", nil },
 		Route: routes{"lab", "airc"}.Route, Declared: declared{b.bob.did: {"go", "review"}}.Declared, Rates: home.NewRates(), Entropy: rand.Reader,
 		Write: dialect.Write, Read: dialect.Read,
 	}
@@ -382,3 +382,21 @@ func (away) Append(context.Context, federation.Filing) (federation.Entry, error)
 }
 
 func encode(sig []byte) string { return base64.RawURLEncoding.EncodeToString(sig) }
+
+// A record that cannot be read is no reason to refuse a step of another DID of an agent.
+func TestSubmitRefusesNothingDuringAnOutage(t *testing.T) {
+	b := newBench(t)
+	b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.To = b.bob.did }))
+	away := errors.New("the record is away")
+	b.home.Same = func(context.Context, federation.DID, federation.DID) (bool, error) { return false, away }
+	b.home.Policy.Rules = []home.Rule{{Senders: []federation.DID{b.bob.did}, Require: home.RequireSigned}}
+	for name, step := range map[string]federation.Event{
+		"a step of a party":      b.step(2, b.carol, federation.Accept, func(ev *federation.Event) { ev.Handoff = federationtest.ID(1) }),
+		"an offer with a policy": b.step(3, b.carol, federation.Offer),
+		"a vouched offer":        b.step(4, b.carol, federation.Offer, func(ev *federation.Event) { ev.For, ev.Provenance = b.alice.did, federation.Vouched }),
+	} {
+		if _, err := b.home.Submit(t.Context(), step, b.now); !errors.Is(err, away) || codeOf(err) != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

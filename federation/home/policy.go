@@ -92,12 +92,14 @@ func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool 
 }
 
 // alike returns the DIDs in the policy that belong to the actor or a party of a step.
-func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[2]federation.DID]bool {
+func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) (map[[2]federation.DID]bool, error) {
 	found := map[[2]federation.DID]bool{}
-	note := func(did, listed federation.DID) bool {
-		pair := [2]federation.DID{did, listed}
-		found[pair] = did == listed || h.Same(ctx, did, listed)
-		return found[pair]
+	compare := func(did, listed federation.DID) (same bool, err error) {
+		if same = did == listed; !same {
+			same, err = h.Same(ctx, did, listed)
+		}
+		found[[2]federation.DID{did, listed}] = same
+		return same, err
 	}
 	parties := append(s.View.Others(ev.Actor()), ev.Offeree())
 	if s.Named != nil {
@@ -109,15 +111,21 @@ func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[
 		}
 		fits := len(rule.Senders) == 0
 		for _, listed := range rule.Senders {
-			fits = note(ev.Actor(), listed) || fits
+			same, err := compare(ev.Actor(), listed)
+			if err != nil {
+				return nil, err
+			}
+			fits = same || fits
 		}
 		for i := 0; fits && i < len(rule.Recipients); i++ {
 			for _, party := range parties {
-				note(party, rule.Recipients[i])
+				if _, err := compare(party, rule.Recipients[i]); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 func (s Snapshot) same(did, listed federation.DID) bool {

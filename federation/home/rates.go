@@ -106,8 +106,14 @@ func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcom
 		return "", nil
 	}
 	did := ev.From
-	if ev.For != "" && h.Same(ctx, ev.From, ev.For) {
-		did = ev.For
+	if ev.For != "" {
+		same, err := h.Same(ctx, ev.From, ev.For)
+		if err != nil {
+			return "", err
+		}
+		if same {
+			did = ev.For
+		}
 	}
 	if wait := h.Rates.Take(did, h.Limits.EventsPerMinute, now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
@@ -120,7 +126,9 @@ func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcom
 		if err != nil {
 			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 		}
-		ev.Arrival.ActingFor = h.party(ctx, s.View, ev) // needed to find the actor
+		if ev.Arrival.ActingFor, err = h.party(ctx, s.View, ev); err != nil { // needed to find the actor
+			return "", err
+		}
 		if slices.Contains(s.View.Others(""), ev.Actor()) {
 			stranger = nil
 		}

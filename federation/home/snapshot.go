@@ -33,7 +33,10 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	}
 	if offer && h.Limits.OpenHandoffs > 0 {
 		opener := ev
-		opener.Arrival.ActingFor = h.party(ctx, federation.View{}, ev)
+		var err error
+		if opener.Arrival.ActingFor, err = h.party(ctx, federation.View{}, ev); err != nil {
+			return Snapshot{}, err
+		}
 		q.OpenOf = opener.Actor()
 	}
 	found, err := h.Record.Snapshot(ctx, q)
@@ -48,14 +51,16 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 		return s, nil // a filed step is not judged again
 	}
 	if sub.By == Signer {
-		s.Party = h.party(ctx, s.View, ev)
+		if s.Party, err = h.party(ctx, s.View, ev); err != nil {
+			return s, err
+		}
 		ev.Arrival.ActingFor = s.Party
 	}
 	if offer || h.Limits.ClaimCaps {
 		err = h.readActor(ctx, &s, ev)
 	}
-	if len(h.Policy.Rules) > 0 {
-		s.Same = h.alike(ctx, s, ev)
+	if err == nil && len(h.Policy.Rules) > 0 {
+		s.Same, err = h.alike(ctx, s, ev)
 	}
 	return s, err
 }
@@ -77,22 +82,26 @@ func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.E
 // party returns the party of a handoff that sent a step, if the signer is another DID of that
 // party; otherwise "". If the handoff names the author by its kept key, a vouched step counts as
 // signed by the DID of that key.
-func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
+func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) (federation.DID, error) {
 	said, parties := ev.Arrival.ActingFor, v.Others("")
 	ev.Arrival.ActingFor = ""
 	if actor := ev.Actor(); !slices.Contains(parties, actor) {
-		isParty := func(party federation.DID) bool { return party == ev.From || h.Same(ctx, actor, party) }
-		if i := slices.IndexFunc(parties, isParty); i >= 0 {
-			return parties[i]
+		for _, party := range parties {
+			if party == ev.From {
+				return party, nil
+			}
+			if same, err := h.Same(ctx, actor, party); same || err != nil {
+				return party, err
+			}
 		}
 	}
 	switch {
 	case !ev.Arrival.RemoteVenue:
-		return ""
+		return "", nil
 	case said != "" && said == v.Named: // its home knows the offeree only by the kept key
-		return v.Offeree
+		return v.Offeree, nil
 	}
-	return said
+	return said, nil
 }
 
 // readActor reads whether the offerer is a member of the channel of its offer. For a step allowed

@@ -204,8 +204,8 @@ func TestLimitsBoundStepsAndHandoffs(t *testing.T) {
 	t.Run("of steps a minute, with those that the gateway signs for the DID", func(t *testing.T) {
 		b := newBench(t)
 		b.home.Limits.EventsPerMinute = 1
-		b.home.Same = func(_ context.Context, signer, of federation.DID) bool {
-			return signer == b.carol.did && of == b.alice.did
+		b.home.Same = func(_ context.Context, signer, of federation.DID) (bool, error) {
+			return signer == b.carol.did && of == b.alice.did, nil
 		}
 		forWhom := func(did federation.DID) func(*federation.Event) {
 			return func(ev *federation.Event) { ev.For, ev.Provenance = did, federation.Vouched }

@@ -128,7 +128,7 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 			Rules: home.Rules{ID: name, Kinds: lifecycle.Shipped()},
 			Key:   g.key, Record: g.record,
 			Keys: ring, Route: g.Route, Rates: home.NewRates(), Entropy: rand.Reader,
-			Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
+			Same:  func(_ context.Context, a, b federation.DID) (bool, error) { return a == b, nil },
 			Write: dialect.Write, Read: dialect.Read,
 		}
 		g.deps = relay.Deps{

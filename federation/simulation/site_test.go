@@ -102,7 +102,7 @@ func (s *site) start() {
 			to.Links, err = p.locator.Recipients(ctx, ev, after, s.now())
 			return to, err
 		},
-		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Same:  func(_ context.Context, a, b federation.DID) (bool, error) { return a == b, nil },
 		Write: dialect.Write, Read: dialect.Read,
 	}
 	deps := relay.Deps{

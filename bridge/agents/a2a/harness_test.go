@@ -396,9 +396,9 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 	return did, nil
 }
 
-func (*gateway) Same(_ context.Context, a, b federation.DID) bool {
+func (*gateway) Same(_ context.Context, a, b federation.DID) (bool, error) {
 	kept := func(did federation.DID) federation.DID { return bridgetest.SeededKey("person:" + string(did)).DID }
-	return a == b || kept(a) == b || kept(b) == a
+	return a == b || kept(a) == b || kept(b) == a, nil
 }
 
 func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {

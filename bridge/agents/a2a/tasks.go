@@ -23,15 +23,25 @@ func (l *Link) find(ctx context.Context, req request, id wire.TaskID) (federatio
 	if err != nil {
 		return federation.View{}, err
 	}
-	if !l.offeredAt(ctx, req, view) {
-		return federation.View{}, errNoTask()
+	offered, err := l.offeredAt(ctx, req, view)
+	if err == nil && !offered {
+		err = errNoTask()
+	}
+	if err != nil {
+		return federation.View{}, err
 	}
 	return view, nil
 }
 
-func (l *Link) offeredAt(ctx context.Context, req request, v federation.View) bool {
-	return l.deps.Gateway.Same(ctx, req.caller.DID, v.Offerer) &&
-		(req.agent == "" || v.Offeree != "" && l.deps.Gateway.Same(ctx, req.agent, v.Offeree))
+func (l *Link) offeredAt(ctx context.Context, req request, v federation.View) (bool, error) {
+	own, err := l.deps.Gateway.Same(ctx, req.caller.DID, v.Offerer)
+	if err != nil || !own || req.agent == "" {
+		return own, err
+	}
+	if v.Offeree == "" {
+		return false, nil
+	}
+	return l.deps.Gateway.Same(ctx, req.agent, v.Offeree)
 }
 
 // fold returns a fold of a handoff at its start.
@@ -262,8 +272,11 @@ func (l *Link) listed(ctx context.Context, req request, p listRequest, after fed
 }
 
 func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federation.View) (bool, error) {
-	if p.Status != "" && stateOf(v.State, v.Over) != p.Status || !l.offeredAt(ctx, req, v) {
+	if p.Status != "" && stateOf(v.State, v.Over) != p.Status {
 		return false, nil
+	}
+	if offered, err := l.offeredAt(ctx, req, v); err != nil || !offered {
+		return false, err
 	}
 	if p.ContextID == "" {
 		return true, nil

@@ -156,18 +156,21 @@ func (a *Service) online(ctx context.Context, b federation.Binding) bool {
 
 // visible reports whether a handoff is visible to a caller. An open offer is visible to each
 // agent, because any agent may declare its capabilities and claim it.
-func (a *Service) visible(ctx context.Context, who Caller, v federation.View) bool {
+func (a *Service) visible(ctx context.Context, who Caller, v federation.View) (bool, error) {
 	switch {
 	case who.Operator:
-		return true
+		return true, nil
 	case who.DID == "":
-		return false
+		return false, nil
 	case isOpen(v):
-		return true
-	case slices.ContainsFunc(v.Others(""), func(party federation.DID) bool { return a.deps.Gateway.Same(ctx, who.DID, party) }):
-		return true
+		return true, nil
 	}
-	return !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID)
+	for _, party := range v.Others("") {
+		if same, err := a.deps.Gateway.Same(ctx, who.DID, party); same || err != nil {
+			return same, err
+		}
+	}
+	return !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID), nil
 }
 
 // Find returns a handoff visible to the caller. A hidden handoff is refused like a missing
@@ -200,7 +203,8 @@ func (a *Service) find(ctx context.Context, who Caller, text string, shown func(
 	if !view.Exists() {
 		return federation.View{}, errNone()
 	}
-	if !a.visible(ctx, who, shown(view)) {
+	visible, err := a.visible(ctx, who, shown(view))
+	if err == nil && !visible {
 		err = errNone()
 	}
 	return view, err

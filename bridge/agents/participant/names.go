@@ -235,13 +235,19 @@ func (a *Service) matches(ctx context.Context, name string) ([]match, error) {
 	}
 	var found []match
 	add := func(m match, err error) error {
-		if err == nil && !slices.ContainsFunc(found, func(other match) bool { return a.deps.Gateway.Same(ctx, m.DID, other.DID) }) {
-			found = append(found, m)
-		}
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		for _, other := range found {
+			if same, err := a.deps.Gateway.Same(ctx, m.DID, other.DID); same || err != nil {
+				return err
+			}
+		}
+		found = append(found, m)
+		return nil
 	}
 	if err := add(a.matchAgent(ctx, name)); err != nil {
 		return nil, err

@@ -290,7 +290,11 @@ func (a *Service) file(ctx context.Context, q ask) (Filed, error) {
 func (a *Service) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
 	if q.proof.Document != "" {
 		ev, err := a.Builder().Attest(ctx, q.proof, q.verb, q.view, q.draft.Channel, now)
-		if err == nil && !a.deps.Gateway.Same(ctx, q.from, ev.From) {
+		if err != nil {
+			return ev, nil, err
+		}
+		own, err := a.deps.Gateway.Same(ctx, q.from, ev.From)
+		if err == nil && !own {
 			err = federation.Refuse(ev, federation.ActorMismatch, "the token is that of "+string(q.from))
 		}
 		return ev, nil, err

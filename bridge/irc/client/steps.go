@@ -129,8 +129,12 @@ func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgem
 // unsigned step for an account that the operator vouches for.
 func (s *server) attribute(ctx context.Context, in *inbound) error {
 	ports := s.link.ports
-	if in.ev.From != in.account && !ports.Gateway.Same(ctx, in.ev.From, in.account) {
-		return federation.Refuse(in.ev, federation.ActorMismatch, "you are logged in as "+string(in.account))
+	if in.ev.From != in.account {
+		if same, err := ports.Gateway.Same(ctx, in.ev.From, in.account); err != nil {
+			return err
+		} else if !same {
+			return federation.Refuse(in.ev, federation.ActorMismatch, "you are logged in as "+string(in.account))
+		}
 	}
 	if in.ev.Venue == "" {
 		venue, err := irc.PrivateVenue(ctx, ports, in.ev, in.to)

@@ -135,7 +135,7 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 	return did, nil
 }
 
-func (g *gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
+func (g *gateway) Same(_ context.Context, a, b federation.DID) (bool, error) { return a == b, nil }
 
 func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
 	return federation.ChannelRef{}, "", errors.New("a link places nothing")

@@ -90,8 +90,8 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 	return did, nil
 }
 
-func (g *gateway) Same(_ context.Context, a, b federation.DID) bool {
-	return a == b || g.same[a] == b || g.same[b] == a
+func (g *gateway) Same(_ context.Context, a, b federation.DID) (bool, error) {
+	return a == b || g.same[a] == b || g.same[b] == a, nil
 }
 
 func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {

@@ -153,8 +153,12 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 	case bound.DID == "":
 	case ev.From == "":
 		ev.From = bound.DID
-	case ev.From != bound.DID && !ports.Gateway.Same(ctx, ev.From, bound.DID):
-		return federation.Refuse(ev, federation.ActorMismatch, "the account stands for "+string(bound.DID))
+	case ev.From != bound.DID:
+		if same, err := ports.Gateway.Same(ctx, ev.From, bound.DID); err != nil {
+			return err
+		} else if !same {
+			return federation.Refuse(ev, federation.ActorMismatch, "the account stands for "+string(bound.DID))
+		}
 	}
 	if ev.Venue == "" {
 		if ev.Venue, err = irc.PrivateVenue(ctx, ports, ev, in.to); err != nil {

@@ -172,7 +172,7 @@ func newHome(record *registry.Record) *home.Home {
 		},
 		Key: key, Record: record, Entropy: rand.Reader,
 		Keys:  identity.NewKeySource(identity.KeySourceConfig{}, identity.NewDirectory(identity.DirectoryConfig{}, nil, key), nil, record),
-		Route: oneLink{}.Route, Rates: home.NewRates(), Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Route: oneLink{}.Route, Rates: home.NewRates(), Same: func(_ context.Context, a, b federation.DID) (bool, error) { return a == b, nil },
 		Write: dialect.Write, Read: dialect.Read,
 	}
 }

@@ -60,7 +60,11 @@ func (l *Link) waiting(ctx context.Context, text federation.Text) ([]*task, erro
 		if err != nil {
 			return nil, fmt.Errorf("read handoff %s: %w", t.handoff, err)
 		}
-		if !view.Over && l.ports.Gateway.Same(ctx, view.Offerer, text.Author) {
+		same, err := l.ports.Gateway.Same(ctx, view.Offerer, text.Author)
+		if err != nil {
+			return nil, err
+		}
+		if same && !view.Over {
 			found = append(found, t)
 		}
 	}
