@@ -64,7 +64,7 @@ var mutants = []mutant{
 	},
 	{
 		"a step without a route is dropped", "federation/routing/recipients.go",
-		"if at.Home != l.home && name != ev.Arrival.Link &&", "if name != Unrouted && at.Home != l.home && name != ev.Arrival.Link &&",
+		"if at.Home != l.home && !submittedBy(name, ev) &&", "if name != Unrouted && at.Home != l.home && !submittedBy(name, ev) &&",
 	},
 	{
 		"a failed delivery is settled", "federation/delivery/worker.go",
