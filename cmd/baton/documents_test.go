@@ -137,6 +137,18 @@ func TestLinksBetweenDocumentsExist(t *testing.T) {
 	}
 }
 
+// The README repeats the first sentence of the proof.
+func TestReadmeHasTheFiguresOfTheProof(t *testing.T) {
+	t.Parallel()
+	claim := regexp.MustCompile(`\*\*\d+ acknowledged steps, \d+ faults, 0 lost, 0 twice`).FindString(readDocument(t, "deploy/bench/proof.md").text)
+	if claim == "" {
+		t.Fatal("deploy/bench/proof.md does not say that nothing was lost")
+	}
+	if !strings.Contains(readDocument(t, "README.md").text, claim) {
+		t.Errorf("README.md does not say %q", claim)
+	}
+}
+
 // The README is a tour. The guide to a subject is in the folder of the subject.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ type kind struct {
 }
 
 // page is the report in Markdown.
-var page = template.Must(template.New("").Parse(`# What is lost under faults
+var page = template.Must(template.New("").Parse(`# Losses under faults
 
 **{{.Steps}} acknowledged steps, {{.Faults}} faults, {{.Lost}} lost, {{.Twice}} twice.** The steps are of {{.Offers}} handoffs, of which {{.Others}} were
 not completed.
