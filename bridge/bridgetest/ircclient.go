@@ -262,7 +262,7 @@ func (c *IRCClient) SendRaw(line []byte) error {
 	return nil
 }
 
-// After Mute, the client no longer answers PINGs, and stores them as messages.
+// Mute stops the answers to PINGs. The client stores them as messages from then on.
 func (c *IRCClient) Mute() { c.mute.Store(true) }
 
 // Next waits for a message that matches, and takes it. Others stay.

@@ -24,8 +24,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
-// choices are the answers of one run. advance changes them to the answers of the next run, so that all
-// answers up to a depth are explored. After it each answer is 0.
+// choices are the answers of one run. The next run has the next answers, so that all of them up to a
+// depth are explored. After it each answer is 0.
 type choices struct {
 	depth  int
 	chosen []int

@@ -194,8 +194,8 @@ func (p *page) answered() int {
 
 var errOtherAnswer = errors.New("it answers something else")
 
-// ResidentPath, followed by a DID, is the path of the mailbox query: whether the home has the
-// mailbox of the DID.
+// ResidentPath is the path of the mailbox query, followed by a DID. The answer is whether the home
+// has the mailbox of the DID.
 const ResidentPath federation.URLPath = "/fed/v1/homes"
 
 type resident struct {

@@ -292,7 +292,7 @@ func (x *exploration) schedule(t *testing.T, of scenario, faults []fault) (s *sc
 	t.Helper()
 	x.inBubble(t, func(ctx context.Context, folder string) {
 		s = newScript(ctx, x.empty, folder, of, faults)
-		s.run()
+		s.run() //nolint:contextcheck // the world has it
 	})
 	parts := []string{of.name}
 	for _, f := range faults {

@@ -33,7 +33,7 @@ func (a *tally) add(b tally) {
 }
 
 const (
-	// shareVariable is set in the processes of a test that share its federations: "1/2" is the second of two.
+	// The processes of a test that share its federations have this variable: "1/2" is the second of two.
 	shareVariable = "BATON_SHARE"
 	tallyPrefix   = "tally "
 )

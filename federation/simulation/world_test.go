@@ -399,7 +399,7 @@ func (r *run) simulate(t *testing.T, seed uint64) (w *world) {
 	t.Helper()
 	r.inBubble(t, func(ctx context.Context, folder string) {
 		w = newWorld(ctx, r.empty, folder, seed)
-		w.run()
+		w.run() //nolint:contextcheck // the world has it
 	})
 	return w
 }

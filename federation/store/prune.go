@@ -129,8 +129,8 @@ func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) 
 }
 
 // StepOfThem is a condition on the event e of a purge: it belongs to one of the DIDs in ?1, a JSON
-// array. A step belongs to its signer and to the DID that it represents. unfiledOfThem is the same
-// condition for a step outside any log; its row has DIDs instead of numbers.
+// array. A step belongs to its signer and to the DID that it represents. The condition for a step
+// outside any log is unfiledOfThem; its row has DIDs instead of numbers.
 const (
 	StepOfThem    = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + `)`
 	actorOfThem   = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`

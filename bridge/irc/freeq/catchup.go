@@ -332,8 +332,8 @@ func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Value
 	return nil
 }
 
-// answerRows is the page size of an answer to a peer, as among servers. maxAnswerRows is the size
-// if the rows share a second, because a request cannot divide a second.
+// Page sizes of an answer to a peer: answerRows as among servers, and maxAnswerRows if the rows share
+// a second, because a request cannot divide a second.
 //
 // spec: freeq-s2s "catchup_request"
 const (

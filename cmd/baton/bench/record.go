@@ -16,7 +16,7 @@ const (
 	// offerers the agents that make them: few, so that each has a full list from the start.
 	fillers  = 64
 	offerers = 16
-	// fillBatch is the number of them signed at a time.
+	// The number of them signed at a time is fillBatch.
 	fillBatch = 4000
 	// A page is the part of a list or an inbox read at a time.
 	page = 50

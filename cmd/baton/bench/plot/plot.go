@@ -34,12 +34,12 @@ func (p *Plot) Add(series int, x, y float64) {
 }
 
 // WriteSVG draws the plot.
-func (p Plot) WriteSVG(out io.Writer) error {
+func (p *Plot) WriteSVG(out io.Writer) error {
 	t, err := template.New("plot").Parse(text)
 	if err != nil {
 		return fmt.Errorf("read drawing: %w", err)
 	}
-	return t.Execute(out, draw(p))
+	return t.Execute(out, draw(*p))
 }
 
 // Number writes three digits.
