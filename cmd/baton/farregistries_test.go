@@ -44,6 +44,8 @@ func TestFarRegistryConversation(t *testing.T) {
 	m := b.labReads(t, "alice", "are you there?")
 	b.lab.Say("alice", "PRIVMSG "+m.Source+" :line 0")
 	await(t, "the answer", func() bool { return len(newsOf(t, amy, alice)) == 1 })
+	waiting := func() float64 { return b.counters(t)[`baton_relay_rows{peer="b.test"}`] }
+	await(t, "the receipt of the answer", func() bool { return waiting() == 0 })
 
 	// Both are killed in turn while lines wait for the other registry.
 	far.kill(t)
@@ -52,7 +54,7 @@ func TestFarRegistryConversation(t *testing.T) {
 		line := fmt.Sprintf("line %d", n)
 		b.lab.Say("alice", "PRIVMSG "+m.Source+" :"+line)
 		want = append(want, alice+": "+line)
-		await(t, line+" on disk", func() bool { return b.counters(t)[`baton_relay_rows{peer="b.test"}`] == float64(n) })
+		await(t, line+" on disk", func() bool { return waiting() == float64(n) })
 	}
 	b.kill(t)
 	b.start(t)
