@@ -39,9 +39,11 @@ func readDeployment(ctx context.Context, folder string) (*deployment, error) {
 		return nil, err
 	}
 	for _, fields := range wires {
-		if d.wires[fields[0]], err = newWire(ctx, fields[1:]); err != nil {
+		w, err := newWire(ctx, fields[1:])
+		if err != nil {
 			return nil, errors.Join(err, d.close())
 		}
+		d.wires[fields[0]] = w
 	}
 	disks, err := readNames(folder, "disks")
 	if err != nil {
@@ -74,9 +76,7 @@ func readNames(folder, name string) ([][]string, error) {
 func (d *deployment) close() error {
 	var errs []error
 	for _, w := range d.wires {
-		if w != nil {
-			errs = append(errs, w.close())
-		}
+		errs = append(errs, w.close())
 	}
 	return errors.Join(errs...)
 }

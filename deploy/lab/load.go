@@ -152,6 +152,13 @@ func (a *arrivals) record(s step) bool {
 	return a.counts[s.handoff] == 1
 }
 
+// lastOf returns the time of the last offer of an offerer, the zero time before the first one.
+func (a *arrivals) lastOf(offerer string) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last[offerer]
+}
+
 // fail keeps the reason why a handoff could not be completed.
 func (a *arrivals) fail(id string, err error) {
 	a.mu.Lock()
@@ -164,14 +171,7 @@ func (l *load) recovers(ctx context.Context, after time.Time, patience time.Dura
 	deadline := time.Now().Add(patience)
 	for _, to := range l.workers {
 		for _, from := range l.offerers {
-			for {
-				a := to.arrivals()
-				a.mu.Lock()
-				got := a.last[from.name()].After(after)
-				a.mu.Unlock()
-				if got {
-					break
-				}
+			for !to.arrivals().lastOf(from.name()).After(after) {
 				if time.Now().After(deadline) {
 					return fmt.Errorf("no offer of %s reaches %s within %s", from.name(), to.name(), patience)
 				}

@@ -383,6 +383,16 @@ func (g *gate) deliver(to *gate) error {
 	return nil
 }
 
+// offers returns an offer between two people that is delivered to another home.
+func (g *gate) offers(at *gate, offerer, offeree string) federation.Event {
+	g.t.Helper()
+	_, offer := g.take(offerer, federation.Offer, to(offeree))
+	if err := g.deliver(at); err != nil {
+		g.t.Fatal(err)
+	}
+	return offer
+}
+
 func (g *gate) log(id federation.HandoffID) string {
 	g.t.Helper()
 	var verbs []string

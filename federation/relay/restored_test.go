@@ -49,10 +49,7 @@ func TestRestoredHomeIsCompletedAtTheNextConnection(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)
-	_, offer := a.take("alice", federation.Offer, to("bob"))
-	if err := a.deliver(b); err != nil {
-		t.Fatal(err)
-	}
+	offer := a.offers(b, "alice", "bob")
 	b.comes(offer.ID, "offer")
 	stop()
 	older := restored(t, b, a)
@@ -64,10 +61,7 @@ func TestRestartIsNoticedByTheFirstRequest(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)
-	_, offer := a.take("alice", federation.Offer, to("bob"))
-	if err := a.deliver(b); err != nil {
-		t.Fatal(err)
-	}
+	offer := a.offers(b, "alice", "bob")
 	stop()
 	a.run(b)
 	older := restored(t, b, a)
@@ -148,10 +142,7 @@ func TestRestoredHomeRulesOnAStepOfALostHandoff(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)
-	_, offer := b.take("bob", federation.Offer, to("alice"))
-	if err := b.deliver(a); err != nil {
-		t.Fatal(err)
-	}
+	offer := b.offers(a, "bob", "alice")
 	stop()
 	older := replaced(t, b, b.deps.Boot, a)
 	a.run(b)
@@ -170,10 +161,7 @@ func TestRestoredHomeThatForkedEndsTheWaitForItsRuling(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)
-	_, offer := b.take("bob", federation.Offer, to("alice"))
-	if err := b.deliver(a); err != nil {
-		t.Fatal(err)
-	}
+	offer := b.offers(a, "bob", "alice")
 	_, accept := a.take("alice", federation.Accept, in(offer.ID))
 	a.take("alice", federation.Progress, in(offer.ID))
 	a.comes(offer.ID, "offer accept progress")

@@ -255,13 +255,13 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 	why = errNoHome
 	for _, each := range []struct {
 		source federation.LocationSource
-		look   func(context.Context, federation.DID, time.Time) (federation.HomeID, error)
+		look   func(context.Context, federation.DID) (federation.HomeID, error)
 	}{
 		{federation.LocatedByDocument, l.documented},
 		{federation.LocatedByHost, l.hosted},
-		{federation.LocatedByAnswer, l.ask},
+		{federation.LocatedByAnswer, func(ctx context.Context, did federation.DID) (federation.HomeID, error) { return l.ask(ctx, did, now) }},
 	} {
-		home, err := each.look(ctx, did, now)
+		home, err := each.look(ctx, did)
 		switch {
 		case err != nil:
 			why = err
@@ -301,7 +301,7 @@ func (l *Locator) due(did federation.DID, now time.Time) bool {
 }
 
 // documented returns the peer in the document of a DID, "" for none.
-func (l *Locator) documented(ctx context.Context, did federation.DID, _ time.Time) (federation.HomeID, error) {
+func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	named, err := l.documents.MailboxURL(ctx, did)
 	if err != nil || named == "" {
 		return "", err
@@ -317,7 +317,7 @@ func (l *Locator) documented(ctx context.Context, did federation.DID, _ time.Tim
 
 // hosted returns the peer in the well-known document of the host of a did:web, "" for none and for
 // other DIDs.
-func (l *Locator) hosted(ctx context.Context, did federation.DID, _ time.Time) (federation.HomeID, error) {
+func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
 		return "", nil
