@@ -55,7 +55,6 @@ var concatenations = map[string]string{
 	"deploy/bench/scale/measure/tap.go url":            "it names the proxy that the measurement starts",
 	"deploy/lab/a2a.go serve":                          "it names the address that the lab gives its agent",
 	"deploy/lab/irc.go offer":                          "the lab starts the gateway itself, and the path is of an ID",
-	"deploy/lab/airc.go ask":                           "the lab starts the registry itself, and its paths are constants and escaped DIDs",
 	"configs/check.go parseOrigin":                     "it compares spellings, asks nothing, and configs imports nothing of ours",
 }
 

@@ -10,12 +10,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // AskTime bounds one request, and RetryWait is the time until it is sent again.
@@ -26,11 +28,10 @@ const (
 
 // Agent is a client of the REST API with a key of its own. It may be used concurrently.
 type Agent struct {
-	DID    string
-	Public ed25519.PublicKey
+	DID federation.DID
+	Key ed25519.PrivateKey
 
 	urls []string // URLs of the gateways of one home
-	key  ed25519.PrivateKey
 
 	client *http.Client
 
@@ -46,27 +47,21 @@ func New(home string) (*Agent, error) {
 		return nil, err
 	}
 	return &Agent{
-		DID: didOf(public), Public: public, urls: strings.Split(home, "|"), key: private,
+		DID: identity.KeyDID(public), Key: private, urls: strings.Split(home, "|"),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
 	}, nil
 }
 
-// Sign signs with the key of the agent.
-func (a *Agent) Sign(text []byte) []byte { return ed25519.Sign(a.key, text) }
+// SigningKey returns the key of the agent for steps that it signs itself.
+func (a *Agent) SigningKey() federation.SigningKey {
+	public, _ := a.Key.Public().(ed25519.PublicKey)
+	return federation.SigningKey{
+		DID: a.DID, Public: public, Sign: func(_ context.Context, message []byte) ([]byte, error) { return ed25519.Sign(a.Key, message), nil },
+	}
+}
 
 // URL returns the URL of the first gateway.
 func (a *Agent) URL() string { return a.urls[0] }
-
-// didOf returns the did:key of a key: base58btc of 0xed 0x01 and its 32 bytes.
-func didOf(key ed25519.PublicKey) string {
-	const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-	digits, digit := "", new(big.Int)
-	for n := new(big.Int).SetBytes(append([]byte{0xed, 0x01}, key...)); n.Sign() > 0; {
-		n.DivMod(n, big.NewInt(58), digit)
-		digits = string(alphabet[digit.Int64()]) + digits
-	}
-	return "did:key:z" + digits
-}
 
 // refusedError is an answer that another try does not change.
 type refusedError struct{ path, text string }
@@ -111,14 +106,14 @@ func (a *Agent) Call(ctx context.Context, path, once string, body, answer any) e
 // login proves the DID and keeps the token.
 func (a *Agent) login(ctx context.Context) error {
 	var given struct{ Challenge string }
-	if err := a.send(ctx, "auth/challenge", "", map[string]string{"did": a.DID}, &given); err != nil {
+	if err := a.send(ctx, "auth/challenge", "", map[string]string{"did": string(a.DID)}, &given); err != nil {
 		return err
 	}
-	signature := base64.RawURLEncoding.EncodeToString(a.Sign([]byte(given.Challenge)))
+	signature := base64.RawURLEncoding.EncodeToString(ed25519.Sign(a.Key, []byte(given.Challenge)))
 	var tokens struct {
 		Access string `json:"access_token"`
 	}
-	if err := a.send(ctx, "auth/token", "", map[string]string{"did": a.DID, "challenge": given.Challenge, "signature": signature}, &tokens); err != nil {
+	if err := a.send(ctx, "auth/token", "", map[string]string{"did": string(a.DID), "challenge": given.Challenge, "signature": signature}, &tokens); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -205,7 +200,7 @@ func (a *Agent) Handoff(ctx context.Context, id string) (h Handoff, err error) {
 
 // Hello makes the mailbox of the agent known: an open offer reaches all homes.
 func (a *Agent) Hello(ctx context.Context) error {
-	if err := a.Insist(ctx, "handoffs", "hello "+a.DID, map[string]string{"title": "hello"}, nil); err != nil {
+	if err := a.Insist(ctx, "handoffs", "hello "+string(a.DID), map[string]string{"title": "hello"}, nil); err != nil {
 		return fmt.Errorf("first step of the agent at %s: %w", a.URL(), err)
 	}
 	return nil

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/baton-gateway/baton/deploy/agent"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // a2aWorker is an A2A agent that a gateway calls. It makes a task of each message, without looking for
 // one that it has: a message that comes twice is two tasks.
 type a2aWorker struct {
-	did, address string // the gateway calls the address
-	seen         arrivals
+	did     federation.DID
+	address string // the gateway calls it
+	seen    arrivals
 
 	mu    sync.Mutex
 	tasks []a2aTask
@@ -36,9 +38,9 @@ type a2aStatus struct {
 	Time  time.Time `json:"timestamp"`
 }
 
-func (w *a2aWorker) name() string        { return "a2a" }
-func (w *a2aWorker) identity() string    { return w.did }
-func (w *a2aWorker) arrivals() *arrivals { return &w.seen }
+func (w *a2aWorker) name() string             { return "a2a" }
+func (w *a2aWorker) identity() federation.DID { return w.did }
+func (w *a2aWorker) arrivals() *arrivals      { return &w.seen }
 
 // Handoff returns an empty handoff: an A2A agent cannot read the log.
 func (w *a2aWorker) Handoff(context.Context, string) (agent.Handoff, error) {

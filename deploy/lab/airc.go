@@ -1,24 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/baton-gateway/baton/cmd/baton/aircagent"
 	"github.com/baton-gateway/baton/deploy/agent"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // aircAgent is an agent of an AIRC registry. It proves the same key by REST, so that its home shows its
@@ -26,118 +19,26 @@ import (
 type aircAgent struct {
 	*agent.Agent
 
-	handle string
-
-	mu     sync.Mutex
-	domain string
-	bearer string
+	handle   string
+	registry *aircagent.Agent
 }
 
-// registered is the answer to a registration.
-type registered struct {
-	Domain string `json:"domain"`
-	Token  string `json:"accessToken"`
+func newAIRCAgent(home *agent.Agent, handle string) *aircAgent {
+	return &aircAgent{home, handle, aircagent.WithKey(home.URL(), handle, home.Key)}
 }
 
-// members is a JSON object. With names in ASCII, texts without control characters and whole numbers,
-// encoding/json writes it in the canonical form (RFC 8785).
-type members map[string]any
-
-// canonical returns the canonical form.
-func (m members) canonical() []byte {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(m) // it has only strings, numbers and objects
-	return bytes.TrimSpace(text.Bytes())
-}
-
-// sign returns the members with a signature over all of them, as a member of a name.
-func (a *aircAgent) sign(m members, name string) members {
-	signed := maps.Clone(m)
-	signed[name] = base64.RawURLEncoding.EncodeToString(a.Sign(m.canonical()))
-	return signed
-}
-
-// register registers the handle, or logs in again with the same key.
-func (a *aircAgent) register(ctx context.Context) error {
-	var given struct {
-		Challenge string `json:"challenge"`
-		Aud       string `json:"aud"`
-	}
-	if err := a.ask(ctx, "register/challenge", members{"handle": a.handle}, &given); err != nil {
-		return err
-	}
-	var answer registered
-	request := members{
-		"handle": a.handle, "publicKey": base64.RawURLEncoding.EncodeToString(a.Public), "challenge": given.Challenge,
-		"aud": given.Aud, "purpose": "register", "timestamp": time.Now().Unix(),
-	}
-	if err := a.ask(ctx, "register", a.sign(request, "challengeSignature"), &answer); err != nil {
-		return err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.domain, a.bearer = answer.Domain, answer.Token
-	return nil
-}
-
-// statusError is an answer of the registry other than 2xx.
-type statusError struct {
-	status int
-	text   string
-}
-
-// Error implements error.
-func (e *statusError) Error() string { return strconv.Itoa(e.status) + " " + e.text }
-
-// ask sends one request: a POST if it has a body.
-func (a *aircAgent) ask(ctx context.Context, path string, body members, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, agent.AskTime)
-	defer cancel()
-	method, text := http.MethodGet, []byte(nil)
-	if body != nil {
-		method, text = http.MethodPost, body.canonical()
-	}
-	request, err := http.NewRequestWithContext(ctx, method, a.URL()+"/"+path, bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	a.mu.Lock()
-	bearer := a.bearer
-	a.mu.Unlock()
-	if bearer != "" {
-		request.Header.Set("Authorization", "Bearer "+bearer)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode >= http.StatusMultipleChoices {
-		var problem struct{ Error, Message string }
-		_ = json.NewDecoder(response.Body).Decode(&problem) // the status is enough
-		return &statusError{response.StatusCode, problem.Error + ": " + problem.Message}
-	}
-	return json.NewDecoder(response.Body).Decode(answer)
-}
-
-// askUntil sends a request until the registry answers it with success or a refusal, or ctx ends.
-func (a *aircAgent) askUntil(ctx context.Context, path string, body members, answer any) error {
+// insist makes a request until the registry answers it with success or a refusal, or ctx ends.
+func (a *aircAgent) insist(ctx context.Context, request func(context.Context) error) error {
 	var last error
 	for ctx.Err() == nil {
-		err := a.ask(ctx, path, body, answer)
-		if err == nil {
-			return nil
+		bounded, cancel := context.WithTimeout(ctx, agent.AskTime)
+		err := request(bounded)
+		if refused, ok := errors.AsType[*aircagent.StatusError](err); ok && refused.Status == http.StatusUnauthorized {
+			err = errors.Join(errors.New("the token has ended"), a.registry.Register(bounded))
 		}
-		if refused, ok := errors.AsType[*statusError](err); ok {
-			switch {
-			case refused.status == http.StatusUnauthorized:
-				err = errors.Join(err, a.register(ctx))
-			case refused.status != http.StatusTooManyRequests && refused.status < http.StatusInternalServerError:
-				return err
-			}
+		cancel()
+		if refused, ok := errors.AsType[*aircagent.StatusError](err); err == nil || ok && refused.Status != http.StatusTooManyRequests && refused.Status < http.StatusInternalServerError {
+			return err
 		}
 		last = err
 		if err := wait(ctx, agent.RetryWait); err != nil {
@@ -147,61 +48,42 @@ func (a *aircAgent) askUntil(ctx context.Context, path string, body members, ans
 	return errors.Join(ctx.Err(), last)
 }
 
-// sent is the answer to a message that makes a step.
-type sent struct {
-	Handoff struct{ ID string } `json:"handoff"`
-}
-
-// send signs a message and sends it until the registry has taken it. The same bytes count once. The
-// answer is empty if the registry had taken them before.
-func (a *aircAgent) send(ctx context.Context, to, body, kind string, data members) (id string, answer sent, err error) {
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // it does not fail
-	id = base64.RawURLEncoding.EncodeToString(random[:])
-	digest := sha256.Sum256(a.Public)
-	message := a.sign(members{
-		"v": "0.1", "id": id, "kid": "k_" + hex.EncodeToString(digest[:])[:16],
-		"aud": a.domain, "from": a.handle, "timestamp": time.Now().Unix(), "to": to, "body": body,
-		"payload": members{"type": kind, "data": data},
-	}, "signature")
-	err = a.askUntil(ctx, "messages", message, &answer)
-	if refused, ok := errors.AsType[*statusError](err); ok && strings.Contains(refused.text, "same bytes") {
-		return id, sent{}, nil
+// send signs a message and posts it until the registry has taken it. The same bytes count once. The
+// handoff is "" if the registry had taken them before.
+func (a *aircAgent) send(ctx context.Context, to, body, kind string, data map[string]any) (id, handoff string, err error) {
+	message, err := a.registry.Sign(to, body, map[string]any{"type": kind, "data": data})
+	if err != nil {
+		return "", "", err
 	}
-	return id, answer, err
+	err = a.insist(ctx, func(ctx context.Context) (err error) {
+		handoff, err = a.registry.Post(ctx, message)
+		return err
+	})
+	if refused, ok := errors.AsType[*aircagent.StatusError](err); ok && strings.Contains(refused.Text, "same bytes") {
+		err = nil
+	}
+	id, _ = message["id"].(string)
+	return id, handoff, err
 }
 
-// aircMessage is a message in the inbox.
-type aircMessage struct {
-	ID      string `json:"id"`
-	From    string `json:"from"`
-	Payload struct {
-		Data struct {
-			ReplyTo string                            `json:"replyTo"`
-			Handoff struct{ ID, Event, Title string } `json:"handoff"`
-		} `json:"data"`
-	} `json:"payload"`
-}
-
-// step returns the step that a message shows.
-func (m aircMessage) step() step {
+// aircStep returns the step that a message shows.
+func aircStep(m aircagent.Message) step {
 	h := m.Payload.Data.Handoff
 	return step{h.ID, h.Event, h.Title}
 }
 
 // messages returns the messages after a cursor, and waits up to two seconds for one.
-func (a *aircAgent) messages(ctx context.Context, cursor string) ([]aircMessage, string, error) {
-	var page struct {
-		Messages []aircMessage `json:"messages"`
-		Next     string        `json:"nextCursor"`
-	}
-	err := a.askUntil(ctx, "messages/inbox?"+url.Values{"cursor": {cursor}, "wait": {"2"}}.Encode(), nil, &page)
-	return page.Messages, page.Next, err
+func (a *aircAgent) messages(ctx context.Context, cursor string) (found []aircagent.Message, next string, err error) {
+	err = a.insist(ctx, func(ctx context.Context) (err error) {
+		found, next, err = a.registry.InboxAfter(ctx, cursor, 2*time.Second)
+		return err
+	})
+	return found, next, err
 }
 
 // allMessages reads the inbox from its start.
-func (a *aircAgent) allMessages(ctx context.Context) ([]aircMessage, error) {
-	var all []aircMessage
+func (a *aircAgent) allMessages(ctx context.Context) ([]aircagent.Message, error) {
+	var all []aircagent.Message
 	for cursor := ""; ; {
 		messages, next, err := a.messages(ctx, cursor)
 		if err != nil || len(messages) == 0 {
@@ -216,14 +98,14 @@ func (a *aircAgent) allSteps(ctx context.Context) ([]step, error) {
 	messages, err := a.allMessages(ctx)
 	var steps []step
 	for _, m := range messages {
-		steps = append(steps, m.step())
+		steps = append(steps, aircStep(m))
 	}
 	return steps, err
 }
 
 // joinRegistry registers the agent and makes it known to all homes.
 func (a *aircAgent) joinRegistry(ctx context.Context) error {
-	if err := a.register(ctx); err != nil {
+	if err := a.registry.Register(ctx); err != nil {
 		return fmt.Errorf("register %s: %w", a.handle, err)
 	}
 	return a.Hello(ctx)
@@ -233,7 +115,7 @@ func (a *aircAgent) joinRegistry(ctx context.Context) error {
 type aircOfferer struct {
 	*aircAgent
 
-	handles map[string]string // of DIDs; written before offers are made
+	handles map[federation.DID]string // of DIDs; written before offers are made
 	workers []worker
 }
 
@@ -247,28 +129,24 @@ func (o *aircOfferer) join(ctx context.Context) error {
 		return err
 	}
 	for _, w := range o.workers {
-		if err := o.Insist(ctx, "handoffs", "first "+w.identity(), map[string]string{"to": w.identity(), "title": "first"}, nil); err != nil {
+		if err := o.Insist(ctx, "handoffs", "first "+string(w.identity()), map[string]string{"to": string(w.identity()), "title": "first"}, nil); err != nil {
 			return err
 		}
-		var known struct{ Handle string }
-		for {
-			err := o.ask(ctx, "identity/"+url.PathEscape(w.identity()), nil, &known)
-			if err == nil {
-				break
-			}
+		for o.handles[w.identity()] == "" {
+			handle, err := o.registry.Handle(ctx, w.identity())
+			o.handles[w.identity()] = handle
 			if waited := wait(ctx, agent.RetryWait); waited != nil {
 				return fmt.Errorf("handle of %s: %w", w.name(), err)
 			}
 		}
-		o.handles[w.identity()] = known.Handle
 	}
 	return nil
 }
 
-func (o *aircOfferer) offer(ctx context.Context, to, title string) (string, error) {
-	id, answer, err := o.send(ctx, o.handles[to], title, "task:request", members{"description": title})
-	if err != nil || answer.Handoff.ID != "" {
-		return answer.Handoff.ID, err
+func (o *aircOfferer) offer(ctx context.Context, to federation.DID, title string) (string, error) {
+	id, handoff, err := o.send(ctx, o.handles[to], title, "task:request", map[string]any{"description": title})
+	if err != nil || handoff != "" {
+		return handoff, err
 	}
 	for { // the registry took the message and its answer was lost: the accept names the handoff
 		messages, err := o.allMessages(ctx)
@@ -294,7 +172,7 @@ type aircWorker struct {
 }
 
 func (w *aircWorker) name() string                                 { return w.handle }
-func (w *aircWorker) identity() string                             { return w.DID }
+func (w *aircWorker) identity() federation.DID                     { return w.DID }
 func (w *aircWorker) join(ctx context.Context) error               { return w.joinRegistry(ctx) }
 func (w *aircWorker) arrivals() *arrivals                          { return &w.seen }
 func (w *aircWorker) received(ctx context.Context) ([]step, error) { return w.allSteps(ctx) }
@@ -311,7 +189,7 @@ func (w *aircWorker) work(ctx context.Context) {
 		}
 		cursor = next
 		for _, m := range messages {
-			if s := m.step(); s.verb == "offer" && w.seen.record(s) {
+			if s := aircStep(m); s.verb == "offer" && w.seen.record(s) {
 				steps.Go(func() { w.complete(ctx, m) })
 			}
 		}
@@ -319,12 +197,12 @@ func (w *aircWorker) work(ctx context.Context) {
 }
 
 // complete accepts and completes an offer.
-func (w *aircWorker) complete(ctx context.Context, offer aircMessage) {
-	_, _, err := w.send(ctx, offer.From, "on it", "ack", members{"replyTo": offer.ID, "status": "received"})
+func (w *aircWorker) complete(ctx context.Context, offer aircagent.Message) {
+	_, _, err := w.send(ctx, offer.From, "on it", "ack", map[string]any{"replyTo": offer.ID, "status": "received"})
 	if err == nil {
-		_, _, err = w.send(ctx, offer.From, "done", "task:result", members{"requestId": offer.ID, "status": "completed", "result": members{"note": "done"}})
+		_, _, err = w.send(ctx, offer.From, "done", "task:result", map[string]any{"requestId": offer.ID, "status": "completed", "result": map[string]any{"note": "done"}})
 	}
 	if err != nil {
-		w.seen.fail(offer.step().handoff, err)
+		w.seen.fail(aircStep(offer).handoff, err)
 	}
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +14,10 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/baton-gateway/baton/deploy/agent"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
 // channel is the channel of the lab, in lower case as it is signed.
@@ -140,9 +142,13 @@ func (o *ircOfferer) onNotice(line string) {
 
 // offer sends the same signed offer until the channel shows it, or the home has it: a line may be lost
 // with a connection.
-func (o *ircOfferer) offer(ctx context.Context, to, title string) (string, error) {
-	id := ulid.Make().String()
-	message := o.signed(id, to, title)
+func (o *ircOfferer) offer(ctx context.Context, to federation.DID, title string) (string, error) {
+	event := federation.EventID(ulid.Make())
+	message, err := o.signed(ctx, event, to, title)
+	if err != nil {
+		return "", err
+	}
+	id := event.String()
 	answer := make(chan string, 1)
 	o.mu.Lock()
 	o.answers[id] = answer
@@ -180,18 +186,16 @@ func (o *ircOfferer) offer(ctx context.Context, to, title string) (string, error
 }
 
 // signed returns the TAGMSG of an offer.
-func (o *ircOfferer) signed(id, to, title string) []byte {
-	document := members{
-		"handoff": "offer", "handoff-id": id, "handoff-from": o.DID, "handoff-to": to, "handoff-task": title,
-		"from": o.DID, "target": channel, "id": id,
+func (o *ircOfferer) signed(ctx context.Context, id federation.EventID, to federation.DID, title string) ([]byte, error) {
+	ev := federation.Event{
+		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: o.DID, To: to, Title: title,
+		Venue: channel, Dialect: federation.HandoffTags,
 	}
-	digest := sha256.Sum256(o.Public)
-	encode := base64.RawURLEncoding.EncodeToString
-	signature := "ed25519:" + encode(digest[:16]) + ":" + encode(o.Sign(document.canonical()))
-	m := ircmsg.MakeMessage(map[string]string{
-		"+freeq.at/handoff": "offer", "+freeq.at/handoff-id": id, "+freeq.at/handoff-from": o.DID, "+freeq.at/handoff-to": to,
-		"+freeq.at/handoff-task": title, "+freeq.at/eventid": id, "+freeq.at/sig": signature,
-	}, "", "TAGMSG", channel)
-	line, _ := m.LineBytes() // its parts are IDs and short titles
-	return line
+	ev.Fields, _ = handofftag.Write(ev) // no part of it is too long
+	ev, err := signing.Seal(ctx, o.SigningKey(), ev)
+	if err != nil {
+		return nil, err
+	}
+	m := ircmsg.MakeMessage(translate.Wire(ev, nil), "", "TAGMSG", channel)
+	return m.LineBytes()
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/baton-gateway/baton/deploy/agent"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // offerer is an agent that makes offers.
@@ -21,7 +22,7 @@ type offerer interface {
 	join(ctx context.Context) error
 	// offer makes an offer to a DID. It returns the ID of the handoff once a gateway has acknowledged it,
 	// or an error once the gateway has refused it or ctx has ended.
-	offer(ctx context.Context, to, title string) (string, error)
+	offer(ctx context.Context, to federation.DID, title string) (string, error)
 	// inbox returns all steps in the inbox of the offerer.
 	inbox(ctx context.Context) ([]step, error)
 	// Handoff reads a handoff at the home of the offerer.
@@ -31,7 +32,7 @@ type offerer interface {
 // worker is an agent that accepts and completes each offer that reaches it.
 type worker interface {
 	name() string
-	identity() string // its DID
+	identity() federation.DID
 	join(ctx context.Context) error
 	// work takes work until ctx ends.
 	work(ctx context.Context)

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/baton-gateway/baton/deploy/agent"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The times of a run.
@@ -142,13 +143,13 @@ func newWorkers(ctx context.Context, list string) ([]worker, error) {
 		case "rest":
 			workers = append(workers, &restWorker{Agent: a, label: fmt.Sprintf("rest-worker-%d", i)})
 		case "airc":
-			workers = append(workers, &aircWorker{aircAgent: &aircAgent{Agent: a, handle: fmt.Sprintf("worker_%d", i)}})
+			workers = append(workers, &aircWorker{aircAgent: newAIRCAgent(a, fmt.Sprintf("worker_%d", i))})
 		case "a2a":
 			parts := strings.Split(at, "@")
 			if len(parts) != 3 {
 				return nil, fmt.Errorf("want a2a=DID@LISTEN@URL, not %q", text)
 			}
-			w := &a2aWorker{did: parts[0], address: parts[2]}
+			w := &a2aWorker{did: federation.DID(parts[0]), address: parts[2]}
 			if err := w.serve(ctx, parts[1]); err != nil {
 				return nil, err
 			}
@@ -176,8 +177,8 @@ func newOfferers(list string, workers []worker) ([]offerer, error) {
 		case kind == "rest":
 			offerers = append(offerers, &restOfferer{Agent: a, label: fmt.Sprintf("rest-offerer-%d", i)})
 		case kind == "airc":
-			airc := &aircAgent{Agent: a, handle: fmt.Sprintf("offerer_%d", i)}
-			offerers = append(offerers, &aircOfferer{aircAgent: airc, workers: workers, handles: map[string]string{}})
+			airc := newAIRCAgent(a, fmt.Sprintf("offerer_%d", i))
+			offerers = append(offerers, &aircOfferer{aircAgent: airc, workers: workers, handles: map[federation.DID]string{}})
 		case kind == "irc" && ok:
 			offerers = append(offerers, &ircOfferer{Agent: a, nick: fmt.Sprintf("offerer%d", i), address: server, answers: map[string]chan string{}})
 		default:

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/baton-gateway/baton/deploy/agent"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // restOfferer makes offers by REST.
@@ -17,9 +18,9 @@ type restOfferer struct {
 func (o *restOfferer) name() string                   { return o.label }
 func (o *restOfferer) join(ctx context.Context) error { return o.Hello(ctx) }
 
-func (o *restOfferer) offer(ctx context.Context, to, title string) (string, error) {
+func (o *restOfferer) offer(ctx context.Context, to federation.DID, title string) (string, error) {
 	var made agent.Handoff
-	err := o.Insist(ctx, "handoffs", title, map[string]string{"to": to, "title": title}, &made)
+	err := o.Insist(ctx, "handoffs", title, map[string]string{"to": string(to), "title": title}, &made)
 	return made.ID, err
 }
 
@@ -47,7 +48,7 @@ type restWorker struct {
 }
 
 func (w *restWorker) name() string                                 { return w.label }
-func (w *restWorker) identity() string                             { return w.DID }
+func (w *restWorker) identity() federation.DID                     { return w.DID }
 func (w *restWorker) join(ctx context.Context) error               { return w.Hello(ctx) }
 func (w *restWorker) arrivals() *arrivals                          { return &w.seen }
 func (w *restWorker) received(ctx context.Context) ([]step, error) { return inboxOf(ctx, w.Agent) }

@@ -1,5 +1,6 @@
 // Package aircagent is a client of an AIRC registry as its users write one, from the specification.
-// `baton demo` shows such an agent, and `baton bench` measures its deliveries.
+// `baton demo` shows such an agent, `baton bench` measures its deliveries, and the lab of deploy counts
+// them under faults.
 package aircagent
 
 import (
@@ -17,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gowebpki/jcs"
@@ -24,36 +26,55 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Agent is one agent. Its methods block until the registry answers; an answer other than 2xx is an
-// error. They must not be called concurrently with each other, except [Agent.Post].
+// Agent is one agent. Its methods block until the registry answers; an answer other than 2xx is a
+// [*StatusError]. They may be called concurrently, except [Agent.Inbox] with itself.
 //
 // spec: airc-v0.1.1 §5-§7
 type Agent struct {
-	DID federation.DID // set by [Agent.Register]
-
 	url    string // URL of the registry
 	handle string
 	key    ed25519.PrivateKey
 	keyID  string
 	cursor string // cursor of its inbox
 
-	// Registration sets these.
+	mu      sync.Mutex
+	current session
+}
+
+// session is the result of the last registration.
+type session struct {
+	did           federation.DID
 	domain, token string
 	registryKey   ed25519.PublicKey
 }
 
 // New returns an agent with a new key, which is not registered yet.
 func New(address, handle string) (*Agent, error) {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
+	return WithKey(address, handle, private), nil
+}
+
+// WithKey returns an agent with a key, which is not registered yet.
+func WithKey(address, handle string, key ed25519.PrivateKey) *Agent {
+	public, _ := key.Public().(ed25519.PublicKey)
 	sum := sha256.Sum256(public)
-	return &Agent{url: address, handle: handle, key: private, keyID: "k_" + hex.EncodeToString(sum[:8])}, nil
+	return &Agent{url: address, handle: handle, key: key, keyID: "k_" + hex.EncodeToString(sum[:8])}
+}
+
+// DID returns the DID of the agent, "" before [Agent.Register].
+func (a *Agent) DID() federation.DID { return a.last().did }
+
+func (a *Agent) last() session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current
 }
 
 // Register registers the agent with a proof that names the registry, and stores the key of the
-// registry.
+// registry. An agent that is registered gets a new token.
 func (a *Agent) Register(ctx context.Context) error {
 	var asked struct {
 		Challenge string `json:"challenge"`
@@ -84,15 +105,29 @@ func (a *Agent) Register(ctx context.Context) error {
 	if err := a.call(ctx, http.MethodPost, "/register", nil, registration, &registered); err != nil {
 		return err
 	}
-	a.DID, a.domain, a.token = registered.DID, registered.Domain, registered.AccessToken
 	var registry struct {
 		PublicKey string `json:"publicKey"`
 	}
 	if err := a.call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil, nil, &registry); err != nil {
 		return err
 	}
-	a.registryKey, err = base64.RawURLEncoding.DecodeString(registry.PublicKey)
-	return err
+	key, err := base64.RawURLEncoding.DecodeString(registry.PublicKey)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.current = session{registered.DID, registered.Domain, registered.AccessToken, key}
+	return nil
+}
+
+// Handle returns the handle of a DID at the registry.
+func (a *Agent) Handle(ctx context.Context, did federation.DID) (string, error) {
+	var known struct {
+		Handle string `json:"handle"`
+	}
+	path := federation.URLPath("/identity").Join(string(did))
+	return known.Handle, a.call(ctx, http.MethodGet, path, nil, nil, &known)
 }
 
 // Send signs and posts one message.
@@ -101,13 +136,14 @@ func (a *Agent) Send(ctx context.Context, to, body string, payload map[string]an
 	if err != nil {
 		return err
 	}
-	return a.Post(ctx, message)
+	_, err = a.Post(ctx, message)
+	return err
 }
 
 // Sign returns a signed message to a handle.
 func (a *Agent) Sign(to, body string, payload map[string]any) (map[string]any, error) {
 	envelope := map[string]any{
-		"v": "0.1", "id": rand.Text(), "kid": a.keyID, "aud": a.domain, "from": a.handle, "to": to,
+		"v": "0.1", "id": rand.Text(), "kid": a.keyID, "aud": a.last().domain, "from": a.handle, "to": to,
 		"timestamp": time.Now().Unix(), "body": body, "payload": payload,
 	}
 	document, err := canonical(envelope)
@@ -118,9 +154,16 @@ func (a *Agent) Sign(to, body string, payload map[string]any) (map[string]any, e
 	return envelope, nil
 }
 
-// Post posts a message that [Agent.Sign] returned.
-func (a *Agent) Post(ctx context.Context, message map[string]any) error {
-	return a.call(ctx, http.MethodPost, "/messages", nil, message, nil)
+// Post posts a message that [Agent.Sign] returned. It returns the ID of the handoff if the message is a
+// step.
+func (a *Agent) Post(ctx context.Context, message map[string]any) (handoff string, err error) {
+	var answer struct {
+		Handoff struct {
+			ID string `json:"id"`
+		} `json:"handoff"`
+	}
+	err = a.call(ctx, http.MethodPost, "/messages", nil, message, &answer)
+	return answer.Handoff.ID, err
 }
 
 // Consent accepts messages of a handle.
@@ -137,8 +180,12 @@ type Message struct {
 		Type string `json:"type"`
 		Data struct {
 			Requester string `json:"requester"`
+			ReplyTo   string `json:"replyTo"`
 			Handoff   struct {
+				ID      string `json:"id"`
+				Event   string `json:"event"`
 				EventID string `json:"event_id"`
+				Title   string `json:"title"`
 			} `json:"handoff"`
 		} `json:"data"`
 	} `json:"payload"`
@@ -146,30 +193,34 @@ type Message struct {
 
 // Inbox returns the new messages. Without one it waits for the first one, as long as it may: the
 // registry counts whole seconds. A message without a signature of the registry is an error.
-func (a *Agent) Inbox(ctx context.Context, wait time.Duration) ([]Message, error) {
+func (a *Agent) Inbox(ctx context.Context, wait time.Duration) (messages []Message, err error) {
+	messages, a.cursor, err = a.InboxAfter(ctx, a.cursor, wait)
+	return messages, err
+}
+
+// InboxAfter is Inbox after a cursor, "" for the start. After an error, the next cursor is the same.
+func (a *Agent) InboxAfter(ctx context.Context, cursor string, wait time.Duration) (messages []Message, next string, err error) {
 	var page struct {
 		Messages   []json.RawMessage `json:"messages"`
 		NextCursor string            `json:"nextCursor"`
 	}
-	query := url.Values{"cursor": {a.cursor}}
+	query := url.Values{"cursor": {cursor}}
 	if wait > 0 {
 		query.Set("wait", strconv.Itoa(int(wait.Seconds())))
 	}
 	if err := a.call(ctx, http.MethodGet, "/messages/inbox", query, nil, &page); err != nil {
-		return nil, err
+		return nil, cursor, err
 	}
 	arrived := time.Now()
-	var messages []Message
 	for _, text := range page.Messages {
 		var m Message
 		if err := errors.Join(a.verify(text), federation.DecodeJSON(text, &m)); err != nil {
-			return nil, err
+			return nil, cursor, err
 		}
 		m.Arrived = arrived
 		messages = append(messages, m)
 	}
-	a.cursor = page.NextCursor
-	return messages, nil
+	return messages, page.NextCursor, nil
 }
 
 // verify returns the reason why a message was not signed by the registry.
@@ -189,7 +240,7 @@ func (a *Agent) verify(text []byte) error {
 	if err != nil {
 		return err
 	}
-	if !ed25519.Verify(a.registryKey, document, signature) {
+	if !ed25519.Verify(a.last().registryKey, document, signature) {
 		return errors.New("verify message: the signature does not match")
 	}
 	return nil
@@ -199,7 +250,19 @@ func (a *Agent) sign(document []byte) string {
 	return base64.RawURLEncoding.EncodeToString(ed25519.Sign(a.key, document))
 }
 
-// call sends one request and reads the answer; any but 2xx is an error.
+// StatusError is an answer other than 2xx.
+type StatusError struct {
+	Status  int
+	Request string // method and path
+	Text    string // body
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s: %d %s: %s", e.Request, e.Status, http.StatusText(e.Status), e.Text)
+}
+
+// call sends one request and reads the answer; any but 2xx is a [*StatusError].
 func (a *Agent) call(ctx context.Context, method string, path federation.URLPath, query url.Values, body, answer any) (err error) {
 	address, err := federation.JoinURL(a.url, path, query)
 	if err != nil {
@@ -214,8 +277,8 @@ func (a *Agent) call(ctx context.Context, method string, path federation.URLPath
 		return fmt.Errorf("write %s %s: %w", method, path, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if a.token != "" {
-		request.Header.Set("Authorization", "Bearer "+a.token)
+	if token := a.last().token; token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	client := &http.Client{}
 	response, err := client.Do(request)
@@ -223,12 +286,15 @@ func (a *Agent) call(ctx context.Context, method string, path federation.URLPath
 		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	if response.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("%s %s: %s", method, path, response.Status)
-	}
 	read, err := io.ReadAll(response.Body) // to the end, so that the connection is used again
-	if err != nil || answer == nil {
+	if err != nil {
 		return err
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return &StatusError{response.StatusCode, method + " " + string(path), string(read)}
+	}
+	if answer == nil {
+		return nil
 	}
 	return federation.DecodeJSON(read, answer)
 }

@@ -89,7 +89,7 @@ func (c *crossing) register(ctx context.Context, g *gateway, round int) (err err
 	if err := c.scout.Register(ctx); err != nil {
 		return err
 	}
-	offer, err := c.alice.offer(ctx, c.scout.DID)
+	offer, err := c.alice.offer(ctx, c.scout.DID())
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (c *crossing) crossAll(ctx context.Context, times int) error {
 // crossFromIRC makes alice offer something to the agent in the channel, in sight of bob, and
 // say something there.
 func (c *crossing) crossFromIRC(ctx context.Context, n int) error {
-	offer, err := c.alice.offer(ctx, c.scout.DID)
+	offer, err := c.alice.offer(ctx, c.scout.DID())
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (c *crossing) crossFromAgent(ctx context.Context, n int) error {
 		return err
 	}
 	begun := time.Now()
-	if err := c.scout.Post(ctx, message); err != nil {
+	if _, err := c.scout.Post(ctx, message); err != nil {
 		return err
 	}
 	seen, err := c.alice.await(" NOTICE ", text)

@@ -52,8 +52,8 @@ func (s *Stage) introduce(ctx context.Context, line *timeline) error {
 		return err
 	}
 	line.people = map[federation.DID]string{
-		s.agent.DID: agent + ", AIRC",
-		s.alice.DID: person + ", IRC " + channel,
+		s.agent.DID(): agent + ", AIRC",
+		s.alice.DID:   person + ", IRC " + channel,
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func newSigner() (federation.SigningKey, error) {
 
 // offer writes an offer to the agent into the channel, and waits until it is in the inbox.
 func (s *Stage) offer(ctx context.Context, line *timeline) error {
-	to := s.agent.DID
+	to := s.agent.DID()
 	ev, err := s.sign(ctx, federation.Event{
 		Verb: federation.Offer, To: to, Venue: channel, Title: "Cite three sources on X",
 		Caps: []string{"web-search"}, Deadline: time.Now().Add(time.Hour),
@@ -86,7 +86,7 @@ func (s *Stage) offer(ctx context.Context, line *timeline) error {
 	if err != nil {
 		return err
 	}
-	line.step(filed, string(s.agent.DID))
+	line.step(filed, string(s.agent.DID()))
 	return poll(ctx, "offer in the inbox", func() (bool, error) {
 		inbox, err := s.gateway.Replay(ctx, to, "", 1)
 		if len(inbox) == 1 {
@@ -211,7 +211,7 @@ func (s *Stage) seen(ctx context.Context, verb federation.Verb) (federation.Entr
 }
 
 func (s *Stage) privateVenue() string {
-	return federation.PrivateVenue(s.alice.DID, s.agent.DID)
+	return federation.PrivateVenue(s.alice.DID, s.agent.DID())
 }
 
 // back shows a handoff that starts at the agent. The offer reaches alice in private,
@@ -254,7 +254,7 @@ func (s *Stage) reply(ctx context.Context, line *timeline, id federation.Handoff
 	if err != nil {
 		return err
 	}
-	line.step(filed, string(s.agent.DID))
+	line.step(filed, string(s.agent.DID()))
 	return poll(ctx, "answer at the agent", func() (bool, error) {
 		messages, err := s.agent.Inbox(ctx, 0)
 		for _, m := range messages {

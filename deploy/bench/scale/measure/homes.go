@@ -328,7 +328,7 @@ func (w *worker) next(ctx context.Context, verb string) error {
 
 // offer makes an offer and waits until its recipient has it.
 func (f *trio) offer(ctx context.Context, from, to *worker, about string) (made agent.Handoff, err error) {
-	body := map[string]string{"title": title, "to": to.DID}
+	body := map[string]string{"title": title, "to": string(to.DID)}
 	if about != "" {
 		body["context"] = about
 	}
@@ -407,7 +407,7 @@ func (f *trio) work(ctx context.Context, alice, bob *worker) (err error) {
 	}
 	write := func(to *worker) func() error {
 		return func() error {
-			if err := alice.Insist(ctx, "messages", "", map[string]string{"to": to.DID, "text": chat}, nil); err != nil {
+			if err := alice.Insist(ctx, "messages", "", map[string]string{"to": string(to.DID), "text": chat}, nil); err != nil {
 				return err
 			}
 			return to.next(ctx, "")
