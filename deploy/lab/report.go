@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
 // report is the report of a run with random faults.
@@ -89,7 +91,12 @@ func (r report) write(path string) error {
 	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(filepath.Dir(path), "proof.svg"), []byte(r.plot()), 0o600)
+	var drawing bytes.Buffer
+	p := r.plot()
+	if err := p.WriteSVG(&drawing); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(filepath.Dir(path), "proof.svg"), drawing.Bytes(), 0o600)
 }
 
 // lasted returns the time from the first offer to the end of the last fault.
@@ -126,44 +133,26 @@ func (r report) kinds() []kind {
 	return kinds
 }
 
-// Measures of the plot, in pixels and time.
-const (
-	plotWidth, plotHeight = 800, 240
-	plotLeft, plotBottom  = 40, 210
-	plotStep              = 5 * time.Second
-)
+// plotStep is the time of one point of the plot.
+const plotStep = 5 * time.Second
 
-// plot draws the offers that were acknowledged in each five seconds, over bars for the faults.
-func (r report) plot() string {
-	total := r.lasted() + plotStep
-	counts := make([]int, int(total/plotStep)+1)
+// plot returns the offers that were acknowledged in each five seconds, over the times of the faults.
+func (r report) plot() plot.Plot {
+	counts := make([]int, int(r.lasted()/plotStep)+1)
 	for _, offer := range r.chaos.load.acked {
 		if i := int(offer.at.Sub(r.began) / plotStep); i >= 0 && i < len(counts) {
 			counts[i]++
 		}
 	}
-	most := max(1, slices.Max(counts))
-	x := func(since time.Duration) float64 {
-		return plotLeft + float64(since)/float64(total)*(plotWidth-2*plotLeft)
+	p := plot.Plot{
+		Title: "Offers acknowledged during faults", X: "seconds", Y: fmt.Sprintf("offers acknowledged in %s; bars are faults", plotStep), LinearX: true,
+		Series: []plot.Series{{Name: "offers"}},
 	}
-	var svg strings.Builder
-	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" font-family="sans-serif" font-size="12">
-<title>Offers acknowledged while faults come and go</title>
-<rect width="%[1]d" height="%[2]d" fill="#fff"/>
-`, plotWidth, plotHeight)
-	for _, e := range r.chaos.events {
-		left, right := x(e.began.Sub(r.began)), x(e.over.Sub(r.began))
-		fmt.Fprintf(&svg, `<rect x="%.1f" y="20" width="%.1f" height="%d" fill="#f3c6b4"><title>%v</title></rect>`+"\n", left, right-left, plotBottom-20, e.faults)
-	}
-	svg.WriteString(`<polyline fill="none" stroke="#0072b2" stroke-width="1.5" points="`)
 	for i, n := range counts {
-		fmt.Fprintf(&svg, "%.1f,%.1f ", x(time.Duration(i)*plotStep), plotBottom-float64(n)/float64(most)*(plotBottom-20))
+		p.Add(0, (time.Duration(i) * plotStep).Seconds(), float64(n))
 	}
-	fmt.Fprintf(&svg, `"/>
-<line x1="%d" x2="%d" y1="%d" y2="%[3]d" stroke="#888"/>
-<text x="%[1]d" y="14">offers acknowledged in %[4]s, at most %[5]d; bars are faults</text>
-<text x="%[1]d" y="%[6]d">0</text><text x="%[2]d" y="%[6]d" text-anchor="end">%[7]s</text>
-</svg>
-`, plotLeft, plotWidth-plotLeft, plotBottom, plotStep, most, plotBottom+18, total.Round(time.Second))
-	return svg.String()
+	for _, e := range r.chaos.events {
+		p.Bands = append(p.Bands, [2]float64{e.began.Sub(r.began).Seconds(), e.over.Sub(r.began).Seconds()})
+	}
+	return p
 }

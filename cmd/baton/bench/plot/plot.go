@@ -15,11 +15,13 @@ var text string
 
 // Plot is one diagram.
 type Plot struct {
-	Title  string   `json:"title"`
-	X      string   `json:"x"` // logarithmic
-	Y      string   `json:"y"` // from 0, unless LogY is set
-	LogY   bool     `json:"log_y,omitempty"`
-	Series []Series `json:"series"`
+	Title   string       `json:"title"`
+	X       string       `json:"x"` // logarithmic, unless LinearX is set
+	Y       string       `json:"y"` // from 0, unless LogY is set
+	LinearX bool         `json:"linear_x,omitempty"`
+	LogY    bool         `json:"log_y,omitempty"`
+	Series  []Series     `json:"series"`
+	Bands   [][2]float64 `json:"bands,omitempty"` // parts of the x axis that are marked
 }
 
 // Series is one line of a diagram.
@@ -55,7 +57,8 @@ const (
 	drawnWidth, drawnHeight  = 640, 320
 	left, right, top, bottom = 60, 620, 20, 270
 	legendTop, legendStep    = 32, 16
-	marksOfY                 = 4
+	marksOfAxis              = 4
+	mostDots                 = 40 // of a line; the points of a longer one are too close
 )
 
 // drawing is a plot in pixels.
@@ -64,7 +67,9 @@ type drawing struct {
 
 	Width, Height            int
 	Left, Right, Top, Bottom float64
+	BandHeight               float64
 	Lines                    []drawnLine
+	Drawn                    []band
 	XMarks, YMarks           []mark
 }
 
@@ -77,6 +82,9 @@ type drawnLine struct {
 }
 
 type dot struct{ X, Y float64 }
+
+// band is a marked part of the x axis.
+type band struct{ X, Width float64 }
 
 // mark is a number at an axis.
 type mark struct {
@@ -91,11 +99,14 @@ func colours() []string {
 
 // draw places the points of a plot.
 func draw(p Plot) drawing {
-	d := drawing{Plot: p, Width: drawnWidth, Height: drawnHeight, Left: left, Right: right, Top: top, Bottom: bottom}
+	d := drawing{Plot: p, Width: drawnWidth, Height: drawnHeight, Left: left, Right: right, Top: top, Bottom: bottom, BandHeight: bottom - top}
 	low, high, most := bounds(p)
 	x := func(v float64) float64 {
-		if high <= low {
+		switch {
+		case high <= low:
 			return left
+		case p.LinearX:
+			return left + (right-left)*(v-low)/(high-low)
 		}
 		return left + (right-left)*(math.Log(v)-math.Log(low))/(math.Log(high)-math.Log(low))
 	}
@@ -113,11 +124,21 @@ func draw(p Plot) drawing {
 		for _, point := range s.Points {
 			at := dot{x(point[0]), y(point[1])}
 			line.Points += fmt.Sprintf("%.1f,%.1f ", at.X, at.Y)
-			line.Dots = append(line.Dots, at)
+			if len(s.Points) <= mostDots {
+				line.Dots = append(line.Dots, at)
+			}
 		}
 		d.Lines = append(d.Lines, line)
 	}
-	if len(p.Series) > 0 {
+	for _, ends := range p.Bands {
+		d.Drawn = append(d.Drawn, band{x(ends[0]), x(ends[1]) - x(ends[0])})
+	}
+	switch {
+	case p.LinearX:
+		for _, v := range steps(high) {
+			d.XMarks = append(d.XMarks, mark{x(v), Number(v)})
+		}
+	case len(p.Series) > 0:
 		for _, point := range p.Series[0].Points {
 			d.XMarks = append(d.XMarks, mark{x(point[0]), Number(point[0])})
 		}
@@ -131,8 +152,8 @@ func draw(p Plot) drawing {
 // steps returns the numbers at an axis from 0.
 func steps(most float64) []float64 {
 	var marks []float64
-	for i := range marksOfY + 1 {
-		marks = append(marks, most*float64(i)/marksOfY)
+	for i := range marksOfAxis + 1 {
+		marks = append(marks, most*float64(i)/marksOfAxis)
 	}
 	return marks
 }
@@ -165,6 +186,9 @@ func bounds(p Plot) (low, high, most float64) {
 		for _, point := range s.Points {
 			low, high, most = min(low, point[0]), max(high, point[0]), max(most, point[1])
 		}
+	}
+	for _, ends := range p.Bands {
+		low, high = min(low, ends[0]), max(high, ends[1])
 	}
 	if most <= 0 {
 		return low, high, 1
