@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,25 +123,41 @@ type aircOfferer struct {
 func (o *aircOfferer) name() string                              { return o.handle }
 func (o *aircOfferer) inbox(ctx context.Context) ([]step, error) { return o.allSteps(ctx) }
 
-// join registers the agent, and asks for the handles of the workers until the registry knows them. A
-// registry knows an agent elsewhere once it has seen a step of it: the answer to a first offer.
+// join registers the agent, and learns the handle of each worker from its answer to a first offer. The
+// registry knows an agent elsewhere once it has seen a step of it.
 func (o *aircOfferer) join(ctx context.Context) error {
 	if err := o.joinRegistry(ctx); err != nil {
 		return err
 	}
 	for _, w := range o.workers {
-		if err := o.Insist(ctx, "handoffs", "first "+string(w.identity()), map[string]string{"to": string(w.identity()), "title": "first"}, nil); err != nil {
+		var first agent.Handoff
+		err := o.Insist(ctx, "handoffs", "first "+string(w.identity()), map[string]string{"to": string(w.identity()), "title": "first"}, &first)
+		if err != nil {
 			return err
 		}
-		for o.handles[w.identity()] == "" {
-			handle, err := o.registry.Handle(ctx, w.identity())
-			o.handles[w.identity()] = handle
-			if waited := wait(ctx, agent.RetryWait); waited != nil {
-				return fmt.Errorf("handle of %s: %w", w.name(), err)
-			}
+		answer, err := o.await(ctx, func(m aircagent.Message) bool { return m.Payload.Data.Handoff.ID == first.ID })
+		if err != nil {
+			return fmt.Errorf("handle of %s: %w", w.name(), err)
 		}
+		o.handles[w.identity()] = answer.From
 	}
 	return nil
+}
+
+// await returns the first message in the inbox that is sought.
+func (o *aircOfferer) await(ctx context.Context, sought func(aircagent.Message) bool) (aircagent.Message, error) {
+	for {
+		messages, err := o.allMessages(ctx)
+		if err != nil {
+			return aircagent.Message{}, err
+		}
+		if at := slices.IndexFunc(messages, sought); at >= 0 {
+			return messages[at], nil
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return aircagent.Message{}, err
+		}
+	}
 }
 
 func (o *aircOfferer) offer(ctx context.Context, to federation.DID, title string) (string, error) {
@@ -148,20 +165,9 @@ func (o *aircOfferer) offer(ctx context.Context, to federation.DID, title string
 	if err != nil || handoff != "" {
 		return handoff, err
 	}
-	for { // the registry took the message and its answer was lost: the accept names the handoff
-		messages, err := o.allMessages(ctx)
-		if err != nil {
-			return "", err
-		}
-		for _, m := range messages {
-			if data := m.Payload.Data; data.ReplyTo == id {
-				return data.Handoff.ID, nil
-			}
-		}
-		if err := wait(ctx, time.Second); err != nil {
-			return "", err
-		}
-	}
+	// The registry took the message and its answer was lost: the accept names the handoff.
+	answer, err := o.await(ctx, func(m aircagent.Message) bool { return m.Payload.Data.ReplyTo == id })
+	return answer.Payload.Data.Handoff.ID, err
 }
 
 // aircWorker works by AIRC.

@@ -121,15 +121,6 @@ func (a *Agent) Register(ctx context.Context) error {
 	return nil
 }
 
-// Handle returns the handle of a DID at the registry.
-func (a *Agent) Handle(ctx context.Context, did federation.DID) (string, error) {
-	var known struct {
-		Handle string `json:"handle"`
-	}
-	path := federation.URLPath("/identity").Join(string(did))
-	return known.Handle, a.call(ctx, http.MethodGet, path, nil, nil, &known)
-}
-
 // Send signs and posts one message.
 func (a *Agent) Send(ctx context.Context, to, body string, payload map[string]any) error {
 	message, err := a.Sign(to, body, payload)
