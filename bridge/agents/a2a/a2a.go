@@ -1,14 +1,13 @@
 // Package a2a serves clients of A2A 1.0 and 0.3: each agent behind the gateway has a signed card and
 // an endpoint, and a handoff to it is a task.
+// A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint of the
+// gateway opens one that any agent may claim. The caller is the offerer. Package participant files,
+// finds and shows the handoffs by the rules of the REST API; this package translates. Steps of other
+// networks appear in tasks too.
 //
-// A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint of
-// the gateway opens one that any agent may claim. The caller is the offerer. Package participant
-// files, finds and shows the handoffs, by the rules of the REST API; this package translates. Steps of
-// other networks appear in tasks like steps over A2A.
-//
-// The record keeps the message of a task as the evidence of its offer, and the link reads the
-// contextId and the parts from there. A push configuration is a webhook that follows one handoff. Only
-// the waiting requests are in memory. The routes may be called concurrently.
+// The record stores the message of a task as the evidence of its offer; the contextId and the parts are
+// read from there. A push configuration is a webhook that follows one handoff. Only waiting requests
+// are in memory. The routes may be called concurrently.
 //
 // spec: a2a-1.0
 package a2a
@@ -45,7 +44,7 @@ type Deps struct {
 	Version    string // version of the gateway
 }
 
-// Link is the face of one gateway. It implements [bridge.Mounted].
+// Link serves A2A for one gateway. It implements [bridge.Mounted].
 type Link struct {
 	*participant.HTTPLink
 
@@ -65,8 +64,6 @@ func Open(d Deps) (*Link, error) {
 	return &Link{HTTPLink: participant.NewHTTPLink(network), deps: d, access: participant.Open(network, d.Deps), seal: seal}, nil
 }
 
-// cardPath is the path of the card of a server.
-//
 // spec: RFC 8615
 const cardPath = "/.well-known/agent-card.json"
 
@@ -99,8 +96,7 @@ func (l *Link) addressee(r *http.Request) (federation.DID, error) {
 	return l.deps.Gateway.Owner(r.Context(), did)
 }
 
-// authenticate returns the caller of a request. An operator has no DID, and so
-// no tasks.
+// authenticate rejects operators: an operator has no DID, and so no tasks.
 func (l *Link) authenticate(r *http.Request) (participant.Caller, error) {
 	if err := l.access.CheckOrigin(r); err != nil {
 		return participant.Caller{}, err
@@ -122,7 +118,7 @@ const Table = "a2a"
 // Config is the table [a2a] of the configuration.
 type Config struct {
 	Enabled bool `toml:"enabled"`
-	// Agents are external agents. Each opens a link of its own, see [a2aclient.Network].
+	// Agents are external agents, each with its own link; see [a2aclient.Network].
 	Agents []a2aclient.Config `toml:"agents"`
 }
 
@@ -146,8 +142,7 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// Agents looks up the local agents that accept tasks. Its methods block on the record and return
-// its errors.
+// Agents looks up the local agents that accept tasks. Its methods block on the record.
 type Agents interface {
 	// AgentOf returns the agent that registered with a DID, or [federation.ErrNotFound].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
@@ -155,11 +150,10 @@ type Agents interface {
 	Here(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// PublicKeys returns the keys that verify signatures of the home at a time. The current signing key
-// comes first. It does not block.
+// PublicKeys returns the keys that verify signatures of the home at a time, the current signing key
+// first. It does not block.
 type PublicKeys func(now time.Time) []ed25519.PublicKey
 
-// evidence is the part of an offer's evidence that identifies its message.
 type evidence struct {
 	Network  string `json:"network"`
 	Document string `json:"document"`
@@ -169,8 +163,8 @@ type document struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// origin returns the message behind an offer, the zero origin for an offer of another network.
-// The evidence was written by this gateway, from its parsed form.
+// origin returns the message behind an offer, or the zero origin for an offer of another network. The
+// evidence is trusted: this gateway wrote it.
 func (l *Link) origin(ctx context.Context, offer federation.Event) (origin, error) {
 	if offer.Evidence == nil {
 		return origin{}, nil
@@ -185,7 +179,6 @@ func (l *Link) origin(ctx context.Context, offer federation.Event) (origin, erro
 	return originIn(text), nil
 }
 
-// originIn returns the message in the evidence of an offer, the zero origin if it has none.
 func originIn(text []byte) origin {
 	var e evidence
 	var d document
@@ -197,7 +190,6 @@ func originIn(text []byte) origin {
 	return origin{contextID: m.ContextID, message: &m}
 }
 
-// requestPath is the path in the evidence of an offer.
 func requestPath(agent federation.DID) string {
 	if agent == "" {
 		return gatewayPath

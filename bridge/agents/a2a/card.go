@@ -18,13 +18,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The path of the endpoint of the gateway, and the prefix of the paths of agents. The DID follows it.
+// The paths of the endpoints of the gateway and of agents. The DID follows the prefix.
 const (
 	gatewayPath = "/a2a"
 	agentPath   = "/a2a/"
 )
 
-// cardAge is the cache lifetime of a card at clients.
 const cardAge = "public, max-age=300"
 
 // resident is an agent that takes tasks here.
@@ -34,7 +33,7 @@ type resident struct {
 	caps []string
 }
 
-// resident returns the agent with a DID, or the error of [errNoAgent].
+// resident returns the error of [errNoAgent] for a DID that takes no tasks here.
 func (l *Link) resident(ctx context.Context, did federation.DID) (resident, error) {
 	here, err := l.deps.Agents.Here(ctx, did)
 	if err != nil {
@@ -91,8 +90,6 @@ func (l *Link) serveCard(w http.ResponseWriter, r *http.Request, of resident) {
 	serveDocument(w, r, text)
 }
 
-// serveDocument answers with the same document for all callers.
-//
 // spec: RFC 9110 §13
 func serveDocument(w http.ResponseWriter, r *http.Request, text []byte) {
 	sum := sha256.Sum256(text)
@@ -124,14 +121,13 @@ func (l *Link) signedCard(ctx context.Context, of resident) ([]byte, error) {
 	return append(append(append(canonical[:len(canonical)-1], `,"signatures":`...), members...), '}', '\n'), nil
 }
 
-// handoffsScope is the scope of a token.
 const (
 	handoffsScope   = "handoffs"
 	handoffsPurpose = "offer and follow"
 )
 
-// card returns the card of an agent. No member is empty, false or zero: libraries canonicalize
-// those in different ways. It has no securityRequirements, which a2a-go cannot read in their valid form.
+// card returns the card of an agent. No member is empty, false or zero, because libraries canonicalize
+// such members differently. It has no securityRequirements: a2a-go cannot read their valid form.
 func (l *Link) card(of resident) wire.AgentCard {
 	media := []string{"text/plain", mediaJSON}
 	return wire.AgentCard{
@@ -152,7 +148,7 @@ func (l *Link) card(of resident) wire.AgentCard {
 	}
 }
 
-// endpoint returns the address of the endpoint of an agent, or with "" that of the gateway.
+// endpoint returns the address of the endpoint of an agent, or of the gateway if did is "".
 func (l *Link) endpoint(did federation.DID) string {
 	if did == "" {
 		return l.deps.PublicURL + gatewayPath
@@ -169,7 +165,7 @@ func describe(of resident) string {
 		" A task may take days: send with returnImmediately, and poll, subscribe, or configure push notifications."
 }
 
-// skillsOf returns one skill for each capability, or one for an agent that declared none.
+// skillsOf returns one skill per capability, or a single skill if the agent declared none.
 func skillsOf(of resident) []wire.AgentSkill {
 	var skills []wire.AgentSkill
 	for _, capability := range of.caps {
@@ -183,10 +179,9 @@ func skillsOf(of resident) []wire.AgentSkill {
 	return skills
 }
 
-// keysPath is the path of the keys that verify cards.
 const keysPath = "/.well-known/jwks.json"
 
-// protected is the protected header of the signature of a card, with its members in order.
+// protected has its members in the order of the signed header.
 //
 // spec: RFC 7515 §4
 type protected struct {
@@ -196,8 +191,6 @@ type protected struct {
 	Type      string `json:"typ"`
 }
 
-// sign returns the signature of the home over a card.
-//
 // spec: RFC 7515 §5.1
 func (l *Link) sign(ctx context.Context, canonical []byte) (wire.AgentCardSignature, error) {
 	key := l.deps.Signer.Own()
@@ -213,15 +206,11 @@ func (l *Link) sign(ctx context.Context, canonical []byte) (wire.AgentCardSignat
 	return wire.AgentCardSignature{Protected: encode(header), Signature: encode(signature)}, nil
 }
 
-// keySet holds the keys of the home.
-//
 // spec: RFC 7517 §5
 type keySet struct {
 	Keys []publicKey `json:"keys"`
 }
 
-// publicKey is one key.
-//
 // spec: RFC 8037 §2
 type publicKey struct {
 	Type      string `json:"kty"`

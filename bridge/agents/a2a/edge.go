@@ -16,8 +16,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The codes of errors.
-//
 // spec: a2a-1.0 §5.4
 const (
 	codeParse          = -32700
@@ -33,7 +31,7 @@ const (
 	codeVersion        = -32009
 )
 
-// reasonOf returns the reason of an error of A2A, "" for an error of JSON-RPC.
+// reasonOf returns "" for an error of JSON-RPC.
 //
 // spec: a2a-1.0 §9.5
 func reasonOf(code int) string {
@@ -54,32 +52,28 @@ func reasonOf(code int) string {
 	return ""
 }
 
-// faultError is an error defined by A2A.
 type faultError struct {
 	code   int
 	detail string
 }
 
-// Error implements error.
 func (e *faultError) Error() string { return e.detail }
 
 func fault(code int, detail string) error { return &faultError{code, detail} }
 
 func badParams(detail string) error { return fault(codeInvalidParams, detail) }
 
-// errNoTask refuses a task hidden from the caller. It does not reveal whether the task
-// exists.
+// errNoTask refuses a task hidden from the caller, without revealing whether it exists.
 func errNoTask() error { return fault(codeTaskNotFound, "there is no such task") }
 
-// rpcError is an error in JSON-RPC.
 type rpcError struct {
 	Code    int                   `json:"code"`
 	Message string                `json:"message"`
 	Data    []*errordetails.Typed `json:"data,omitempty"`
 }
 
-// errorOf returns an error in the form for its caller, counts a refusal and logs a failure not
-// caused by the request.
+// errorOf converts an error for its caller. It counts refusals, and logs failures that the request did
+// not cause.
 func (l *Link) errorOf(ctx context.Context, req request, err error) *rpcError {
 	var told *rpcError
 	if own, ok := errors.AsType[*faultError](err); ok {
@@ -109,7 +103,6 @@ func (l *Link) countFault(f *faultError) {
 	}
 }
 
-// newRPCError returns an error with A2A's reason for its code.
 func newRPCError(code int, message string) *rpcError {
 	told := &rpcError{Code: code, Message: message}
 	if reason := reasonOf(code); reason != "" {
@@ -118,8 +111,8 @@ func newRPCError(code int, message string) *rpcError {
 	return told
 }
 
-// problemOf returns a problem of the agents' API as an error of A2A: the code shows the client how
-// to react, and the details give the reason.
+// problemOf converts a problem of the agent API. The code shows the client how to react; the details
+// give the reason.
 func (l *Link) problemOf(p bridge.ProblemError) *rpcError {
 	told := newRPCError(codeOf(p), p.Detail)
 	if told.Code == codeTaskNotFound {
@@ -146,7 +139,6 @@ func codeOf(p bridge.ProblemError) int {
 	return codeUnsupported
 }
 
-// deny answers a request whose caller or endpoint is unknown.
 func (l *Link) deny(w http.ResponseWriter, r *http.Request, err error) {
 	p := participant.ProblemOf(err)
 	switch p.Status {
@@ -160,7 +152,7 @@ func (l *Link) deny(w http.ResponseWriter, r *http.Request, err error) {
 	http.Error(w, p.Detail, p.Status)
 }
 
-// errNoAgent refuses an endpoint or a card of a DID that takes no tasks here.
+// errNoAgent refuses a DID that takes no tasks here.
 func errNoAgent() error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no agent with this DID takes tasks here"}
 }

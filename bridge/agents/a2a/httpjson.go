@@ -18,24 +18,21 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// restPath is the path of the binding HTTP+JSON below an endpoint.
 const restPath = "/v1"
 
-// The media types of JSON: the client chooses.
+// The media types of JSON. The client chooses one.
 const (
 	mediaJSON = "application/json"
 	mediaA2A  = "application/a2a+json"
 )
 
-// restRoute is one route of the binding HTTP+JSON. Read returns the method and the parameters of a
-// request, as the binding JSONRPC has them.
+// restRoute is one route of the HTTP+JSON binding. Its read function converts a request to the method
+// and the parameters of the JSONRPC binding.
 type restRoute struct {
 	pattern string // method and path below the endpoint
 	read    func(r *http.Request, body json.RawMessage) (method string, params map[string]any, err error)
 }
 
-// restRoutes returns the routes.
-//
 // spec: a2a-1.0 §11.3
 func restRoutes() []restRoute {
 	whole := func(method string) func(*http.Request, json.RawMessage) (string, map[string]any, error) {
@@ -86,7 +83,7 @@ func membersOf(body json.RawMessage) (map[string]any, error) {
 	return params, nil
 }
 
-// readTask reads a request about one task, whose path may end in an action.
+// readTask reads a request about one task. Its path may end in an action.
 func readTask(r *http.Request, body json.RawMessage) (string, map[string]any, error) {
 	params, err := membersOf(body)
 	if err != nil {
@@ -136,7 +133,6 @@ func addNumbers(params map[string]any, query url.Values, names ...string) error 
 	return nil
 }
 
-// mountREST registers the routes of the binding HTTP+JSON for the gateway and for each agent.
 func (l *Link) mountREST(mux *http.ServeMux) {
 	for _, route := range restRoutes() {
 		method, path, _ := strings.Cut(route.pattern, " ")
@@ -205,8 +201,7 @@ func (l *Link) readREST(r *http.Request, route restRoute, req *request) error {
 	return err
 }
 
-// mediaOf returns the media type of the answer to a request: the sent or
-// accepted one.
+// mediaOf returns the media type of a response: the type of the request, or the accepted type.
 func mediaOf(r *http.Request) string {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), mediaA2A) || strings.Contains(r.Header.Get("Accept"), mediaA2A) {
 		return mediaA2A
@@ -214,8 +209,6 @@ func mediaOf(r *http.Request) string {
 	return mediaJSON
 }
 
-// restError is an error of the binding HTTP+JSON.
-//
 // spec: a2a-1.0 §11.6
 type restError struct {
 	Error restStatus `json:"error"`
@@ -250,8 +243,7 @@ func (l *Link) restErrorOf(ctx context.Context, req request, err error) (restErr
 	return restError{restStatus{status, name, told.Message, told.Data}}, status
 }
 
-// replyREST answers a request with its result or an error. It reports whether a result was written
-// to the client.
+// replyREST reports whether a result was written to the client.
 func (l *Link) replyREST(ctx context.Context, w http.ResponseWriter, req request, result any, err error) bool {
 	status := http.StatusOK
 	if err != nil {

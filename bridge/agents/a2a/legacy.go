@@ -18,23 +18,21 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// legacyVersion is the protocol version of a request without one.
 const legacyVersion = "0.3"
 
-// isLegacy reports whether a request is one of A2A 0.3: by its version, and by the form of its method.
+// isLegacy requires both the version and the method name of A2A 0.3.
 func isLegacy(version, method string) bool {
 	return (version == "" || version == legacyVersion || strings.HasPrefix(version, legacyVersion+".")) && strings.Contains(method, "/")
 }
 
 // serveLegacy answers a request of A2A 0.3. The library translates it to a call of 1.0 and back. The
-// members of the body were checked for repetitions.
+// members of the body were already checked for duplicates.
 func (l *Link) serveLegacy(w http.ResponseWriter, r *http.Request, req request) {
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(req.body))
 	a2av0.NewJSONRPCHandler(legacy{l, req}, a2asrv.WithTransportKeepAlive(heartbeat)).ServeHTTP(w, r)
 }
 
-// legacy answers the calls of one request.
 type legacy struct {
 	link *Link
 	req  request
@@ -42,7 +40,6 @@ type legacy struct {
 
 var _ a2asrv.RequestHandler = legacy{}
 
-// legacyCall makes a call of 1.0 and reads its result.
 func legacyCall[T any](ctx context.Context, h legacy, method string, params any) (T, error) {
 	var result T
 	text, err := json.Marshal(params)
@@ -64,7 +61,6 @@ func legacyCall[T any](ctx context.Context, h legacy, method string, params any)
 	return result, nil
 }
 
-// told converts an error to an error of the library.
 func (h legacy) told(ctx context.Context, err error) error {
 	told := h.link.errorOf(ctx, h.req, err)
 	kind := wire.ErrInternalError
@@ -152,7 +148,6 @@ func (h legacy) stream(ctx context.Context, method string, params any) iter.Seq2
 	}
 }
 
-// eventOf returns an update in the form of the library.
 func eventOf(u update) (wire.Event, error) { //nolint:ireturn // the library has it
 	text, err := json.Marshal(u)
 	if err != nil {
@@ -165,7 +160,8 @@ func eventOf(u update) (wire.Event, error) { //nolint:ireturn // the library has
 	return event.Event, nil
 }
 
-// errNoLegacyPush refuses push notifications for clients of 0.3: their bodies have the form of 1.0.
+// errNoLegacyPush refuses push notifications for clients of 0.3, because their bodies have the form of
+// 1.0.
 func errNoLegacyPush() error {
 	return wire.NewError(wire.ErrPushNotificationNotSupported, "push notifications need A2A 1.0; subscribe or poll")
 }
@@ -195,11 +191,10 @@ func (legacy) GetExtendedAgentCard(context.Context, *wire.GetExtendedAgentCardRe
 	return nil, wire.ErrExtendedCardNotConfigured
 }
 
-// legacyCardPath is the path of the card of a server for clients before 0.3.
 const legacyCardPath = "/.well-known/agent.json"
 
-// withLegacyMembers returns a signed card with the members that readers of 0.3 need. The signature
-// covers the card without them.
+// withLegacyMembers adds the members that 0.3 clients need to a signed card. The signature does not
+// cover them.
 func (l *Link) withLegacyMembers(signed []byte, of resident) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(signed, &members); err != nil {

@@ -22,12 +22,11 @@ import (
 type received struct {
 	wire.Message
 
-	raw   json.RawMessage // the message
-	parts json.RawMessage // its parts
+	raw   json.RawMessage
+	parts json.RawMessage
 }
 
-// parseMessage reads the message of a request. It keeps the text of the parts, to preserve
-// numbers and unknown members.
+// parseMessage keeps the text of the parts, to preserve numbers and unknown members.
 func parseMessage(text json.RawMessage) (received, error) {
 	var m received
 	var raw struct {
@@ -59,7 +58,7 @@ func parseMessage(text json.RawMessage) (received, error) {
 }
 
 // checkParts checks the member names of each part, because the library decodes parts itself with
-// encoding/json.
+// encoding/json, which does not.
 func checkParts(parts json.RawMessage) error {
 	var list []json.RawMessage
 	if parts == nil {
@@ -76,17 +75,15 @@ func checkParts(parts json.RawMessage) error {
 	return nil
 }
 
-// maxContextID bounds the contextId of a client, which is on disk with each of its offers.
+// maxContextID bounds the contextId of a client, which is stored with each of its offers.
 const maxContextID = 128
 
-// validContextID reports whether a client may use a context ID.
 func validContextID(id string) bool {
 	return len(id) <= maxContextID && !strings.ContainsFunc(id, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._:-", r)
 	})
 }
 
-// wishes are the members of metadata.handoff in a message.
 type wishes struct {
 	Title    string    `json:"title"`
 	Deadline time.Time `json:"deadline"`
@@ -95,7 +92,7 @@ type wishes struct {
 	Replaces string    `json:"replaces"`
 }
 
-// offerOf returns the offer of a message to a DID, or with "" to any claimant.
+// offerOf returns the offer of a message to a DID, or to any claimant if to is "".
 func offerOf(m received, to federation.DID) (participant.Offer, error) {
 	w, err := wishesOf(m)
 	if err != nil {
@@ -129,7 +126,7 @@ func wishesOf(m received) (wishes, error) {
 	return w, nil
 }
 
-// titleOf returns the first line with text of the first part with text, "" for none.
+// titleOf returns the first non-empty line of the first text part, or "" for none.
 func titleOf(parts wire.ContentParts) string {
 	for _, p := range parts {
 		for line := range strings.Lines(p.Text()) {
@@ -141,8 +138,7 @@ func titleOf(parts wire.ContentParts) string {
 	return ""
 }
 
-// contextOf returns the context of the offer made from a message: everything
-// except the title.
+// contextOf returns the context of the offer: the whole message except the title.
 func contextOf(m received, title string) (json.RawMessage, error) {
 	others := slices.Clone(m.Parts)
 	if i := slices.IndexFunc(others, func(p *wire.Part) bool { return p.Text() != "" }); i >= 0 && strings.TrimSpace(others[i].Text()) == title {
@@ -168,7 +164,6 @@ func contextOf(m received, title string) (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// dataOf returns the data of the only part with data, unchanged.
 func dataOf(parts json.RawMessage) (json.RawMessage, error) {
 	var raw []struct {
 		Data json.RawMessage `json:"data"`
@@ -189,8 +184,7 @@ type sendRequest struct {
 	Config  wire.SendMessageConfig `json:"configuration"`
 }
 
-// send files the offer of a message, and returns its task and the client's
-// configuration.
+// send files the offer of a message. It returns its task and the client's configuration.
 func (l *Link) send(ctx context.Context, req request) (*fold, wire.SendMessageConfig, error) {
 	p, err := params[sendRequest](req)
 	if err == nil {
@@ -220,8 +214,7 @@ func (l *Link) send(ctx context.Context, req request) (*fold, wire.SendMessageCo
 	return f, p.Config, err
 }
 
-// refuseFollowUp returns the refusal of a message to an existing task: a handoff has steps instead
-// of a conversation.
+// refuseFollowUp rejects a message to an existing task: a handoff has steps, not a conversation.
 func (l *Link) refuseFollowUp(ctx context.Context, req request, m received) error {
 	view, err := l.find(ctx, req, m.TaskID)
 	if err != nil {
@@ -237,8 +230,8 @@ func (l *Link) refuseFollowUp(ctx context.Context, req request, m received) erro
 	return fault(codeUnsupported, "a task takes no further messages; offer another one")
 }
 
-// offer opens the handoff of a message. A message with the ID of an earlier one at the same
-// endpoint returns the handoff of that.
+// offer opens the handoff of a message. If the endpoint already has a message with this ID, offer
+// returns the handoff of that message.
 func (l *Link) offer(ctx context.Context, req request, m received) (federation.View, error) {
 	o, err := offerOf(m, req.agent)
 	if err != nil {
@@ -263,15 +256,12 @@ func (l *Link) offer(ctx context.Context, req request, m received) (federation.V
 	return view, nil
 }
 
-// keyOf returns the idempotency key of a message. A client may use the ID of a message again at
-// another endpoint.
+// keyOf returns the idempotency key of a message. Message IDs are unique only per endpoint.
 func keyOf(agent federation.DID, messageID string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", agent, messageID))
 	return network + ":" + hex.EncodeToString(sum[:])
 }
 
-// isNoHandoff reports whether an error means that there is no handoff for the
-// caller.
 func isNoHandoff(err error) bool {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	return ok && refused.Code == federation.UnknownHandoff
@@ -281,7 +271,7 @@ func errNotCancelable(v federation.View) error {
 	return fault(codeNotCancelable, "the task is over: "+string(v.State))
 }
 
-// cancelError returns the error of a step cancel. Another step may have ended the task first.
+// cancelError converts the refusal of a cancel step: another step may have ended the task first.
 func cancelError(err error, v federation.View) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if ok && refused.Code == federation.TerminalHandoff {

@@ -7,8 +7,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// originalNames are the names of members in the protocol buffers of A2A that differ from the names in
-// JSON. Parsers of ProtoJSON read both.
+// originalNames are the protocol buffer names of members that differ from their JSON names. ProtoJSON
+// parsers accept both.
+//
+// spec: a2a-1.0 §5.5
 //
 // spec: a2a-1.0 §5.5
 func originalNames() map[string]string {
@@ -20,8 +22,8 @@ func originalNames() map[string]string {
 	}
 }
 
-// withJSONNames returns parameters with the JSON names of members. Free-form members, metadata and
-// data, stay as they are. Parameters without an original name are returned unchanged.
+// withJSONNames renames members to their JSON names, except in free-form metadata and data. Parameters
+// without an original name are returned unchanged.
 func withJSONNames(params json.RawMessage) (json.RawMessage, error) {
 	renamed, err := rename(params, originalNames())
 	if err != nil {

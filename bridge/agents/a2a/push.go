@@ -24,14 +24,14 @@ import (
 
 var _ bridge.Poster = (*Link)(nil)
 
-// The maximum sizes of the members of a push configuration, in bytes. They are on disk for each
-// configuration; a long token fits.
+// The maximum sizes of the members of a push configuration, in bytes. Each configuration is stored on
+// disk; a long token fits.
 const (
 	maxConfigID   = 128
 	maxPushSecret = 4096
 )
 
-// pushSecrets is the sealed part of a push configuration in the record.
+// pushSecrets is the sealed part of a stored push configuration.
 type pushSecrets struct {
 	Token string             `json:"token,omitempty"`
 	Auth  *wire.PushAuthInfo `json:"authentication,omitempty"`
@@ -41,7 +41,7 @@ type pushConfigs struct {
 	Configs []*wire.PushConfig `json:"configs"`
 }
 
-// checkPush returns the mistake in a push configuration. It blocks on the network.
+// checkPush validates a push configuration. It blocks on the network.
 func (l *Link) checkPush(ctx context.Context, c wire.PushConfig) error {
 	switch {
 	case l.deps.Hooks == nil:
@@ -69,8 +69,7 @@ func pushError(err error) error {
 	return err
 }
 
-// keepPush stores a push configuration of a task, and replaces one with the
-// same ID.
+// keepPush stores a push configuration of a task. It replaces a configuration with the same ID.
 func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation.View, c wire.PushConfig) (*wire.PushConfig, error) {
 	sealed, err := l.seal.seal(pushSecrets{c.Token, c.Auth})
 	if err != nil {
@@ -95,7 +94,6 @@ func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation
 	return l.configOf(h)
 }
 
-// remove removes a webhook, if it exists.
 func (l *Link) remove(ctx context.Context, id federation.WebhookID) error {
 	if err := l.deps.Record.RemoveWebhook(ctx, id); err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return err
@@ -103,8 +101,7 @@ func (l *Link) remove(ctx context.Context, id federation.WebhookID) error {
 	return nil
 }
 
-// named reports whether a push configuration has an ID: that of the client, or else that of its
-// webhook.
+// named compares the ID of the client, or the ID of the webhook if the client set none.
 func named(h federation.Webhook, id string) bool {
 	if h.Label != "" {
 		return h.Label == id
@@ -139,8 +136,8 @@ func (l *Link) createPush(ctx context.Context, req request) (any, error) {
 	return l.keepPush(ctx, req.caller, view, c)
 }
 
-// follower returns the webhook of a push configuration of the caller, nil for none. The task is
-// the caller's.
+// follower returns the webhook of a push configuration, or nil for none. The task must belong to the
+// caller.
 func (l *Link) follower(ctx context.Context, req request, id wire.TaskID, config string) (*federation.Webhook, error) {
 	found, err := l.followers(ctx, req, id)
 	if i := slices.IndexFunc(found, func(h federation.Webhook) bool { return named(h, config) }); i >= 0 {
@@ -175,8 +172,7 @@ func (l *Link) getPush(ctx context.Context, req request) (any, error) {
 	return l.configOf(*h)
 }
 
-// listPushes answers ListTaskPushNotificationConfigs. The few of a task fit on
-// one page.
+// listPushes answers ListTaskPushNotificationConfigs. A task has few, so they fit on one page.
 func (l *Link) listPushes(ctx context.Context, req request) (any, error) {
 	p, err := params[wire.ListTaskPushConfigRequest](req)
 	if err != nil {
@@ -198,7 +194,7 @@ func (l *Link) listPushes(ctx context.Context, req request) (any, error) {
 	return list, nil
 }
 
-// deletePush answers DeleteTaskPushNotificationConfig, also for a removed configuration.
+// deletePush succeeds even if the configuration was already removed.
 //
 // spec: a2a-1.0 §3.1.10
 func (l *Link) deletePush(ctx context.Context, req request) (any, error) {
@@ -221,10 +217,10 @@ func (*Link) Write(context.Context, federation.Webhook, federation.Push) (kind s
 	return "", nil, errors.ErrUnsupported
 }
 
-// Taken implements [bridge.Pusher]: the record records the end of a push.
+// Taken implements [bridge.Pusher]. It does nothing: the record stores the end of a push.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
-// Posts implements [bridge.Poster]: the events of a stream for the step.
+// Posts implements [bridge.Poster]. It returns the stream events of a step.
 //
 // spec: a2a-1.0 §4.3.3
 func (l *Link) Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]bridge.Post, error) {
@@ -267,10 +263,10 @@ func (l *Link) pushHeader(of federation.Webhook) (http.Header, error) {
 	return h, nil
 }
 
-// sealKeyBytes is the length of a key of AES-256.
+// sealKeyBytes is the length of an AES-256 key.
 const sealKeyBytes = 32
 
-// sealer seals the secrets of push configurations, to hide them in the record and its copies.
+// sealer encrypts the secrets of push configurations in the record and its copies.
 type sealer struct{ aead cipher.AEAD }
 
 func newSealer(key []byte) (sealer, error) {
@@ -299,7 +295,7 @@ func (s sealer) open(sealed []byte) (secrets pushSecrets, err error) {
 	if err == nil {
 		err = federation.DecodeJSON(text, &secrets)
 	}
-	if err != nil { // the secret key of the gateway has changed
+	if err != nil { // the gateway's secret key has changed
 		return secrets, fmt.Errorf("%w: open push configuration: %w", bridge.ErrBroken, err)
 	}
 	return secrets, nil

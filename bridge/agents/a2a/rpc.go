@@ -21,8 +21,6 @@ import (
 
 const rpcVersion = "2.0"
 
-// The methods.
-//
 // spec: a2a-1.0 §9.4
 const (
 	methodSend         = "SendMessage"
@@ -38,19 +36,19 @@ const (
 	methodExtendedCard = "GetExtendedAgentCard"
 )
 
-// request is one call of a caller with a proven DID.
+// request is one call of an authenticated caller.
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 
 	caller participant.Caller
-	bearer string         // the header that proves it
-	agent  federation.DID // agent of the endpoint; "" for that of the gateway
+	bearer string         // authorization header
+	agent  federation.DID // agent of the endpoint; "" for the gateway
 	media  string         // media type of the response
-	rest   bool           // it came over the HTTP+JSON binding
+	rest   bool           // received over the HTTP+JSON binding
 	events bool           // the client requested an event stream
-	legacy bool           // it is one of A2A 0.3
+	legacy bool           // a request of A2A 0.3
 	body   []byte         // body of a legacy request
 }
 
@@ -61,7 +59,7 @@ type response struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-// serveRPC answers a POST to the endpoint of an agent, or with "" to that of the gateway.
+// serveRPC answers a POST to the endpoint of an agent, or of the gateway if agent is "".
 func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation.DID) {
 	caller, ok := l.admit(w, r, agent)
 	if !ok {
@@ -90,7 +88,7 @@ func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation
 	}
 }
 
-// admit returns the caller of a request to an endpoint, or answers the request and returns false.
+// admit authenticates the caller. If it returns false, it has answered the request.
 func (l *Link) admit(w http.ResponseWriter, r *http.Request, agent federation.DID) (participant.Caller, bool) {
 	err := l.access.CheckAddress(r)
 	var caller participant.Caller
@@ -130,7 +128,7 @@ func (l *Link) call(ctx context.Context, req request) (any, error) {
 	return nil, fault(codeMethodNotFound, "there is no method "+req.Method)
 }
 
-// parse reads a request. The ID is known also of a request refused after it was read.
+// parse reads a request. If it rejects a request after reading the ID, it returns the ID too.
 func (l *Link) parse(r *http.Request) (request, error) {
 	var req request
 	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.HTTP.MaxBodyBytes+1))
@@ -180,8 +178,7 @@ func (l *Link) parse(r *http.Request) (request, error) {
 	return req, err
 }
 
-// checkType refuses a body with a content type other than JSON. A request without a content type
-// may be JSON.
+// checkType refuses a declared content type other than JSON.
 func checkType(r *http.Request) error {
 	named := r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(named)
@@ -191,7 +188,7 @@ func checkType(r *http.Request) error {
 	return nil
 }
 
-// validID reports whether a request ID is valid in an answer.
+// validID reports whether a request ID may be repeated in a response.
 func validID(id json.RawMessage) bool {
 	var value any
 	if federation.DecodeJSON(id, &value) != nil {
@@ -204,12 +201,12 @@ func validID(id json.RawMessage) bool {
 	return false
 }
 
-// versionOf returns the protocol version named by a request, "" for none.
+// versionOf returns the protocol version of a request, or "" for none.
 func versionOf(r *http.Request) string {
 	return cmp.Or(r.Header.Get(wire.SvcParamVersion), r.URL.Query().Get(wire.SvcParamVersion))
 }
 
-// checkVersion refuses another version of the protocol. A request without one is of version 0.3.
+// checkVersion refuses unsupported protocol versions. A request without a version has version 0.3.
 //
 // spec: a2a-1.0 §3.6
 func checkVersion(r *http.Request) error {
@@ -230,8 +227,7 @@ func params[T any](req request) (T, error) {
 	return p, nil
 }
 
-// reply answers a call with its result or an error. It reports whether a result was written to the
-// client.
+// reply reports whether a result was written to the client.
 func (l *Link) reply(ctx context.Context, w http.ResponseWriter, req request, result any, err error) bool {
 	text, failed := json.Marshal(l.responseOf(ctx, req, result, err))
 	if failed != nil {

@@ -15,19 +15,19 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// heartbeat is the interval of writes to a quiet stream and of reads of its task: a wake-up may
-// be lost.
+// heartbeat is the interval at which a quiet stream is written to and its task is read again, because a
+// wake-up may be lost.
 //
+// spec: agent-faces "Streaming"
 // spec: agent-faces "Streaming"
 const heartbeat = 15 * time.Second
 
-// slowest is the longest time that a client may take to read an update. A slower one is
-// disconnected, and subscribes again.
+// slowest is the write timeout of an update. A slower client is disconnected and must subscribe again.
 const slowest = 30 * time.Second
 
-// follow reads the steps of a handoff as they are filed, and passes their updates to show. It
-// returns nil when the handoff is over, ctx ends or the gateway stops. It calls beat at each
-// heartbeat, and returns the error of show and of beat.
+// follow passes the updates of each filed step of a handoff to show, and calls beat at each heartbeat.
+// It returns nil when the handoff is over, ctx ends or the gateway stops. It returns the errors of show
+// and beat.
 func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, beat func() error) error {
 	wake, stop := l.deps.PubSub.Subscribe(bridge.HandoffTopic(f.view.ID))
 	defer stop()
@@ -51,7 +51,7 @@ func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, bea
 	}
 }
 
-// unlessOver returns err, or nil if ctx has ended.
+// unlessOver returns nil if ctx has ended, and err otherwise.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the caller has waited long enough, or is gone
@@ -59,8 +59,8 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// catchUp reads the steps filed since its last call. While the record is unavailable it reads
-// nothing; the next heartbeat retries.
+// catchUp reads the steps filed since its last call. If the record is unavailable, it does nothing; the
+// next heartbeat retries.
 func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) error {
 	view, err := l.deps.Gateway.View(ctx, f.view.ID)
 	if err == nil && view.Version > f.last.Version {
@@ -76,7 +76,7 @@ func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) er
 // over reports whether the last read step ended the handoff.
 func (f *fold) over() bool { return f.view.Over && f.last.Version == f.view.Version }
 
-// stream is a task followed by a client as server-sent events.
+// stream sends a task to a client as server-sent events.
 type stream struct {
 	link    *Link
 	request request
@@ -86,9 +86,9 @@ type stream struct {
 
 const eventStream = "text/event-stream"
 
-// serveStream answers SendStreamingMessage and SubscribeToTask. An error before the first event is
-// a plain answer. For JSON-RPC it is an event if the client requested an event stream: such clients
-// may read nothing else.
+// serveStream answers SendStreamingMessage and SubscribeToTask. An error before the first event is a
+// plain response. For JSON-RPC it is an event if the client requested an event stream, because such
+// clients may read only events.
 func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req request) {
 	s := &stream{link: l, request: req, out: w, control: http.NewResponseController(w)}
 	f, err := l.streamed(ctx, req)
@@ -129,15 +129,15 @@ func (l *Link) streamed(ctx context.Context, req request) (*fold, error) {
 	return l.readTask(ctx, view)
 }
 
-// stillAllowed returns an error if the token of a request does not hold any more.
+// stillAllowed returns an error if the token of a request is no longer valid.
 func (l *Link) stillAllowed(ctx context.Context, req request) error {
 	r := &http.Request{Header: http.Header{"Authorization": {req.bearer}}}
 	_, err := l.authenticate(r.WithContext(ctx))
 	return err
 }
 
-// attend passes a task and its updates to show, until the task is over, the client leaves or loses
-// access, or the gateway stops. It calls beat at each heartbeat.
+// attend passes a task and its updates to show, and calls beat at each heartbeat. It returns when the
+// task is over, the client leaves or loses access, or the gateway stops.
 func (l *Link) attend(ctx context.Context, req request, f *fold, show func(update) error, beat func() error) error {
 	if !l.deps.Streams.Take(l.deps.HTTP.MaxStreams) {
 		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}
@@ -167,13 +167,11 @@ func (l *Link) attend(ctx context.Context, req request, f *fold, show func(updat
 	return l.left(ctx, err)
 }
 
-// leftError is the reason why a client gets no further events.
+// leftError explains why the events of a client end.
 type leftError struct{ why error }
 
-// Error implements error.
 func (e *leftError) Error() string { return e.why.Error() }
 
-// left returns nil if the client left.
 func (l *Link) left(ctx context.Context, err error) error {
 	if gone, ok := errors.AsType[*leftError](err); ok {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", gone.why))
@@ -182,7 +180,7 @@ func (l *Link) left(ctx context.Context, err error) error {
 	return err
 }
 
-// beat checks the token of the client and writes to it.
+// beat checks the token of the client and sends a heartbeat.
 func (s *stream) beat(ctx context.Context) error {
 	if err := s.link.stillAllowed(ctx, s.request); err != nil {
 		return err
@@ -213,14 +211,14 @@ func (s *stream) send(answer any) error {
 	return s.write(fmt.Appendf(nil, "data: %s\n\n", text))
 }
 
-// write writes to the client, and the header before the first time.
+// write writes to the client. The first write is preceded by the header.
 func (s *stream) write(text []byte) error {
 	h := s.out.Header()
 	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no")                        // otherwise a proxy would buffer events
-	_ = s.control.SetReadDeadline(time.Time{})              // a stream without a deadline needs no other
-	_ = s.control.SetWriteDeadline(time.Now().Add(slowest)) // a connection without deadlines has none to set
+	h.Set("X-Accel-Buffering", "no")                        // prevents proxies from buffering events
+	_ = s.control.SetReadDeadline(time.Time{})              // fails only on a stream without deadlines
+	_ = s.control.SetWriteDeadline(time.Now().Add(slowest)) // likewise
 	if _, err := s.out.Write(text); err != nil {
 		return &leftError{err}
 	}

@@ -9,23 +9,22 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxHistory bounds the shown messages of a task to the newest: a log may have thousands
-// of notes.
+// maxHistory bounds the messages shown of a task. The newest are kept: a log may have thousands of
+// notes.
 const maxHistory = 500
 
 // resultName is the name of the artifact of completed work.
 const resultName = "result"
 
-// expired is the message of a task that ended by its deadline or a silence.
+// expired is the message of a task that ended by its deadline or by inactivity.
 const expired = "expired"
 
-// origin is the record of the message that made a task.
+// origin describes the message that created a task.
 type origin struct {
-	contextID string        // context ID of the client; "" if it named none
-	message   *wire.Message // as it was sent; nil for an offer of another network
+	contextID string        // context ID of the client; "" for none
+	message   *wire.Message // as sent; nil for an offer of another network
 }
 
-// scene is the context in which tasks are shown.
 type scene struct{ publicURL string }
 
 // task is [wire.Task] with a time that always includes milliseconds.
@@ -34,7 +33,7 @@ type task struct {
 
 	Status status `json:"status"`
 
-	steps []federation.EventID // steps that it shows
+	steps []federation.EventID // steps shown
 }
 
 // status is [wire.TaskStatus] with a time that always includes milliseconds.
@@ -44,8 +43,6 @@ type status struct {
 	Timestamp stamp          `json:"timestamp"`
 }
 
-// stamp is a time as A2A writes it.
-//
 // spec: a2a-1.0 §5.6.1
 type stamp time.Time
 
@@ -54,7 +51,7 @@ func (s stamp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Time(s).UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 }
 
-// update is one event of a stream. One member is set.
+// update is one event of a stream. Exactly one member is set.
 //
 // spec: a2a-1.0 §3.2.3
 type update struct {
@@ -70,8 +67,8 @@ type statusUpdate struct {
 	Status    status      `json:"status"`
 }
 
-// stateOf returns the task state of a handoff's state. It includes the states of bounties. An
-// unknown state is mapped according to whether the handoff has ended.
+// stateOf returns the task state of a handoff's state, including the states of bounties. The state of
+// an unknown state depends only on over.
 func stateOf(s federation.State, over bool) wire.TaskState {
 	switch s {
 	case federation.Offered, federation.Open:
@@ -99,8 +96,8 @@ const (
 	bountySubmit    federation.Verb  = "submit"
 )
 
-// fold reads the log of one handoff step by step, and holds the state of the task after each
-// step. One goroutine uses it.
+// fold reads the log of one handoff and holds the state of the task after the last step read. It is not
+// safe for concurrent use.
 type fold struct {
 	scene scene
 	view  federation.View
@@ -108,7 +105,7 @@ type fold struct {
 	from  origin
 
 	last     federation.Entry
-	steps    []federation.EventID // already read
+	steps    []federation.EventID
 	history  []*wire.Message
 	message  *wire.Message  // message of the status
 	artifact *wire.Artifact // the latest
@@ -122,10 +119,10 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 	return &fold{scene: s, view: v, info: info, from: o}
 }
 
-// unshown ignores updates, for a reader of only the final task.
+// unshown ignores updates, for readers that need only the final task.
 func unshown(update) error { return nil }
 
-// add reads one step, and returns its events for a stream.
+// add reads one step and returns its stream events.
 func (f *fold) add(e federation.Entry) []update {
 	f.last, f.steps = e, append(f.steps, e.Event.ID)
 	if m := f.historyOf(e); m != nil {
@@ -166,7 +163,6 @@ func (f *fold) task() *task {
 	return shown
 }
 
-// metadata returns the state of the handoff of a task, after its last step.
 func (f *fold) metadata() map[string]any {
 	v := f.view
 	m := map[string]any{
@@ -183,8 +179,7 @@ func (f *fold) metadata() map[string]any {
 	return m
 }
 
-// historyOf returns the message of a step, nil for a step shown only in the
-// status.
+// historyOf returns the message of a step, or nil for a step shown only in the status.
 func (f *fold) historyOf(e federation.Entry) *wire.Message {
 	switch {
 	case e.Version == 1:
@@ -195,7 +190,6 @@ func (f *fold) historyOf(e federation.Entry) *wire.Message {
 	return nil
 }
 
-// opening returns the message that made the task.
 func (f *fold) opening(ev federation.Event) *wire.Message {
 	if f.from.message != nil {
 		m := *f.from.message
@@ -209,7 +203,7 @@ func (f *fold) opening(ev federation.Event) *wire.Message {
 	return m
 }
 
-// say returns the text of a step as a message. The offerer is the user of a task.
+// say returns text of a step as a message. The offerer is the user of the task.
 func (f *fold) say(ev federation.Event, words string) *wire.Message {
 	role := wire.MessageRoleAgent
 	if ev.Actor() == f.view.Offerer {
@@ -220,7 +214,6 @@ func (f *fold) say(ev federation.Event, words string) *wire.Message {
 	}
 }
 
-// statusMessage returns the message of the status after a step.
 func (f *fold) statusMessage(ev federation.Event, state wire.TaskState) *wire.Message {
 	switch {
 	case ev.Verb == federation.Expire:
@@ -235,7 +228,6 @@ func (f *fold) statusMessage(ev federation.Event, state wire.TaskState) *wire.Me
 	return f.message
 }
 
-// artifactOf returns the artifact of a step, nil for none.
 func (f *fold) artifactOf(ev federation.Event) *wire.Artifact {
 	if ev.Verb != federation.Complete && ev.Verb != bountySubmit {
 		return nil
@@ -253,7 +245,7 @@ func (f *fold) artifactOf(ev federation.Event) *wire.Artifact {
 	return a
 }
 
-// contextPart returns the context of a step as a part: data, or the link to it.
+// contextPart returns the context of a step as a part: its data, or a link to it.
 func contextPart(ev federation.Event) *wire.Part {
 	if ev.Context == "" {
 		return nil
@@ -264,7 +256,7 @@ func contextPart(ev federation.Event) *wire.Part {
 	return wire.NewFileURLPart(wire.URL(ev.Context), "")
 }
 
-// trim keeps the last messages of the history of a task, all for nil.
+// trim keeps the last *length messages of the history, or all if length is nil.
 //
 // spec: a2a-1.0 §3.2.4
 func (t *task) trim(length *int) {

@@ -44,7 +44,6 @@ func (l *Link) offeredAt(ctx context.Context, req request, v federation.View) (b
 	return l.deps.Gateway.Same(ctx, req.agent, v.Offeree)
 }
 
-// fold returns a fold of a handoff at its start.
 func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 	for first, err := range l.access.Log(ctx, v.ID, 0) {
 		if err != nil {
@@ -53,11 +52,10 @@ func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 		from, err := l.origin(ctx, first.Event)
 		return scene{l.deps.PublicURL}.newFold(v, from), err
 	}
-	return nil, errNoTask() // it was pruned a moment ago
+	return nil, errNoTask() // pruned a moment ago
 }
 
-// read reads the steps after the last read one, up to the version of the view, and passes each of
-// their updates to show. It returns the errors of the log and of show.
+// read passes the updates of each step after the last one read, up to the version of the view, to show.
 func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
 	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
 		if err != nil || entry.Version > f.view.Version {
@@ -72,7 +70,7 @@ func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error
 	return nil
 }
 
-// readTask returns a fold of a handoff that includes all of its log.
+// readTask returns a fold of the complete log of a handoff.
 func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
 	f, err := l.fold(ctx, v)
 	if err != nil {
@@ -88,8 +86,8 @@ type sent struct {
 	Task *task `json:"task"`
 }
 
-// sendMessage answers SendMessage with the task once the offer is on disk, or at its end, or
-// after the longest wait.
+// sendMessage answers SendMessage when the offer is on disk, or, for a blocking call, at the end of the
+// task or after the longest wait.
 func (l *Link) sendMessage(ctx context.Context, req request) (any, error) {
 	f, config, err := l.send(ctx, req)
 	if err != nil {
@@ -152,7 +150,7 @@ func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	if view.Over {
 		return nil, errNotCancelable(view)
 	}
-	reason, _ := p.Metadata["reason"].(string) // any other value is ignored
+	reason, _ := p.Metadata["reason"].(string) // other types are ignored
 	if _, err := l.access.Take(ctx, req.caller, string(p.ID), federation.Cancel, participant.StepRequest{Note: reason}, participant.Request{}); err != nil {
 		return nil, cancelError(err, view)
 	}
@@ -166,19 +164,19 @@ func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	return f.task(), nil
 }
 
-// How many tasks a page has if the request names no number, and at most.
+// The default and the maximum page size.
 const (
 	defaultPage = 50
 	maxPage     = 100
 )
 
-// maxCounted bounds the tasks counted for one page, and maxRead those read at a time for that.
+// maxCounted bounds the tasks counted for one page; maxRead bounds the tasks read at a time.
 const (
 	maxCounted = 10000
 	maxRead    = 500
 )
 
-// listRequest holds the parameters of ListTasks, with optional numbers.
+// listRequest holds the parameters of ListTasks. A nil number is absent.
 type listRequest struct {
 	ContextID            string         `json:"contextId"`
 	Status               wire.TaskState `json:"status"`
@@ -189,7 +187,6 @@ type listRequest struct {
 	IncludeArtifacts     bool           `json:"includeArtifacts"`
 }
 
-// check returns the first mistake in the parameters.
 func (p listRequest) check() error {
 	if p.PageSize != nil && (*p.PageSize < 1 || *p.PageSize > maxPage) {
 		return badParams(fmt.Sprintf("pageSize: want 1 to %d", maxPage))
@@ -208,7 +205,7 @@ type taskList struct {
 	PageSize      int     `json:"pageSize"`
 	TotalSize     int     `json:"totalSize"`
 
-	artifacts bool // the tasks have theirs
+	artifacts bool
 }
 
 func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
@@ -247,7 +244,7 @@ func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
 	return list, err
 }
 
-// listed returns up to limit handoffs of a list after a cursor, and the next cursor.
+// listed returns up to limit handoffs after a cursor, and the next cursor.
 func (l *Link) listed(ctx context.Context, req request, p listRequest, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	var found []federation.View
 	filter := federation.Filter{DID: req.caller.DID, Since: p.StatusTimestampAfter}
@@ -288,8 +285,7 @@ func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federa
 	return f.info.ContextID == p.ContextID, nil
 }
 
-// count returns the number of tasks on all pages of a list, at most
-// maxCounted.
+// count returns the number of tasks on all pages of a list, up to maxCounted.
 func (l *Link) count(ctx context.Context, req request, p listRequest) (int, error) {
 	total, after := 0, federation.Cursor("")
 	for total < maxCounted {
@@ -305,22 +301,21 @@ func (l *Link) count(ctx context.Context, req request, p listRequest) (int, erro
 	return total, nil
 }
 
-// noteRead marks steps shown to a client as read in its inbox. A client of A2A reads tasks and
-// acknowledges nothing: its inbox would fill, and the gateway would refuse progress of its agents
-// and offers to it. If a step cannot be marked now, it is marked when the client reads the task
-// again. The end of a push marks its own step.
+// noteRead marks steps shown to a client as read in its inbox. A2A clients acknowledge nothing: the
+// inbox would fill, and the gateway would refuse its agents' progress and new offers to it. If marking
+// fails, it is repeated when the client reads the task again. The end of a push marks its own step.
 func (l *Link) noteRead(ctx context.Context, client federation.DID, steps ...federation.EventID) {
 	if len(steps) == 0 {
 		return
 	}
-	if err := l.deps.Record.Read(context.WithoutCancel(ctx), client, steps, time.Now()); err != nil { // the client may leave with its answer
+	if err := l.deps.Record.Read(context.WithoutCancel(ctx), client, steps, time.Now()); err != nil { // the client may disconnect after the response
 		l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "steps stay unread", slog.String("network", network), slog.String("link", network),
 			slog.String("did", string(client)), slog.Any("err", err))
 	}
 }
 
-// stepsIn returns the steps shown by an answer. A task of a list may lack its artifact, and then
-// its result was not shown.
+// stepsIn returns the steps shown by a response. A listed task without its artifact does not show its
+// result.
 func stepsIn(answer any) []federation.EventID {
 	switch a := answer.(type) {
 	case *task:
