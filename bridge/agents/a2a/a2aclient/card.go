@@ -24,7 +24,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// How long a card is used before it is read again.
+// How long a card is cached.
 const (
 	defaultCardAge = 5 * time.Minute
 	minCardAge     = time.Minute
@@ -35,7 +35,7 @@ type card struct {
 	*wire.AgentCard
 
 	schemes wire.NamedSecuritySchemes
-	key     string // digest of the key that signed the card; "" for a card without a valid signature
+	key     string // digest of the signing key; "" for a card without a valid signature
 	doubt   string // why a signature could not be verified; "" for none
 	until   time.Time
 }
@@ -58,7 +58,7 @@ func (c *card) best() (*wire.AgentInterface, error) {
 	return nil, fmt.Errorf("want an interface for JSONRPC, HTTP+JSON or GRPC of version 1.0 or 0.3; the agent has %s", strings.Join(all, ", "))
 }
 
-// tokenURL returns the token endpoint for client_credentials, "" for none.
+// tokenURL returns the token endpoint for client_credentials, or "" for none.
 func (c *card) tokenURL() string {
 	for _, name := range slices.Sorted(maps.Keys(c.schemes)) {
 		oauth, ok := c.schemes[name].(wire.OAuth2SecurityScheme)
@@ -72,7 +72,7 @@ func (c *card) tokenURL() string {
 	return ""
 }
 
-// skills returns the IDs of the skills with a name valid as a capability.
+// skills returns the IDs of the skills that are valid names of capabilities.
 func (c *card) skills() []string {
 	caps := []string{}
 	for _, skill := range c.Skills {
@@ -83,8 +83,8 @@ func (c *card) skills() []string {
 	return caps
 }
 
-// fetchCard reads the card and verifies its signature. An invalid signature is an error; one that
-// cannot be verified is noted.
+// fetchCard reads the card and verifies its signature. An invalid signature is an error; a signature
+// that cannot be verified is only noted.
 func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	text, header, err := l.get(ctx, l.cfg.Card)
 	if err != nil {
@@ -113,7 +113,6 @@ func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	return c, nil
 }
 
-// lifeOf returns the lifetime of a card, by the header of its answer.
 func lifeOf(h http.Header) time.Duration {
 	age := identity.Freshness(h)
 	if age < 0 {
@@ -122,8 +121,8 @@ func lifeOf(h http.Header) time.Duration {
 	return min(max(age, minCardAge), maxCardAge)
 }
 
-// parseCard reads a card of version 1.0 or 0.3. Unused members that the library
-// reads in one form only are left out first; unknown kinds of security schemes are ignored.
+// parseCard reads a card of version 1.0 or 0.3. It drops unused members that the library cannot read in
+// every form, and ignores unknown kinds of security schemes.
 func parseCard(text []byte) (*card, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil {
@@ -148,7 +147,7 @@ func parseCard(text []byte) (*card, error) {
 		}
 	}
 	if members["url"] != nil && members["preferredTransport"] == nil {
-		members["preferredTransport"] = json.RawMessage(`"JSONRPC"`) // the default of version 0.3
+		members["preferredTransport"] = json.RawMessage(`"JSONRPC"`) // default of version 0.3
 	}
 	trimmed, err := encoded(members)
 	if err != nil {
@@ -165,7 +164,6 @@ func parseCard(text []byte) (*card, error) {
 	return &card{AgentCard: parsed, schemes: schemes}, nil
 }
 
-// parseSchemes reads the security schemes of a card of either version, each separately.
 func parseSchemes(text json.RawMessage) wire.NamedSecuritySchemes {
 	found := wire.NamedSecuritySchemes{}
 	var each map[string]json.RawMessage
@@ -191,7 +189,7 @@ var (
 	errForged   = errors.New("the signature of the card is invalid")
 )
 
-// keySet holds the keys served at a jku.
+// keySet is the document of a jku.
 //
 // spec: RFC 7517 §5
 type keySet struct {
@@ -206,8 +204,6 @@ type jwk struct {
 	KeyID string `json:"kid"`
 }
 
-// thumbprint returns the digest that names a key.
-//
 // spec: RFC 7638 §3
 func (k jwk) thumbprint() string {
 	text := fmt.Sprintf(`{"crv":%q,"kty":%q,"x":%q}`, k.Curve, k.Type, k.X)
@@ -218,9 +214,9 @@ func (k jwk) thumbprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// verify checks one signature of a card, and returns the digest of its key. The key set must be at
-// the host of the card. The error wraps [errForged] for a wrong signature; any other error means that
-// the signature cannot be verified.
+// verify checks one signature of a card, and returns the digest of its key. The key set must be on the
+// host of the card. A wrong signature is [errForged]; any other error means that the signature cannot
+// be verified.
 //
 // spec: a2a-1.0 §8.4
 func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignature) (string, error) {
@@ -241,7 +237,7 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 		return "", fmt.Errorf("%w: it is not base64url", errForged)
 	}
 	at, err := url.Parse(header.KeySet)
-	own, _ := url.Parse(l.cfg.Card) // was checked
+	own, _ := url.Parse(l.cfg.Card) // already validated
 	switch {
 	case header.KeySet == "":
 		return "", errors.New("the signature of the card names no key set (jku)")
@@ -277,8 +273,7 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 	return "", errForged
 }
 
-// signed reports whether a signature is valid. Its error means that the key or the algorithm is
-// unknown here.
+// signed returns an error if the key or the algorithm is not supported.
 //
 // spec: RFC 7518 §3.4, RFC 8037 §3.1
 func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
@@ -296,7 +291,7 @@ func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
 	return false, fmt.Errorf("the algorithm %s of the signature of the card is not known here", algorithm)
 }
 
-// canonicalCards returns the forms of a card that libraries sign: unchanged, and without empty
+// canonicalCards returns the two forms of a card that libraries sign: unchanged, and without empty
 // members.
 func canonicalCards(text []byte) ([][]byte, error) {
 	var members map[string]any
@@ -319,7 +314,7 @@ func canonicalCards(text []byte) ([][]byte, error) {
 	return forms, nil
 }
 
-// withoutEmpty returns a value without its empty members: "", lists, objects and null.
+// withoutEmpty removes empty members from a value: "", lists, objects and null.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -15,12 +15,12 @@ import (
 	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
-// settleTime is the time in which a message without a response may still become a task. The agent
-// is queried after it.
+// settleTime is how long a message without a response may still become a task. After that, the agent is
+// queried.
 const settleTime = 3 * time.Second
 
-// Deliver implements [bridge.Link]. An offer becomes a task, and the end of a handoff by another
-// party cancels its task. Deliver returns nil after the ID of the task is on disk.
+// Deliver implements [bridge.Link]. An offer creates a task; if another party ends the handoff, its
+// task is canceled. Deliver returns nil only after the ID of the task is on disk.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	t := l.taskOf(d.View.ID)
 	t.mu.Lock()
@@ -43,7 +43,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	return nil
 }
 
-// offer sends the message of an offer, unless the agent has it.
+// offer sends the message of an offer, unless the agent already has it.
 func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error {
 	if why := l.excludes(d.Entry.Event, d.View); why != "" {
 		return federation.Refuse(d.Entry.Event, federation.PolicyDenied, why)
@@ -72,7 +72,7 @@ func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error 
 	answer, err := l.client.Load().SendMessage(ctx, &wire.SendMessageRequest{
 		Message: m, Config: &wire.SendMessageConfig{ReturnImmediately: true, HistoryLength: &none},
 	})
-	keeping := context.WithoutCancel(ctx) // the answer must not be lost
+	keeping := context.WithoutCancel(ctx) // the response must not be lost
 	if err == nil {
 		err = l.keep(keeping, t, answer)
 	} else if unsent, told := l.sendError(d.Entry.Event, err); unsent {
@@ -107,8 +107,8 @@ func (l *Link) keep(ctx context.Context, t *task, answer wire.SendMessageResult)
 	return fmt.Errorf("the agent answered with %T", answer)
 }
 
-// find looks for the task of a message whose response was lost. It notes the task, or that the agent
-// has none. If the agent does not list tasks, an operator decides whether to resend the message.
+// find looks for the task of a message whose response was lost, and notes the result. If the agent does
+// not list tasks, an operator decides whether to resend the message.
 func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	if wait := time.Until(t.sending.Add(settleTime)); wait > 0 {
 		return &federation.UnavailableError{What: "the task of an unanswered message", RetryAfter: wait, Err: errors.New("it may still be made")}
@@ -134,7 +134,7 @@ func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	if len(own) == 0 {
 		return l.write(ctx, t, note{Kind: noteUnsent})
 	}
-	first := own[len(own)-1] // the newest is listed first
+	first := own[len(own)-1] // the list is newest first
 	l.log.LogAttrs(ctx, slog.LevelInfo, "task found", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(first.ID)))
 	return l.write(ctx, t, note{Kind: noteTask, Task: first.ID, Context: first.ContextID})
 }
@@ -182,7 +182,7 @@ func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error 
 	return fmt.Errorf("cancel task %s: %w", t.id, err)
 }
 
-// report logs the omitted content. The record has all of it.
+// report logs omitted content. The record has all of it.
 func (l *Link) report(ctx context.Context, t *task, losses []federation.Loss) {
 	for _, loss := range losses {
 		l.log.LogAttrs(ctx, slog.LevelInfo, "content not carried", slog.String("handoff_id", t.handoff.String()),

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// away returns the error for a delivery to be retried later.
+// away wraps an error for which the delivery is retried later.
 func (l *Link) away(err error) error {
 	var after time.Duration
 	if status, ok := errors.AsType[*statusError](err); ok {
@@ -22,7 +22,6 @@ func (l *Link) away(err error) error {
 	return &federation.UnavailableError{What: "agent " + l.cfg.Name, RetryAfter: after, Err: err}
 }
 
-// refusals are the errors of final refusals by an agent.
 func refusals() []error {
 	return []error{
 		wire.ErrInvalidParams, wire.ErrInvalidRequest, wire.ErrMethodNotFound, wire.ErrParseError, wire.ErrUnsupportedOperation,
@@ -39,8 +38,8 @@ func isAny(err error, of ...error) bool {
 	return false
 }
 
-// sendError returns the error for the outbox after a message without an answer. If unsent is true, the
-// agent certainly does not have the message.
+// sendError returns the error for the outbox if a message had no answer. If unsent is true, the agent
+// certainly does not have the message.
 func (l *Link) sendError(ev federation.Event, err error) (unsent bool, told error) {
 	if isAny(err, refusals()...) {
 		return true, federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" refused the message: "+err.Error())
@@ -55,22 +54,21 @@ func (l *Link) sendError(ev federation.Event, err error) (unsent bool, told erro
 	if isNetwork(err) {
 		return false, l.away(err)
 	}
-	return false, err // counted: after some of them the delivery is a dead letter
+	return false, err // counted: repeated failures make the delivery a dead letter
 }
 
-// isDial reports whether an error means that no connection was made.
+// isDial reports whether no connection was made.
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// isNetwork reports whether an error is a connection error and not an error of the agent.
+// isNetwork reports whether the connection failed, rather than the agent.
 func isNetwork(err error) bool {
 	_, isNet := errors.AsType[net.Error](err)
 	return isNet || isAny(err, context.DeadlineExceeded, context.Canceled)
 }
 
-// cannotList reports whether an agent does not list tasks at all or for this gateway.
 func cannotList(err error) bool {
 	return isAny(err, wire.ErrUnsupportedOperation, wire.ErrMethodNotFound, wire.ErrUnauthenticated, wire.ErrUnauthorized)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
-// How often a task is polled. The wait doubles while nothing changes.
+// The polling intervals of a task. The wait doubles while nothing changes.
 const (
 	firstLook = 500 * time.Millisecond
 	lastLook  = 30 * time.Second
@@ -30,7 +30,7 @@ const (
 	lostAfter = time.Minute            // how long an agent may deny a task before its handoff fails
 )
 
-// Bounds of the reports of one task.
+// Limits for the reports of one task.
 const (
 	maxReports  = 500
 	minReport   = 2 * time.Second // minimum interval between two progress steps
@@ -44,11 +44,10 @@ var errOtherTask = errors.New("the agent answered with another task")
 type session struct {
 	*Link
 
-	looks   chan struct{} // has a token for each poll in progress
-	streams chan struct{} // has a token for each open stream
+	looks   chan struct{} // semaphore: one token per poll in progress
+	streams chan struct{} // semaphore: one token per open stream
 }
 
-// follow polls a task until its handoff is over.
 func (s *session) follow(ctx context.Context, t *task) error {
 	defer func() {
 		t.mu.Lock()
@@ -86,8 +85,8 @@ func (s *session) follow(ctx context.Context, t *task) error {
 	return context.Cause(ctx)
 }
 
-// watch triggers a poll of a task when the agent reports a change: by a stream, else by a push
-// notification, if the agent has them. Both are only hints: the timer triggers polls too.
+// watch polls a task when the agent reports a change by a stream or, failing that, a push notification.
+// Both are only hints: the timer polls too.
 func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	t.mu.Lock()
 	err := s.load(ctx, t)
@@ -112,14 +111,13 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	return func() { cancel(); leave(); hints.Wait() }
 }
 
-// stream follows the stream of a task, and reopens it after its end. The events are not read: each
-// one triggers a poll.
+// stream follows the stream of a task, and reopens it after its end. Its events only trigger polls.
 func (s *session) stream(ctx context.Context, t *task, id wire.TaskID) {
 	select {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
 	default:
-		return // the timer triggers a poll
+		return // the timer polls
 	}
 	for failed := 0; ctx.Err() == nil && failed < maxReopened; {
 		failed++
@@ -143,8 +141,8 @@ func (s *session) subscribe(ctx context.Context, id wire.TaskID, token string) {
 	}
 }
 
-// lookAt reads a task and files its steps. It reports whether there is nothing more to follow,
-// and whether a step was filed.
+// lookAt polls a task and files its steps. over reports that there is nothing more to follow; moved
+// reports that a step was filed.
 func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err error) {
 	select {
 	case s.looks <- struct{}{}:
@@ -166,13 +164,13 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	case t.id == "" && t.answer == nil:
 		return true, false, nil // the outbox sends the message
 	case t.ended:
-		return false, false, nil // the home of the handoff has not ruled yet
+		return false, false, nil // the handoff's home has not ruled yet
 	}
 	reading, document, terminal, err := s.read(ctx, t, view.State)
 	if err != nil {
 		return false, false, err
 	}
-	if terminal && view.State == federation.Open && len(reading.Steps) == 0 { // it stays open for others
+	if terminal && view.State == federation.Open && len(reading.Steps) == 0 { // stays open for others
 		s.log.LogAttrs(ctx, slog.LevelInfo, "open offer not claimed", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)))
 		err := s.remove(ctx, t)
 		if err == nil {
@@ -205,8 +203,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	return false, moved, nil
 }
 
-// block records why a task waits for an operator, for the status of the link;
-// "" if it does not.
+// block records, for the status of the link, why a task waits for an operator. "" clears it.
 func (l *Link) block(id federation.HandoffID, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +212,7 @@ func (l *Link) block(id federation.HandoffID, why string) {
 	}
 }
 
-// read returns the steps of a task, the agent's object behind them, and whether the task is over.
+// read returns the steps of a task, the source object from the agent, and whether the task is over.
 func (s *session) read(ctx context.Context, t *task, state federation.State) (r a2atask.Reading, document string, terminal bool, err error) {
 	if t.answer != nil {
 		text, err := encoded(t.answer)
@@ -253,7 +250,7 @@ func (s *session) gone(t *task, why string, state federation.State) (a2atask.Rea
 	return a2atask.Lost(why, state), string(text), true, err
 }
 
-// file files one step of the agent, once. It reports whether the step is new.
+// file files one step of the agent, at most once. It reports whether the step is new.
 func (s *session) file(ctx context.Context, t *task, view federation.View, step a2atask.Step, document string) (filed bool, err error) {
 	key := step.Key
 	if step.Verb == federation.Progress {
@@ -277,7 +274,7 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case ok && (refused.Code == federation.RateLimited || refused.Code == federation.InboxFull || refused.Code == federation.QuotaExceeded):
-		return false, s.away(errors.New(refused.Error())) // not wrapped: it is not a refusal here
+		return false, s.away(errors.New(refused.Error())) // not wrapped: this is no refusal here
 	case ok && !refused.Waits:
 		s.log.LogAttrs(ctx, slog.LevelWarn, "step refused", slog.String("handoff_id", t.handoff.String()), slog.String("verb", string(step.Verb)), slog.String("reason", refused.Error()))
 	case err != nil && !ok:
@@ -288,14 +285,14 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 		t.reported = time.Now()
 	}
 	ends := step.Verb == federation.Complete || step.Verb == federation.Fail || step.Verb == federation.Decline
-	if ends && !known && (!ok || refused.Waits) { // a step filed again after a restart was counted at first
+	if ends && !known && (!ok || refused.Waits) { // a step refiled after a restart is already counted
 		s.count(string(step.Verb))
 	}
 	return true, nil
 }
 
-// submit files the step with a key, under a new ID if the clock of the home refuses the old one. It
-// reports whether the step was on disk before.
+// submit files the step with a key. If the clock of the home refuses its ID, submit uses a new one. It
+// reports whether the step was already on disk.
 func (s *session) submit(ctx context.Context, t *task, view federation.View, key string, d stepbuilder.Draft) (known bool, err error) {
 	at, err := s.stepOf(ctx, t, key)
 	if err != nil {
@@ -327,7 +324,7 @@ func (s *session) vouch(ctx context.Context, t *task, view federation.View, as f
 }
 
 // ask sends a question of the agent to the offerer as a private message. If no link reaches the
-// offerer, the question is filed as a progress step.
+// offerer, ask files the question as a progress step.
 func (s *session) ask(ctx context.Context, t *task, view federation.View, q a2atask.Question, document string) (asked bool, err error) {
 	key := questionKey + q.Key
 	if t.done[key] {

@@ -30,10 +30,10 @@ import (
 	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
-// maxRedial is the longest wait before a broken connection is made again. The outbox waits too.
+// maxRedial is the maximum reconnect backoff. The outbox waits too.
 const maxRedial = 10 * time.Second
 
-// grpcConn is the connection to the gRPC interface of an agent. The zero value has none.
+// grpcConn is the connection to the gRPC interface of an agent. The zero value has no connection.
 type grpcConn struct {
 	mu      sync.Mutex
 	address string
@@ -56,7 +56,7 @@ func (l *Link) grpcTransports() []a2aclient.FactoryOption {
 	}
 }
 
-// protoTransport sends the messages that protocol buffers can carry.
+// protoTransport converts messages to a form that protocol buffers can carry.
 type protoTransport struct{ a2aclient.Transport }
 
 // SendMessage implements [a2aclient.Transport].
@@ -66,8 +66,8 @@ func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.Servic
 	return t.Transport.SendMessage(ctx, params, &carried)
 }
 
-// connect returns the connection to an address. A card read again changes nothing while its
-// address is the same. The connection is made by the first call.
+// connect returns the connection to an address. It keeps the connection of a reread card if the address
+// is unchanged. The first call dials.
 func (l *Link) connect(address string) (*grpc.ClientConn, error) {
 	host, plain, err := grpcHost(address)
 	if err == nil {
@@ -107,16 +107,16 @@ func (l *Link) hangUp() {
 	l.grpc.retire()
 }
 
-// retire closes the connection after the calls on it have ended.
+// retire closes the connection after sendTimeout, when the calls in flight have ended.
 func (c *grpcConn) retire() {
 	if old := c.conn; old != nil {
-		time.AfterFunc(sendTimeout, func() { _ = old.Close() }) // its only error is a second close
+		time.AfterFunc(sendTimeout, func() { _ = old.Close() }) // fails only if already closed
 	}
 	c.conn = nil
 }
 
-// grpcHost returns the host and port of a gRPC interface, and whether it is without TLS. Cards have
-// a URL, or a host and port as gRPC libraries accept it. On the loopback the latter is without TLS.
+// grpcHost returns the host and port of a gRPC interface, and whether to omit TLS. Cards contain a URL,
+// or a host and port as accepted by gRPC libraries. The latter omits TLS only on the loopback.
 func grpcHost(address string) (host string, plain bool, err error) {
 	bare := !strings.Contains(address, "://")
 	if bare {
@@ -141,7 +141,7 @@ func grpcHost(address string) (host string, plain bool, err error) {
 	return net.JoinHostPort(u.Hostname(), port), plain, nil
 }
 
-// callGRPC makes one call, with credentials. It implements [grpc.UnaryClientInterceptor].
+// callGRPC adds credentials to a call. It implements [grpc.UnaryClientInterceptor].
 func (l *Link) callGRPC(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	ctx, err := l.authorizeGRPC(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func (l *Link) callGRPC(ctx context.Context, method string, request, answer any,
 	return err
 }
 
-// streamGRPC opens a bounded stream, with credentials. It implements [grpc.StreamClientInterceptor].
+// streamGRPC adds credentials to a stream and bounds it. It implements [grpc.StreamClientInterceptor].
 func (l *Link) streamGRPC(ctx context.Context, kind *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) { //nolint:ireturn // the library wants it
 	ctx, err := l.authorizeGRPC(ctx)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *boundedStream) RecvMsg(m any) error {
 	return err
 }
 
-// authorizeGRPC adds the authorization header fields of HTTP requests.
+// authorizeGRPC adds the authorization of HTTP requests as metadata.
 func (l *Link) authorizeGRPC(ctx context.Context) (context.Context, error) {
 	r := (&http.Request{URL: &url.URL{}, Header: http.Header{}}).WithContext(ctx)
 	if err := l.authorize(r); err != nil {
@@ -209,8 +209,8 @@ func (l *Link) authorizeGRPC(ctx context.Context) (context.Context, error) {
 	return metadata.AppendToOutgoingContext(ctx, fields...), nil
 }
 
-// grpcError returns the error of a call in the form of the other bindings, for codes that the library
-// does not convert. If connected is false, the agent has not received the call.
+// grpcError converts the codes that the library does not. If connected is false, the agent has not
+// received the call.
 func grpcError(err error, connected bool) error {
 	s, ok := status.FromError(err)
 	if !ok {
@@ -224,7 +224,7 @@ func grpcError(err error, connected bool) error {
 		return &net.OpError{Op: "call", Net: "grpc", Err: text}
 	case s.Code() == codes.Unimplemented:
 		return wire.NewError(wire.ErrMethodNotFound, s.Message())
-	case s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "larger than max"): // of the library
+	case s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "larger than max"): // from the library
 		return errTooLarge
 	case s.Code() == codes.ResourceExhausted:
 		return &statusError{code: http.StatusTooManyRequests}

@@ -23,12 +23,12 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// Bounds of a call to an agent.
+// Limits of a call to an agent.
 const (
-	maxAnswerBytes = 8 << 20  // maximum size of a response: a task with its artifacts
-	maxStreamBytes = 64 << 20 // maximum size of a stream, which is then reopened
+	maxAnswerBytes = 8 << 20  // size of a response: a task with its artifacts
+	maxStreamBytes = 64 << 20 // size of a stream, which is then reopened
 	maxCardBytes   = 256 << 10
-	sendTimeout    = 2 * time.Minute // less than an attempt of the outbox: an agent may work before it answers
+	sendTimeout    = 2 * time.Minute // less than an outbox attempt: an agent may work before it answers
 	callTimeout    = 30 * time.Second
 	maxTokenBytes  = 64 << 10
 	assertionLife  = 5 * time.Minute
@@ -39,13 +39,12 @@ var (
 	errRedirect = errors.New("redirects are not followed: give the final URL")
 )
 
-// statusError is an HTTP status without a verdict on the request itself.
+// statusError is an HTTP status that says nothing about the request itself.
 type statusError struct {
 	code  int
-	after time.Duration // wait before the next request; 0 if unknown
+	after time.Duration // wait before a retry; 0 if unknown
 }
 
-// Error implements error.
 func (e *statusError) Error() string {
 	text := fmt.Sprintf("status %d %s", e.code, http.StatusText(e.code))
 	if e.code == http.StatusUnauthorized || e.code == http.StatusForbidden {
@@ -54,14 +53,14 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// transport calls the agent of a link. It adds credentials, and bounds the answers.
+// transport adds credentials to requests, and bounds responses.
 type transport struct {
 	link      *Link
 	next      http.RoundTripper
 	authorize func(r *http.Request) error // nil adds nothing
 }
 
-// newHTTPClient returns a client for the agent. It follows no redirect.
+// newHTTPClient returns a client that follows no redirects.
 func (l *Link) newHTTPClient(authorize func(r *http.Request) error) *http.Client {
 	return &http.Client{
 		Transport:     &transport{l, l.deps.Transport(l.cfg.AllowPrivate), authorize},
@@ -69,7 +68,7 @@ func (l *Link) newHTTPClient(authorize func(r *http.Request) error) *http.Client
 	}
 }
 
-// checkTLS refuses a plain call to a host, unless the configuration allows calls without TLS.
+// checkTLS refuses plain calls to a host, unless the configuration allows them.
 func (l *Link) checkTLS(host string, plain bool) error {
 	if plain && !l.cfg.AllowPrivate && !l.ports.HTTP.FetchPrivate {
 		return fmt.Errorf("%s: %w: want https, or allow_private", host, identity.ErrNotAllowed)
@@ -77,7 +76,7 @@ func (l *Link) checkTLS(host string, plain bool) error {
 	return nil
 }
 
-// RoundTrip implements [http.RoundTripper]. The body of an answer is read whole, unless it is a stream.
+// RoundTrip implements [http.RoundTripper]. It reads the whole response body, unless it is a stream.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.link.checkTLS(r.URL.Host, r.URL.Scheme != "https"); err != nil {
 		return nil, err
@@ -126,13 +125,13 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// limited reads a part of a body and closes all of it.
+// limited reads a prefix of a body, but closes all of it.
 type limited struct {
 	io.Reader
 	io.Closer
 }
 
-// authorize adds the credentials of the configuration to a request, as the card requires.
+// authorize adds the credentials that the card requires to a request.
 func (l *Link) authorize(r *http.Request) error {
 	if l.secrets.clientKey != nil {
 		token, err := l.token(r.Context())
@@ -175,14 +174,13 @@ func (l *Link) authorize(r *http.Request) error {
 	return nil
 }
 
-// accessToken is a token of the authorization server of an agent.
 type accessToken struct {
 	mu    sync.Mutex
 	text  string
 	until time.Time
 }
 
-// token returns an access token, and gets a new one shortly before the old one expires.
+// token returns an access token. It gets a new one shortly before the old one expires.
 //
 // spec: RFC 7523 §2.2
 func (l *Link) token(ctx context.Context) (string, error) {
@@ -235,8 +233,7 @@ func (l *Link) token(ctx context.Context) (string, error) {
 	return answer.Token, nil
 }
 
-// get returns a document with the header of its answer. It sends no
-// credentials.
+// get fetches a document without credentials.
 func (l *Link) get(ctx context.Context, address string) ([]byte, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -263,7 +260,7 @@ func (l *Link) get(ctx context.Context, address string) ([]byte, http.Header, er
 	return body, response.Header, nil
 }
 
-// encoded returns a value as JSON readable by the library.
+// encoded returns JSON that the library can read.
 func encoded(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -11,16 +11,14 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// The paths served for all agents.
-//
 // spec: did:web "Read"
 const (
 	documentPath = "/a2a/{name}/did.json"
 	callbackPath = "/a2a/callback/"
 )
 
-// Hub serves the DID documents of the agents, and accepts their push notifications. The zero Hub
-// has no agents. It may be used concurrently.
+// Hub serves the DID documents of the agents, and receives their push notifications. The zero Hub has
+// no agents. It is safe for concurrent use.
 type Hub struct {
 	mu        sync.Mutex
 	links     map[string]*Link
@@ -50,7 +48,7 @@ func (h *Hub) leave(l *Link) {
 	}
 }
 
-// expect triggers a poll of a task at each notification with a token, until stop.
+// expect polls a task at each notification with a token, until stop is called.
 func (h *Hub) expect(token string, t *task) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +74,7 @@ func (h *Hub) serveDocument(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(identity.AgentDocument(l.did, l.kept().Public, l.ports.PublicURL, l.kept().DID)) // the client may be gone
 }
 
-// serveCallback wakes the follower of a task. It does not read the body: only GetTask is authoritative.
+// serveCallback does not read the body: only GetTask is authoritative.
 //
 // spec: a2a-1.0 §4.3
 func (h *Hub) serveCallback(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +89,7 @@ func (h *Hub) serveCallback(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// callbackToken returns the secret of the push notifications of a task, the same one each time.
+// callbackToken returns the secret of the push notifications of a task. It is stable.
 func (l *Link) callbackToken(ctx context.Context, id federation.HandoffID) (string, error) {
 	signature, err := l.kept().Sign(ctx, []byte("a2a callback "+id.String()))
 	if err != nil {

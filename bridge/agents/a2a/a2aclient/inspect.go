@@ -11,23 +11,22 @@ import (
 
 // Inspection is a summary of the card of an agent.
 type Inspection struct {
-	Card      string   `json:"card"` // its URL
+	Card      string   `json:"card"` // URL
 	Name      string   `json:"name"`
 	Version   string   `json:"version"`
-	URL       string   `json:"url"` // URL of the chosen interface
+	URL       string   `json:"url"` // of the chosen interface
 	Binding   string   `json:"binding"`
 	Protocol  string   `json:"protocol"`
 	Streaming bool     `json:"streaming"`
 	Push      bool     `json:"push_notifications"`
 	Updates   string   `json:"updates"` // how the gateway follows the tasks
-	Skills    []string `json:"skills"`  // those valid as capabilities
-	Schemes   []string `json:"schemes"` // names of security schemes
-	Key       string   `json:"key"`     // thumbprint of the key that signed the card; "" for none
+	Skills    []string `json:"skills"`  // only those valid as capabilities
+	Schemes   []string `json:"schemes"` // names of the security schemes
+	Key       string   `json:"key"`     // thumbprint of the signing key; "" for none
 	Doubt     string   `json:"doubt"`   // why a signature could not be verified; "" for none
 }
 
-// Inspect reads and verifies the card of an agent, and chooses the interface. It needs no gateway, and
-// sends no credentials.
+// Inspect reads and verifies the card of an agent, and chooses the interface. It sends no credentials.
 func Inspect(ctx context.Context, address string, allowPrivate bool, transport *http.Transport) (Inspection, error) {
 	address, err := CardURL(address)
 	if err != nil {

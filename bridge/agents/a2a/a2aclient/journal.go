@@ -16,14 +16,12 @@ import (
 	"github.com/baton-gateway/baton/federation/store/journals"
 )
 
-// noteKind is the subject of a note in the journal of a task.
 type noteKind string
 
-// The kinds of notes.
 const (
 	noteSending noteKind = "sending" // a message is about to be sent: the agent may have it
 	noteUnsent  noteKind = "unsent"  // the agent does not have the message
-	noteUnknown noteKind = "unknown" // abandoned, because the agent may have it and cannot report that
+	noteUnknown noteKind = "unknown" // abandoned: the agent may have it, but cannot report it
 	noteTask    noteKind = "task"    // the agent made this task
 	noteMessage noteKind = "message" // the agent answered without a task
 	noteStep    noteKind = "step"    // a step is about to be filed
@@ -35,11 +33,11 @@ type note struct {
 	Kind    noteKind        `json:"kind"`
 	At      time.Time       `json:"at"`
 	Task    wire.TaskID     `json:"task,omitempty"`
-	Context string          `json:"context,omitempty"` // contextId of the task
+	Context string          `json:"context,omitempty"` // contextId
 	Message json.RawMessage `json:"message,omitempty"`
 	Key     string          `json:"key,omitempty"` // key of a step or a question
 	Event   string          `json:"event,omitempty"`
-	Open    bool            `json:"open,omitempty"` // the message is an open offer
+	Open    bool            `json:"open,omitempty"` // set if the offer is open
 }
 
 // filed is a step whose filing has begun.
@@ -48,28 +46,28 @@ type filed struct {
 	at time.Time
 }
 
-// task is one handoff at the agent. The mutex is held during each action on it.
+// task is one handoff at the agent. mu is held during each action on it.
 type task struct {
 	handoff federation.HandoffID
 	poke    chan struct{} // holds a token if a poll is requested
 
 	mu       sync.Mutex
 	loaded   bool
-	length   uint64    // length of the journal
+	length   uint64    // of the journal
 	sending  time.Time // send time of a message without a response; zero for none
 	unknown  bool
-	open     bool        // it is an open offer
+	open     bool
 	id       wire.TaskID // "" before the agent made it
 	context  string
 	answer   *wire.Message // response without a task; nil for none
 	steps    map[string]filed
-	reports  int             // steps of progress among them
-	reply    string          // ID of an answer without a confirmation; "" for none
+	reports  int             // progress steps in steps
+	reply    string          // ID of an unconfirmed answer; "" for none
 	done     map[string]bool // steps filed by this process, by key
 	asked    bool            // the agent waits for input
 	ended    bool            // the task is over, and its last step was filed
-	lost     time.Time       // start of the agent's denial of the task; zero for none
-	reported time.Time       // when the last progress was filed
+	lost     time.Time       // when the agent began to deny the task; zero for never
+	reported time.Time       // time of the last progress step
 	followed bool
 }
 
@@ -77,7 +75,7 @@ func newTask(id federation.HandoffID) *task {
 	return &task{handoff: id, poke: make(chan struct{}, 1), steps: map[string]filed{}, done: map[string]bool{}}
 }
 
-// look requests a poll of the task soon. It does not block.
+// look requests a poll soon. It does not block.
 func (t *task) look() {
 	select {
 	case t.poke <- struct{}{}:
@@ -85,15 +83,14 @@ func (t *task) look() {
 	}
 }
 
-// inDoubt reports whether the agent may have the message of a task without an answer. An abandoned
-// message is sent again.
+// inDoubt reports whether the agent may have an unanswered message. An abandoned message is resent.
 func (t *task) inDoubt() bool { return !t.sending.IsZero() && !t.unknown }
 
 func (l *Link) taskPrefix() string { return network + "/" + l.cfg.Name + "/" }
 
 func (l *Link) journalOf(id federation.HandoffID) string { return l.taskPrefix() + id.String() }
 
-// taskOf returns the task of a handoff, which may have no journal yet.
+// taskOf returns the task of a handoff. It may have no journal yet.
 func (l *Link) taskOf(id federation.HandoffID) *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +103,7 @@ func (l *Link) taskOf(id federation.HandoffID) *task {
 	return t
 }
 
-// openTasks counts the tasks in progress. The mutex of the link is held.
+// openTasks updates the gauge of open tasks. l.mu is held.
 func (l *Link) openTasks() {
 	l.ports.Metrics.OpenTasks.WithLabelValues(l.cfg.Name).Set(float64(len(l.tasks)))
 }
@@ -115,16 +112,15 @@ func (l *Link) openTasks() {
 const (
 	taskMade      = "made"
 	taskCanceled  = "canceled"  // by the gateway
-	taskUnclaimed = "unclaimed" // an open offer that the agent did not take
-	taskUnknown   = "unknown"   // the agent may have the message, and cannot report that
+	taskUnclaimed = "unclaimed" // the agent did not take an open offer
+	taskUnknown   = "unknown"   // the agent may have the message, but cannot report it
 )
 
 func (l *Link) count(outcome string) {
 	l.ports.Metrics.Tasks.WithLabelValues(l.cfg.Name, outcome).Inc()
 }
 
-// reserve reports whether an open offer is at the agent, or may be sent to it
-// now.
+// reserve reports whether an open offer is at the agent, or may be sent to it now.
 func (l *Link) reserve(id federation.HandoffID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +143,7 @@ func (l *Link) forget(t *task) {
 	}
 }
 
-// reset drops all tasks from memory: another replica may have written their journals.
+// reset drops all tasks from memory, because another replica may have written their journals.
 func (l *Link) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +153,6 @@ func (l *Link) reset() {
 	l.open = federation.HandoffID{}
 }
 
-// load reads the journal of a task once.
 func (l *Link) load(ctx context.Context, t *task) (err error) {
 	if t.loaded {
 		return nil
@@ -176,8 +171,8 @@ func (l *Link) load(ctx context.Context, t *task) (err error) {
 	return nil
 }
 
-// readJournal calls take for each entry of a journal after the first ones, and returns the
-// number of entries read.
+// readJournal calls take for each entry after the first `after` entries. It returns the number of
+// entries read.
 func readJournal(ctx context.Context, record *journals.Journals, name string, after uint64, take func(entry []byte) error) (taken uint64, err error) {
 	for taken = after; ; {
 		page, err := record.Journal(ctx, name, taken, federation.MaxJournalPage)
@@ -229,7 +224,7 @@ func (t *task) apply(n note) error {
 	return nil
 }
 
-// write appends a note to the journal, and applies it.
+// write appends a note to the journal, then applies it.
 func (l *Link) write(ctx context.Context, t *task, n note) error {
 	n.At = time.Now().UTC().Truncate(time.Millisecond)
 	text, err := encoded(n)
@@ -238,7 +233,7 @@ func (l *Link) write(ctx context.Context, t *task, n note) error {
 	}
 	err = l.deps.Journals.WriteJournals(ctx, []federation.JournalWrite{{Name: l.journalOf(t.handoff), Length: t.length, Entries: [][]byte{text}}})
 	if errors.Is(err, federation.ErrStale) {
-		t.loaded, t.length = false, 0 // another replica has written: read all of it again
+		t.loaded, t.length = false, 0 // another replica has written: reread everything
 	}
 	if err != nil {
 		return fmt.Errorf("note task of %s: %w", t.handoff, err)
@@ -253,7 +248,7 @@ func (l *Link) write(ctx context.Context, t *task, n note) error {
 	return t.apply(n)
 }
 
-// remove ends a task: its handoff is over, or the agent never had it.
+// remove ends a task because its handoff is over or the agent never had it.
 func (l *Link) remove(ctx context.Context, t *task) error {
 	if err := l.deps.Journals.RemoveJournals(ctx, []string{l.journalOf(t.handoff)}); err != nil {
 		return fmt.Errorf("remove task of %s: %w", t.handoff, err)
@@ -263,7 +258,7 @@ func (l *Link) remove(ctx context.Context, t *task) error {
 }
 
 // stepOf returns the ID of the step with a key. The ID is on disk before the step is filed, so that a
-// step filed again has the same ID.
+// refiled step has the same ID.
 func (l *Link) stepOf(ctx context.Context, t *task, key string) (filed, error) {
 	if known, ok := t.steps[key]; ok {
 		return known, nil

@@ -42,9 +42,9 @@ type Link struct {
 	grpc      grpcConn
 	unheard   atomic.Int32 // consecutive calls without a response
 	lost      chan error   // receives the reason to end the session
-	changed   atomic.Bool  // the card has another key than the pinned one
-	confirmed atomic.Bool  // an operator accepts that key
-	begun     chan *task   // tasks to follow
+	changed   atomic.Bool  // the key of the card differs from the pinned one
+	confirmed atomic.Bool  // an operator accepted the changed key
+	begun     chan *task
 
 	mu      sync.Mutex
 	tasks   map[federation.HandoffID]*task
@@ -68,8 +68,8 @@ func (*Link) Network() string { return network }
 // ReadsInbox implements [bridge.InboxReader]: an offer to the agent needs no channel.
 func (*Link) ReadsInbox() {}
 
-// Unpin implements [bridge.Pinned]: the next session accepts the changed key of the card. It does
-// nothing while the key has not changed.
+// Unpin implements [bridge.Pinned]. The next session accepts the changed key of the card. Unpin does
+// nothing if the key has not changed.
 func (l *Link) Unpin() {
 	if l.changed.Load() {
 		l.confirmed.Store(true)
@@ -78,8 +78,8 @@ func (l *Link) Unpin() {
 
 func (l *Link) is(did federation.DID) bool { return did == l.did || did == l.kept().DID }
 
-// Carries implements [bridge.Link]: the offers to the agent, the open offers that it may claim, and
-// each later step of its handoffs by others.
+// Carries implements [bridge.Link]. The link carries offers to the agent, open offers that the agent
+// may claim, and later steps of its handoffs by other parties.
 func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.View) (bool, error) {
 	switch {
 	case ev.Arrival.Link == l.cfg.Name || ev.Verb == federation.Confirm:
@@ -90,12 +90,11 @@ func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.
 	return l.is(after.Offeree) || l.is(after.Assignee), nil
 }
 
-// claims reports whether an open offer requires capabilities, and the agent has all of them.
+// claims reports whether an open offer requires capabilities and the agent has all of them.
 func (l *Link) claims(offer federation.View) bool {
 	return offer.Kind == federation.Handoff && len(offer.Caps) > 0 && len(offer.MissingCaps(l.cfg.Claims)) == 0
 }
 
-// taken reports whether another party claimed an open offer.
 func (l *Link) taken(view federation.View) bool {
 	return view.Offeree == "" && view.Assignee != "" && !l.is(view.Assignee)
 }
@@ -107,7 +106,7 @@ func (l *Link) Describe() bridge.Description {
 		Agent:      &bridge.AgentDescription{DID: l.did, Card: l.cfg.Card, Claims: l.cfg.Claims},
 	}
 	if c := l.card.Load(); c != nil {
-		at, _ := c.best() // there is one: the link was up
+		at, _ := c.best() // cannot fail: the link was up
 		d.Agent.Name, d.Agent.Version, d.Agent.Protocol = c.Name, c.Version, fmt.Sprintf("%s %s", at.ProtocolBinding, at.ProtocolVersion)
 		d.Agent.Updates = updatesOf(c.Capabilities)
 		d.Negotiated = map[string]string{
@@ -128,12 +127,11 @@ func (l *Link) Describe() bridge.Description {
 	for id, why := range l.blocked {
 		blocked = append(blocked, "handoff "+id.String()+": "+why)
 	}
-	slices.Sort(blocked) // the oldest first
+	slices.Sort(blocked) // oldest first
 	d.Obstacles = append(d.Obstacles, blocked[:min(len(blocked), maxObstacles)]...)
 	return d
 }
 
-// updatesOf returns how an agent reports changes of its tasks.
 func updatesOf(c wire.AgentCapabilities) string {
 	switch {
 	case c.Streaming:
@@ -144,19 +142,19 @@ func updatesOf(c wire.AgentCapabilities) string {
 	return "polling"
 }
 
-// Bounds of the work of one link.
+// Limits of one link.
 const (
 	maxStreams   = 32
 	maxTasks     = 4096
 	tasksPage    = 256
 	looksAtOnce  = 8
 	maxObstacles = 5
-	maxUnheard   = 3 // consecutive calls without a response after which the link reconnects
-	maxReopened  = 3 // consecutive failed streams of a task after which only the timer polls
+	maxUnheard   = 3 // consecutive calls without a response before the link reconnects
+	maxReopened  = 3 // consecutive failed streams of a task before only the timer polls
 )
 
-// Run implements [bridge.Link]. It reads the card, follows the tasks of the agent, and rereads an
-// expired card. It returns when the agent does not answer a call, or the card cannot be read again.
+// Run implements [bridge.Link]. It reads the card, follows the agent's tasks, and rereads the card when
+// it expires. It returns if the agent stops responding or the card cannot be reread.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	l.reset()
 	l.begun = make(chan *task, maxTasks)
@@ -227,7 +225,7 @@ func (l *Link) resume(ctx context.Context) error {
 	return nil
 }
 
-// start has a task followed, unless it is. The mutex of the task is held.
+// start queues a task to be followed, unless it already is. The mutex of the task is held.
 func (l *Link) start(t *task) {
 	if t.followed {
 		t.look()
@@ -236,12 +234,12 @@ func (l *Link) start(t *task) {
 	select {
 	case l.begun <- t:
 		t.followed = true
-	default: // too many tasks to follow at a time: the next session follows it
+	default: // queue full: the next session follows it
 	}
 }
 
-// heard notes the outcome of a call. The session ends if the agent cannot be reached, or fails to
-// respond to several consecutive calls.
+// heard records the outcome of a call. It ends the session if the agent cannot be reached, or leaves
+// maxUnheard consecutive calls unanswered.
 func (l *Link) heard(ctx context.Context, err error) {
 	switch {
 	case err == nil:
@@ -255,7 +253,6 @@ func (l *Link) heard(ctx context.Context, err error) {
 	}
 }
 
-// refresh rereads the card each time it expires.
 func (l *Link) refresh(ctx context.Context) error {
 	for {
 		bridge.Sleep(ctx, time.Until(l.card.Load().until))
@@ -268,7 +265,7 @@ func (l *Link) refresh(ctx context.Context) error {
 	}
 }
 
-// readCard reads the card, compares its key with the pinned one, and makes the client.
+// readCard reads the card, checks its key against the pinned one, and creates the client.
 func (l *Link) readCard(ctx context.Context) error {
 	c, err := l.fetchCard(ctx)
 	if err != nil {
@@ -290,12 +287,12 @@ func (l *Link) readCard(ctx context.Context) error {
 	return nil
 }
 
-// maxDescription is the longest description of a declaration, in characters.
+// maxDescription is in characters.
 const maxDescription = 1024
 
-// declare records the name of the link, the description and skills of a card, and the configured
-// capabilities for open offers, as the declaration of the agent. Homes may require the capabilities of
-// a claim. An agent with a taken name is found as NAME@LINK.
+// declare records the declaration of the agent: the name of the link, the description and skills of its
+// card, and the configured capabilities for open offers. Homes may require the capabilities of a claim.
+// If its name is taken, the agent is found as NAME@LINK.
 func (l *Link) declare(ctx context.Context, c *card) error {
 	known, err := l.deps.Record.Declaration(ctx, l.did)
 	if err != nil {
@@ -333,10 +330,9 @@ func (l *Link) newClient(ctx context.Context, c *card) (*a2aclient.Client, error
 		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))...)
 }
 
-// changedKeyError is the error of a card with a key other than the pinned one.
+// changedKeyError means that the key of a card is not the pinned one.
 type changedKeyError struct{ name, was, is string }
 
-// Error implements error.
 func (e *changedKeyError) Error() string {
 	is := "has no valid signature now"
 	if e.is != "" {
@@ -345,7 +341,7 @@ func (e *changedKeyError) Error() string {
 	return fmt.Sprintf("the card was signed with key %s and %s: compare the keys with the operator of the agent, and run baton a2a confirm %s", e.was[:16], is, e.name)
 }
 
-// pinned is an entry of the journal with the keys of a card; the last entry counts.
+// pinned is an entry of the journal of card keys. The last entry counts.
 type pinned struct {
 	Key string `json:"key"` // "" pins the next key
 }
@@ -369,7 +365,7 @@ func (l *Link) pin(ctx context.Context, c *card) error {
 	return writePin(ctx, l.deps.Journals, l.cfg.Name, length, c.key)
 }
 
-// excludes returns the reason why the configuration forbids an offer, "" if it does not.
+// excludes returns why the configuration forbids an offer, or "" if it does not.
 func (l *Link) excludes(ev federation.Event, offer federation.View) string {
 	if len(l.cfg.Accepts) > 0 && !slices.Contains(l.cfg.Accepts, string(ev.Kind)) {
 		return l.cfg.Name + " takes no " + string(ev.Kind)

@@ -1,13 +1,13 @@
-// Package a2aclient gives work to external A2A agents: each agent is a link and a party. An offer
-// to it becomes a task of the agent, and the states of the task become steps.
+// Package a2aclient offers work to external A2A agents. Each agent is a link and a party. An offer to
+// it becomes a task of the agent, and the states of the task become steps.
 //
-// The link keeps a journal of each task in the record. It writes a note before it sends a message,
-// and the task after a response. If the result of a send is unknown, because the gateway was killed
-// or the connection broke, the link lists the agent's tasks in the context before it sends again.
-// The journal is removed after the handoff is over.
+// The link keeps a journal of each task in the record until the handoff is over. It writes a note
+// before it sends a message, and the task after a response. If the result of a send is unknown, because
+// the gateway was killed or the connection broke, the link lists the agent's tasks in the context
+// before it resends.
 //
 // Only GetTask is authoritative about a task. Streams, push notifications and timers only trigger
-// calls of it.
+// GetTask.
 //
 // spec: a2a-1.0, agent-faces §5
 package a2aclient
@@ -45,9 +45,9 @@ type Config struct {
 	CredentialsFile string   `toml:"credentials_file"`
 	ClientID        string   `toml:"client_id"`
 	ClientKeyFile   string   `toml:"client_key_file"`
-	Accepts         []string `toml:"accepts"` // kinds; empty for any
+	Accepts         []string `toml:"accepts"` // kinds; empty for all
 	OfferFrom       []string `toml:"offer_from"`
-	Claims          []string `toml:"claims"` // capabilities of the open offers that the agent gets; empty for no open offers
+	Claims          []string `toml:"claims"` // capabilities of the open offers sent to the agent; empty for none
 	AllowPrivate    bool     `toml:"allow_private"`
 }
 
@@ -56,15 +56,14 @@ func DefaultConfig() Config { return Config{OfferFrom: []string{anyone}} }
 
 // Deps are the dependencies of the network beside [bridge.Ports].
 type Deps struct {
-	Journals *journals.Journals // journals of the tasks, and the pinned keys of cards
+	Journals *journals.Journals // of the tasks, and of the pinned keys of cards
 	Record   registry.Bound
 	// Transport returns guarded connections; nil for a check of the configuration.
 	Transport func(allowPrivate bool) *http.Transport
-	Hub       *Hub // serves documents and callbacks of all agents
+	Hub       *Hub // shared by all agents
 }
 
-// Network describes external A2A agents. The reference of the table is with that of the table a2a,
-// which it is below.
+// Network describes external A2A agents. The reference of the parent table a2a includes this table.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "a2a.agents", Many: true,
@@ -85,7 +84,7 @@ type secrets struct {
 	clientKey  ed25519.PrivateKey // nil for none
 }
 
-// read checks a table and reads its secret files. Its error joins one [*bridge.KeyError] for each
+// read validates a table and reads its secret files. Its error joins one [*bridge.KeyError] per
 // mistake.
 func (c *Config) read(files bridge.Secrets) (secrets, error) {
 	var s secrets
@@ -134,12 +133,10 @@ func (c *Config) read(files bridge.Secrets) (secrets, error) {
 	return s, errors.Join(mistakes...)
 }
 
-// wellKnownCard is the path of the card of a host.
-//
 // spec: RFC 8615
 const wellKnownCard = "/.well-known/agent-card.json"
 
-// CardURL returns the address of a card: the well-known one of a host without a path.
+// CardURL returns the address of a card. A host without a path has the well-known one.
 func CardURL(text string) (string, error) {
 	if !strings.Contains(text, "://") && text != "" {
 		text = "https://" + text
@@ -157,12 +154,11 @@ func CardURL(text string) (string, error) {
 	return u.String(), nil
 }
 
-// BoundName returns the name of the agent of a link, and the DID that a home gives it.
+// BoundName returns the name and DID that a home gives to the agent of a link.
 func BoundName(home federation.HomeID, link string) federation.BoundName {
 	return federation.BoundName{Network: link, Name: link, DID: federation.DID(string(home.DID()) + ":a2a:" + link)}
 }
 
-// open returns the link of an agent. It does no I/O.
 func open(cfg Config, s secrets, deps Deps, p bridge.Ports) *Link {
 	did := BoundName(p.Home, cfg.Name).DID
 	l := &Link{

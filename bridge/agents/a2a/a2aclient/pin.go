@@ -8,7 +8,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/journals"
 )
 
-// readPin returns the pinned key of the card of an agent, "" for none, and the length of its journal.
+// readPin returns the pinned key of a card, or "" for none, and the length of its journal.
 func readPin(ctx context.Context, record *journals.Journals, name string) (key string, length uint64, err error) {
 	length, err = readJournal(ctx, record, pinJournal(name), 0, func(entry []byte) error {
 		var p pinned
@@ -22,7 +22,6 @@ func readPin(ctx context.Context, record *journals.Journals, name string) (key s
 	return key, length, nil
 }
 
-// writePin pins the key of the card of an agent.
 func writePin(ctx context.Context, record *journals.Journals, name string, length uint64, key string) error {
 	text, err := encoded(pinned{key})
 	if err != nil {

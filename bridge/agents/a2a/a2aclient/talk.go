@@ -22,8 +22,8 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) 
 // Here implements [bridge.Messenger].
 func (*Link) Here(context.Context, bridge.Recipient) (string, bool) { return "", true }
 
-// DeliverText implements [bridge.TextLink]. A message of an offerer whose task waits for input
-// continues that task. A message without a task answers the only waiting one.
+// DeliverText implements [bridge.TextLink]. A message from the offerer continues the task that it
+// refers to, if the task waits for input. Without a reference, exactly one task must be waiting.
 func (l *Link) DeliverText(ctx context.Context, text federation.Text) error {
 	waiting, err := l.waiting(ctx, text)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *Link) waiting(ctx context.Context, text federation.Text) ([]*task, erro
 	return found, nil
 }
 
-// answerTask sends an answer as a message of its task, unless the agent has it.
+// answerTask sends an answer as a message of its task, unless the agent already has it.
 func (l *Link) answerTask(ctx context.Context, t *task, text federation.Text) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *Link) answerTask(ctx context.Context, t *task, text federation.Text) er
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	id := text.ID.String()
-	if t.reply == id { // an earlier attempt got no answer
+	if t.reply == id { // an earlier attempt had no response
 		found, err := l.client.Load().GetTask(ctx, &wire.GetTaskRequest{ID: t.id})
 		if err != nil {
 			return l.away(err)
