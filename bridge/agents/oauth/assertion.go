@@ -20,24 +20,22 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// assertionType is the type of a JWT client assertion.
-//
 // spec: RFC 7523 §2.2
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// assertionLife bounds the time from now to the end of an assertion.
+// assertionLife is the maximum time until an assertion expires.
 const assertionLife = 10 * time.Minute
 
 func assertionAlgorithms() []string { return []string{"EdDSA", "ES256"} }
 
-// fullySpecified is another name for EdDSA with an Ed25519 key.
+// fullySpecified is the fully specified name of EdDSA with Ed25519.
 //
 // spec: RFC 9864 §2.2
 const fullySpecified = "Ed25519"
 
 // assert returns a new session for the DID proved by the assertion in a request. It consumes the
-// assertion, unless the DID's keys cannot be fetched now: the request may then be repeated with the
-// same assertion.
+// assertion, unless the DID's keys cannot be fetched now; the request may then be retried with the same
+// assertion.
 func (s *Server) assert(r *http.Request, form url.Values, now time.Time) (federation.Session, error) {
 	var none federation.Session
 	switch {
@@ -57,7 +55,7 @@ func (s *Server) assert(r *http.Request, form url.Values, now time.Time) (federa
 	if id := form.Get("client_id"); id != "" && id != string(did) {
 		return none, badClient("client_id: want the DID of the assertion, or none")
 	}
-	if err := s.access.CheckBlocked(r.Context(), did); err != nil { // before its key is looked for
+	if err := s.access.CheckBlocked(r.Context(), did); err != nil { // before the key is looked up
 		return none, err
 	}
 	key, verdict, err := s.deps.Keys.Proved(r.Context(), did, []byte(claims.signed), claims.signature)
@@ -72,7 +70,7 @@ func (s *Server) assert(r *http.Request, form url.Values, now time.Time) (federa
 	return participant.Login(did, key, credential.HostOf(r), now), s.spend(r.Context(), did, claims.id, now)
 }
 
-// assertion is a client assertion with an unverified signature.
+// assertion is a parsed client assertion. Its signature is not verified.
 //
 // spec: RFC 7515 §3.1, RFC 7523 §3
 type assertion struct {
@@ -80,11 +78,11 @@ type assertion struct {
 	issuer, subject, id string
 	audience            []string
 	expires, notBefore  time.Time
-	signed              string // signed text
+	signed              string
 	signature           []byte
 }
 
-// parseAssertion parses an assertion with exact member names.
+// parseAssertion requires exact member names.
 func parseAssertion(text string) (assertion, error) {
 	var a assertion
 	parts := strings.Split(text, ".")
@@ -150,7 +148,7 @@ func parseAssertion(text string) (assertion, error) {
 func (s *Server) checkClaims(claims assertion, now time.Time) (federation.DID, error) {
 	did, err := federation.ParseDID(claims.subject)
 	ours := func(audience string) bool {
-		audience = strings.TrimSuffix(audience, "/") // some clients add one to an address without a path
+		audience = strings.TrimSuffix(audience, "/") // some clients append one to an address without a path
 		return audience == s.deps.PublicURL || audience == s.deps.PublicURL+tokenPath
 	}
 	switch {
@@ -174,8 +172,8 @@ func (s *Server) checkClaims(claims assertion, now time.Time) (federation.DID, e
 	return did, nil
 }
 
-// spend uses up the jti of an assertion. The record keeps it for a day, longer than the
-// lifetime of an assertion, and all replicas share it.
+// spend consumes the jti of an assertion. The record keeps it for a day, which is longer than any
+// assertion lives, and all replicas share it.
 func (s *Server) spend(ctx context.Context, did federation.DID, jti string, now time.Time) error {
 	id, err := federation.NewEventID(now, rand.Reader)
 	if err != nil {

@@ -20,10 +20,9 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// formLife is the lifetime of a form.
 const formLife = 10 * time.Minute
 
-// request is a checked request for a login, of a client or of a device.
+// request is a checked login request of a client or a device.
 type request struct {
 	Client     string `json:"c"` // as [client.key]
 	ClientName string `json:"n,omitempty"`
@@ -35,33 +34,32 @@ type request struct {
 	Device     string `json:"d,omitempty"` // digest of the user code of a device
 }
 
-// sealedForm is a request in a form, for one browser.
+// sealedForm is a request in a form. It is bound to one browser.
 type sealedForm struct {
 	Request request `json:"r"`
-	Browser string  `json:"b"` // digest of its cookie
+	Browser string  `json:"b"` // digest of the browser's cookie
 }
 
 type view struct {
 	Title, Alert string
-	Back         template.URL // a checked address of the client; "" for none
+	Back         template.URL // checked address of the client; "" for none
 	Ask          *askView
 	Device       bool // ask for the user code of a device
 	Path         string
 }
 
 type askView struct {
-	Client  string // by its own account, "" for a client without a name
-	Address string // address of its document; "" for a client that registered itself
+	Client  string // self-chosen name; "" for none
+	Address string // address of the client's document; "" for a registered client
 	Unread  bool   // the document could not be fetched
-	// Target is the recipient of its tokens: the host or the scheme of its redirect. "" for a
-	// device.
+	// Target receives the tokens: the host or the scheme of the redirect; "" for a device.
 	Target    string
-	Here      bool // the target is a program on the machine of the browser
+	Here      bool // the target is a program on the browser's machine
 	Form      string
-	Name, DID string // of the party whose login this browser has; "" for none
+	Name, DID string // of the party logged in with this browser; "" for none
 	Enrol     bool   // strangers may register
-	Operators string // as in [Deps], for a browser on this machine; "" for any other
-	Code      string // as typed before
+	Operators string // as in [Deps]; "" unless the browser is on this machine
+	Code      string // as last typed
 }
 
 //go:embed page.html
@@ -69,7 +67,7 @@ var pageText string
 
 func parsePages() *template.Template { return template.Must(template.New("page").Parse(pageText)) }
 
-// page serves pages for people. The answer of a handler that returns an error is a page too.
+// page serves pages for people. Errors of the handler are shown as pages too.
 //
 // spec: RFC 9700 §4.16
 func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now time.Time) error) http.HandlerFunc {
@@ -92,8 +90,7 @@ func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now tim
 	}
 }
 
-// secure writes the headers of a page. The target is an allowed redirect source for its form; ""
-// for none.
+// secure writes the security headers of a page. The form may redirect to the target; "" allows none.
 func secure(h http.Header, target string) {
 	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self' "+target, " "))
 	h.Set("X-Frame-Options", "DENY")
@@ -105,10 +102,10 @@ func secure(h http.Header, target string) {
 func (s *Server) render(w http.ResponseWriter, status int, v view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_ = s.pages.Execute(w, v) // the browser is gone
+	_ = s.pages.Execute(w, v) // the browser may be gone
 }
 
-// showAuthorize shows the page on which a person allows a client to act for them.
+// showAuthorize shows the page on which a person authorizes a client.
 //
 // spec: RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 9700 §2.1
 func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.Time) error {
@@ -123,7 +120,7 @@ func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.
 	if err != nil {
 		return err
 	}
-	if !c.admits(q.Get("redirect_uri")) { // nothing is sent to an address not registered by the client
+	if !c.admits(q.Get("redirect_uri")) { // never redirect to an unregistered address
 		return badRequest("redirect_uri: the client has not registered this address")
 	}
 	asked := request{
@@ -138,7 +135,7 @@ func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.
 
 const maxStateBytes = 1024
 
-// checkRequest returns the reason why a request of a known client is refused, or nil.
+// checkRequest returns why a request of a known client is refused, or nil.
 func (s *Server) checkRequest(asked request, q url.Values) error {
 	challenge, err := signing.DecodeBase64URL(asked.Challenge)
 	switch {
@@ -162,8 +159,8 @@ func (s *Server) checkRequest(asked request, q url.Values) error {
 	return s.checkResource(asked.Resource)
 }
 
-// sendError sends a client the reason for a refused request. Registration is free, so its redirect may
-// lead anywhere: only programs on the machine of the browser are called without a click.
+// sendError reports a refused request to the client. Anyone may register a client, so its redirect may
+// lead anywhere. Only redirects to programs on the browser's machine need no click.
 //
 // spec: RFC 9700 §4.11.2
 func (s *Server) sendError(w http.ResponseWriter, r *http.Request, asked request, err error) error {
@@ -177,7 +174,7 @@ func (s *Server) sendError(w http.ResponseWriter, r *http.Request, asked request
 	return nil
 }
 
-// redirect returns the redirect address of a request with the members of an answer.
+// redirect returns the redirect URI of a request with the parameters of a response.
 //
 // spec: RFC 9207 §2
 func (s *Server) redirect(asked request, answer url.Values) string {
@@ -192,7 +189,7 @@ func (s *Server) redirect(asked request, answer url.Values) string {
 	return asked.Redirect + separator + answer.Encode()
 }
 
-// targetOf returns the target of a redirect, for a person and as a source of a policy.
+// targetOf returns the target of a redirect for display and as a source in a Content Security Policy.
 func targetOf(redirect string) (shown, source string, here bool) {
 	u, err := url.Parse(redirect)
 	switch {
@@ -200,13 +197,13 @@ func targetOf(redirect string) (shown, source string, here bool) {
 		return "", "", false
 	case u.Scheme != "https" && u.Scheme != "http":
 		return u.Scheme + ":", u.Scheme + ":", true
-	case strings.Contains(u.Host, "["): // a policy cannot name an IPv6 address
+	case strings.Contains(u.Host, "["): // a CSP cannot name an IPv6 address
 		return u.Host, u.Scheme + ":", isLoopback(u)
 	}
 	return u.Host, u.Scheme + "://" + u.Host, isLoopback(u)
 }
 
-// ask shows the form for a person's decision about a request.
+// ask shows the form on which a person decides about a request.
 func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, status int, alert string, now time.Time) error {
 	form, err := s.forms.Seal(sealedForm{asked, s.browser(w, r)}, now.Add(formLife))
 	if err != nil {
@@ -233,13 +230,12 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, stat
 	return nil
 }
 
-// Cookies of a browser.
 const (
 	browserCookie = "baton_browser" // binds forms to the browser
-	loginCookie   = "baton_login"   // of a person logged in on this page
+	loginCookie   = "baton_login"   // identifies a person logged in on this page
 )
 
-// cookie returns a cookie unreadable for scripts and other sites.
+// cookie returns a cookie that scripts and other sites cannot read.
 func (s *Server) cookie(name, value string, life time.Duration) *http.Cookie {
 	c := &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(life / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if strings.HasPrefix(s.deps.PublicURL, "https://") {
@@ -248,7 +244,6 @@ func (s *Server) cookie(name, value string, life time.Duration) *http.Cookie {
 	return c
 }
 
-// cookieOf returns the value of a cookie, "" for none.
 func (s *Server) cookieOf(r *http.Request, name string) string {
 	c, err := r.Cookie(s.cookie(name, "", 0).Name)
 	if err != nil {
@@ -257,8 +252,8 @@ func (s *Server) cookieOf(r *http.Request, name string) string {
 	return c.Value
 }
 
-// browser returns the digest of the cookie that binds forms to a browser, which it sets if there is
-// none.
+// browser returns the digest of the cookie that binds forms to a browser. It sets the cookie if there
+// is none.
 func (s *Server) browser(w http.ResponseWriter, r *http.Request) string {
 	text := s.cookieOf(r, browserCookie)
 	if len(text) < 26 {
@@ -273,7 +268,6 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// party is the identity of a logged-in person.
 type party struct {
 	DID   federation.DID
 	Key   string // as in [federation.Session]
@@ -285,7 +279,7 @@ type login struct {
 	DID     federation.DID `json:"d"`
 }
 
-// loggedIn returns the party logged in with a browser, zero for none.
+// loggedIn returns the party logged in with a browser, or the zero party for none.
 func (s *Server) loggedIn(r *http.Request, now time.Time) (party, error) {
 	var in login
 	if s.logins.Open(s.cookieOf(r, loginCookie), now, &in) != nil {
@@ -337,8 +331,6 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, now time.Time) e
 	return s.approved(w, r, asked, p, now)
 }
 
-// posted returns a form sent by a page of this gateway.
-//
 // spec: RFC 9700 §4.7
 func (s *Server) posted(r *http.Request) (url.Values, error) {
 	if err := s.foreign.Check(r); err != nil {
@@ -347,7 +339,7 @@ func (s *Server) posted(r *http.Request) (url.Values, error) {
 	return readForm(r)
 }
 
-// decided returns the request of a posted form. It refuses a form of another site or browser.
+// decided returns the request of a posted form. It rejects forms of other sites and browsers.
 //
 // spec: RFC 9700 §4.7
 func (s *Server) decided(r *http.Request, now time.Time) (request, error) {
@@ -414,7 +406,7 @@ func (s *Server) approved(w http.ResponseWriter, r *http.Request, asked request,
 	return err
 }
 
-// denied notifies a client or a device of the person's denial.
+// denied notifies a client or a device that the person denied the request.
 func (s *Server) denied(w http.ResponseWriter, r *http.Request, asked request, now time.Time) error {
 	if asked.Device != "" {
 		err := s.decideDevice(r.Context(), asked, federation.LoginCode{Denied: true}, now)
@@ -440,9 +432,10 @@ func (s *Server) decideDevice(ctx context.Context, asked request, decision feder
 	return err
 }
 
-// showDevice shows a form for the user code of a device or, if the URL contains the code, for the
-// decision.
+// showDevice shows a form for the user code of a device. If the URL contains the code, it shows the
+// decision form.
 //
+// spec: RFC 8628 §3.3
 // spec: RFC 8628 §3.3
 func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	if user := r.URL.Query().Get("user_code"); user != "" {
@@ -452,7 +445,7 @@ func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Tim
 	return nil
 }
 
-// findDevice shows the decision form for the device with the entered user code.
+// findDevice shows the decision form of the device with the entered user code.
 func (s *Server) findDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	posted, err := s.posted(r)
 	if err != nil {

@@ -21,31 +21,29 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// Limits of clients.
 const (
 	registrationLife = 90 * 24 * time.Hour
 	maxRedirects     = 10
 	maxRedirectBytes = 512
-	maxClientBytes   = 2048 // maximum size of a client_id, which is sent in URLs
+	maxClientBytes   = 2048 // a client_id is sent in URLs
 	maxNameChars     = 64
 )
 
-// client is a public client. A registration seals it, so its members have short names.
+// client is a public client. Its member names are short, because its client_id contains them, sealed.
 type client struct {
 	ID        string   `json:"-"`
-	Name      string   `json:"n,omitempty"` // self-chosen name
+	Name      string   `json:"n,omitempty"` // self-chosen
 	Redirects []string `json:"r"`
 	// Unread is true if the document could not be fetched now. The client is then treated like a
-	// registered one: it has no name, and may redirect only to programs on the browser's machine.
+	// registered client: it has no name, and may redirect only to programs on the browser's machine.
 	Unread bool `json:"-"`
 }
 
-// isAddress reports whether a client is the document at its ID. Its host then vouches for its name and
-// redirects.
+// isAddress reports whether a client ID is the address of its document. The host then vouches for the
+// name and the redirects.
 func isAddress(id string) bool { return strings.HasPrefix(id, "https://") }
 
-// clientKey returns the name of a client in sessions: the address of its document, or a digest of
-// its registration.
+// clientKey returns the name of a client in sessions: its address, or a digest of its registration.
 func clientKey(id string) string {
 	if isAddress(id) {
 		return id
@@ -54,7 +52,7 @@ func clientKey(id string) string {
 	return "registration:" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// metadata has the members read from the document or the registration of a client.
+// metadata has the supported members of a client's document or registration.
 //
 // spec: RFC 7591 §2
 type metadata struct {
@@ -64,7 +62,7 @@ type metadata struct {
 	AuthMethod   string   `json:"token_endpoint_auth_method"`
 }
 
-// readMetadata reads metadata with exact member names.
+// readMetadata requires exact member names.
 func readMetadata(text []byte) (metadata, error) {
 	var m metadata
 	if err := federation.ExactJSON(text); err != nil {
@@ -84,7 +82,7 @@ func readMetadata(text []byte) (metadata, error) {
 	return m, nil
 }
 
-// client returns the client of metadata with valid redirects.
+// client returns the client, or an error if a redirect is invalid.
 func (m metadata) client() (client, error) {
 	if len(m.RedirectURIs) == 0 || len(m.RedirectURIs) > maxRedirects {
 		return client{}, fmt.Errorf("redirect_uris: want one to %d", maxRedirects)
@@ -97,8 +95,7 @@ func (m metadata) client() (client, error) {
 	return client{Name: plainName(m.ClientName), Redirects: m.RedirectURIs}, nil
 }
 
-// plainName returns a name for display: a short line without invisible
-// characters.
+// plainName returns a name for display: one short line without invisible characters.
 func plainName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -113,10 +110,10 @@ func plainName(name string) string {
 	return string(runes[:min(len(runes), maxNameChars)])
 }
 
-// privateScheme is the form of a scheme that programs may register for themselves.
+// privateScheme matches schemes that programs may register for themselves.
 var privateScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]{1,63}$`)
 
-// publicSchemes returns the schemes handled by a browser or the system itself.
+// publicSchemes returns the schemes that browsers or systems handle themselves.
 func publicSchemes() []string {
 	return []string{
 		"about", "blob", "chrome", "content", "data", "dav", "facetime", "file", "filesystem", "ftp", "ftps", "geo", "intent", "javascript", "jar", "ldap", "mailto",
@@ -124,7 +121,7 @@ func publicSchemes() []string {
 	}
 }
 
-// checkRedirect returns the reason why a redirect URI is refused, or nil.
+// checkRedirect returns why a redirect URI is refused, or nil.
 //
 // spec: RFC 6749 §3.1.2, RFC 8252 §7, RFC 9700 §4.1
 func checkRedirect(text string) error {
@@ -146,13 +143,11 @@ func checkRedirect(text string) error {
 	return nil
 }
 
-// isLoopback reports whether an address is on the machine of the browser.
 func isLoopback(u *url.URL) bool {
 	return u.Scheme == "http" && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname())
 }
 
-// admits reports whether a client registered a redirect URI. A program that listens on its own
-// machine may choose the port.
+// admits reports whether a client registered a redirect URI. On the loopback, any port is allowed.
 //
 // spec: RFC 8252 §7.3, RFC 9700 §2.1
 func (c client) admits(redirect string) bool {
@@ -173,8 +168,6 @@ func (c client) admits(redirect string) bool {
 	})
 }
 
-// registration is the answer to a registration.
-//
 // spec: RFC 7591 §3.2.1
 type registration struct {
 	ClientID      string   `json:"client_id"`
@@ -226,23 +219,23 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request, now time.Time)
 	}, nil
 }
 
-// Limits of cached documents of clients.
+// Limits of cached client documents.
 const (
 	maxDocuments  = 1024
 	documentLife  = 24 * time.Hour
-	defaultLife   = 5 * time.Minute // lifetime of a document whose response has none
+	defaultLife   = 5 * time.Minute // used if the response has no lifetime
 	refusalLife   = time.Minute
 	documentBytes = 16 << 10
 )
 
-// document is a fetched document of a client, or the reason for its refusal.
+// document is a fetched client document, or the reason for its refusal.
 type document struct {
 	client client
 	err    error
 	ends   time.Time
 }
 
-// client returns the client with an ID. The error is an [*oauthError], or that of the fetch.
+// client returns the client with an ID. The error is an [*oauthError] or the error of the fetch.
 func (s *Server) client(ctx context.Context, id string, now time.Time) (client, error) {
 	if isAddress(id) {
 		return s.clientAt(ctx, id, now)
@@ -289,7 +282,6 @@ func (s *Server) clientAt(ctx context.Context, id string, now time.Time) (client
 	return d.client, d.err
 }
 
-// clientOf returns the client described by a document at an address.
 func clientOf(id string, text []byte) (client, error) {
 	if len(text) > documentBytes {
 		return client{}, fmt.Errorf("its document has more than %d bytes", documentBytes)

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// pollInterval is the wait of a device between two polls.
+// pollInterval is the minimum interval between two polls of a device.
 const pollInterval = 5 * time.Second
 
 type device struct {
@@ -64,7 +64,7 @@ func (s *Server) authorizeDevice(w http.ResponseWriter, r *http.Request, now tim
 	}, err
 }
 
-// tokensForDevice answers a poll of a device: the tokens once a party has approved it.
+// tokensForDevice answers a poll of a device. It returns tokens once a party has approved.
 //
 // spec: RFC 8628 §3.4, §3.5
 func (s *Server) tokensForDevice(w http.ResponseWriter, r *http.Request, form url.Values, now time.Time) (any, error) {

@@ -2,11 +2,9 @@
 // (authorization code with PKCE), without one (device flow), or with a key of a DID
 // (client_credentials), and then acts for a party over REST, MCP and A2A.
 //
-// The server stores no clients: a client is a document at its own address, or its registration is
-// sealed in its client_id. Authorization codes and forms are sealed too. The record keeps only the
-// approvals of parties, as sessions and used codes, and, within limits, waiting devices.
-//
-// ADR 18 has the reasons.
+// The server stores no clients. A client is a document at its own address, or its registration is
+// sealed in its client_id. Authorization codes and forms are sealed too. The record stores only
+// sessions, used codes and, within limits, waiting devices. See ADR 18.
 //
 // spec: OAuth 2.1, RFC 9700
 package oauth
@@ -31,7 +29,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The paths of the authorization server.
 const (
 	metadataPath   = "/.well-known/oauth-authorization-server"
 	authorizePath  = "/oauth/authorize"
@@ -42,34 +39,34 @@ const (
 	devicePath     = "/oauth/device" // opened by a person
 )
 
-// scope is the only scope: to act for a party.
+// scope is the only scope. Its holder acts for a party.
 const scope = "handoffs"
 
-// maxFormBytes bounds the body of a request: an assertion or a registration, and a few names.
+// maxFormBytes bounds request bodies: an assertion or a registration, and a few names.
 const maxFormBytes = 16 << 10
 
 // Deps has the dependencies of the server.
 type Deps struct {
 	participant.Deps
 
-	// Fetch returns the document at an address chosen by a client, and its cache lifetime; a negative
-	// duration if the answer has none. It blocks on the network.
+	// Fetch returns a document at a client-chosen address, and its cache lifetime. The lifetime is
+	// negative if the response has none. Fetch blocks on the network.
 	Fetch func(ctx context.Context, address string) ([]byte, time.Duration, error)
-	// Enrol registers a new agent, for which the gateway signs, under a name, and returns its DID. It
-	// is nil unless the configuration lets strangers register.
+	// Enrol registers a new agent under a name, signed for by the gateway, and returns its DID. It is
+	// nil unless the configuration lets strangers register.
 	Enrol func(ctx context.Context, name string, from netip.Prefix) (federation.DID, error)
-	// OperatorPage is the address of the form on which a logged-in operator makes a pairing code; "" unless
-	// the operator page listens on loopback.
+	// OperatorPage is the address of the page on which an operator creates pairing codes; "" unless the
+	// operator page listens on loopback.
 	OperatorPage string
 }
 
-// Server is the authorization server of one gateway. It may be used concurrently.
+// Server is the authorization server of one gateway. It is safe for concurrent use.
 type Server struct {
 	access  *participant.Service
 	deps    Deps
 	foreign *http.CrossOriginProtection
 	pages   *template.Template
-	// For state kept by clients and browsers.
+	// These seal state kept by clients and browsers.
 	registrations, codes, devices, forms, logins credential.Sealer
 	documents                                    *otter.Cache[string, document]
 }
@@ -84,7 +81,7 @@ func New(d Deps) *Server {
 		registrations: sealer("registration"), codes: sealer("code"), devices: sealer("device"), forms: sealer("form"), logins: sealer("login"),
 		documents: otter.Must(&otter.Options[string, document]{MaximumSize: maxDocuments, Executor: func(tidy func()) { tidy() }}),
 	}
-	_ = s.foreign.AddTrustedOrigin(d.PublicURL) // an address without a path, or the configuration is not loaded
+	_ = s.foreign.AddTrustedOrigin(d.PublicURL) // cannot fail: a valid configuration has an address without a path
 	return s
 }
 
@@ -101,7 +98,6 @@ func (s *Server) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+devicePath, s.page(s.findDevice))
 }
 
-// Grant types.
 const (
 	grantCredentials = "client_credentials"
 	grantCode        = "authorization_code"
@@ -109,8 +105,6 @@ const (
 	grantDevice      = "urn:ietf:params:oauth:grant-type:device_code"
 )
 
-// getMetadata answers with the metadata of the server.
-//
 // spec: RFC 8414 §2, RFC 9207 §3, RFC 8628 §4
 func (s *Server) getMetadata(w http.ResponseWriter, _ *http.Request) {
 	at := func(path string) string { return s.deps.PublicURL + path }
@@ -132,17 +126,16 @@ func (s *Server) getMetadata(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// oauthError is a refused request of a client.
+// oauthError is a rejected client request.
 //
 // spec: RFC 6749 §5.2
 type oauthError struct {
 	Status      int    `json:"-"`
 	Code        string `json:"error"`
 	Description string `json:"error_description,omitempty"`
-	RetryAfter  int    `json:"-"` // seconds; 0 if it is unknown
+	RetryAfter  int    `json:"-"` // seconds; 0 if unknown
 }
 
-// Error implements error.
 func (e *oauthError) Error() string { return e.Code + ": " + e.Description }
 
 func refuse(code, description string) error {
@@ -157,7 +150,7 @@ func badClient(description string) error {
 	return &oauthError{Status: http.StatusUnauthorized, Code: "invalid_client", Description: description}
 }
 
-// endpoint serves requests of clients: the answer is JSON, and may be nil.
+// endpoint serves client requests. The response is JSON; it may be nil.
 func (s *Server) endpoint(answer func(w http.ResponseWriter, r *http.Request, now time.Time) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -182,7 +175,6 @@ func (s *Server) endpoint(answer func(w http.ResponseWriter, r *http.Request, no
 	}
 }
 
-// errorOf returns an error in the form for clients.
 func (s *Server) errorOf(ctx context.Context, path string, err error) *oauthError {
 	if e, ok := errors.AsType[*oauthError](err); ok {
 		return e
@@ -202,7 +194,7 @@ func (s *Server) errorOf(ctx context.Context, path string, err error) *oauthErro
 	return e
 }
 
-// readForm reads the form of a request, which has each parameter at most once.
+// readForm rejects repeated parameters.
 //
 // spec: RFC 6749 §3.2
 func readForm(r *http.Request) (url.Values, error) {
@@ -221,8 +213,8 @@ func checkOnce(form url.Values) error {
 	return nil
 }
 
-// checkResource returns an error unless a resource is part of this gateway. Tokens are valid for all
-// of its resources.
+// checkResource rejects a resource outside this gateway. Tokens are valid for all of its
+// resources.
 //
 // spec: RFC 8707 §2
 func (s *Server) checkResource(resource string) error {

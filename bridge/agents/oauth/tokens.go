@@ -17,8 +17,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// tokenAnswer is the answer to a request for tokens.
-//
 // spec: RFC 6749 §5.1
 type tokenAnswer struct {
 	AccessToken  string `json:"access_token"`
@@ -34,7 +32,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, now time.Time) (a
 		return nil, err
 	}
 	grantType := form.Get("grant_type")
-	if grantType != grantDevice { // devices poll, and have a limit of their own
+	if grantType != grantDevice { // polls of devices have their own limit
 		if err := s.access.TakeLogin(w, r, now); err != nil {
 			return nil, err
 		}
@@ -60,8 +58,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, now time.Time) (a
 	return nil, refuse("unsupported_grant_type", "want "+strings.Join([]string{grantCode, grantRefresh, grantDevice, grantCredentials}, ", "))
 }
 
-// tokenForAssertion returns an access token for a client that proved a key of its DID. It can prove
-// the key again, so it gets no refresh token.
+// tokenForAssertion returns an access token for a client that proved a key of its DID. It returns no
+// refresh token, because the client can prove the key again.
 //
 // spec: RFC 6749 §4.4, RFC 7523 §3
 func (s *Server) tokenForAssertion(r *http.Request, form url.Values, now time.Time) (any, error) {
@@ -85,11 +83,10 @@ func (s *Server) issue(session federation.Session, now time.Time) (any, error) {
 	}, err
 }
 
-// codeLife is the lifetime of an authorization code.
 const codeLife = time.Minute
 
 type grant struct {
-	Session    string         `json:"s"` // ID of the session that it begins
+	Session    string         `json:"s"` // ID of the session to start
 	DID        federation.DID `json:"d"`
 	Key        string         `json:"k,omitempty"`
 	Bound      bool           `json:"b,omitempty"`
@@ -100,8 +97,7 @@ type grant struct {
 	Resource   string         `json:"t,omitempty"`
 }
 
-// tokensForCode begins the session of an authorization code. A second use of the code ends that
-// session.
+// tokensForCode starts the session of an authorization code. Reusing the code ends the session.
 //
 // spec: RFC 6749 §4.1.3, RFC 7636 §4.6, RFC 9700 §4.5
 func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) (any, error) {
@@ -109,7 +105,7 @@ func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) 
 	code := form.Get("code")
 	err := s.codes.Open(code, now, &g)
 	switch {
-	case errors.Is(err, credential.ErrSealExpired): // a client that has used it does not resend it
+	case errors.Is(err, credential.ErrSealExpired): // a legitimate client does not resend a used code
 		err := s.deps.Record.EndSession(r.Context(), []string{string(g.DID)}, g.Session, now)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return nil, err
@@ -154,7 +150,7 @@ func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) 
 	return s.issue(session, now)
 }
 
-// verifies reports whether a code verifier fits a challenge of the method S256.
+// verifies supports only the method S256.
 //
 // spec: RFC 7636 §4.1, §4.6
 func verifies(verifier, challenge string) bool {
@@ -165,8 +161,8 @@ func verifies(verifier, challenge string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
 }
 
-// tokensForRefresh exchanges a refresh token for the next tokens of its session. A token used
-// before ends the session.
+// tokensForRefresh exchanges a refresh token for new tokens of its session. Reusing a token ends the
+// session.
 //
 // spec: RFC 6749 §6, RFC 9700 §4.14
 func (s *Server) tokensForRefresh(r *http.Request, form url.Values, now time.Time) (any, error) {
