@@ -9,19 +9,18 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// slowest is the longest time that a client may take to read an answer. A
-// slower one is disconnected.
+// slowest is the write timeout of a response. A slower client is disconnected.
 const slowest = 30 * time.Second
 
-// heartbeat is the interval of writes to a waiting client. Proxies end connections after a minute
-// of silence.
+// heartbeat is the interval of writes to a waiting client. Proxies close connections that are idle for
+// a minute.
 const heartbeat = 15 * time.Second
 
-// idle is a comment of server-sent events, which clients ignore.
+// idle is a server-sent comment, which clients ignore.
 const idle = ": here\n\n"
 
-// answerWriter writes the answer to one request. It moves the deadlines of the connection, which
-// the listener sets for short requests, and writes comments while a request waits.
+// answerWriter writes the response to one request. It extends the deadlines of the connection, which
+// the listener sets for short requests, and sends heartbeats while a request waits.
 type answerWriter struct {
 	http.ResponseWriter
 
@@ -33,7 +32,7 @@ type answerWriter struct {
 	begun bool
 }
 
-// newAnswerWriter returns the writer of an answer, which waits or does not. The caller ends it with
+// newAnswerWriter returns the writer of a response. waits enables heartbeats. The caller must call
 // close.
 func newAnswerWriter(w http.ResponseWriter, r *http.Request, waits bool) *answerWriter {
 	a := &answerWriter{ResponseWriter: w, control: http.NewResponseController(w), stop: make(chan struct{})}
@@ -58,24 +57,24 @@ func (a *answerWriter) beat() {
 	}
 }
 
-// comment writes a comment, and before it the header of a stream if there is none yet.
+// comment writes a comment, after the stream header if it has not been sent.
 func (a *answerWriter) comment() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.begun {
 		a.Header().Set("Content-Type", "text/event-stream")
-		a.Header().Set("X-Accel-Buffering", "no") // otherwise a proxy would buffer events
+		a.Header().Set("X-Accel-Buffering", "no") // prevents proxies from buffering events
 		a.writeHeader(http.StatusOK)
 	}
 	if a.Header().Get("Content-Type") != "text/event-stream" {
 		return
 	}
 	a.extend()
-	_, _ = a.ResponseWriter.Write([]byte(idle)) // the client is gone
+	_, _ = a.ResponseWriter.Write([]byte(idle)) // the client may be gone
 	_ = a.control.Flush()
 }
 
-// extend gives the client time to read the next write.
+// extend resets the write deadline.
 func (a *answerWriter) extend() {
 	_ = a.control.SetWriteDeadline(time.Now().Add(slowest + heartbeat))
 }

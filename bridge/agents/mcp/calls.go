@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Defaults of arguments, as their schemas name them.
+// Defaults of arguments. The schemas repeat them.
 const (
 	defaultLimit   = 20
 	defaultSeconds = 50
@@ -180,7 +180,6 @@ type stepInput struct {
 	Key     string          `json:"idempotency_key"`
 }
 
-// takeStep returns the function of the tool for a verb.
 func takeStep(verb federation.Verb) func(ctx context.Context, s *server, req *mcp.CallToolRequest, in stepInput) (answer, error) {
 	return func(ctx context.Context, s *server, _ *mcp.CallToolRequest, in stepInput) (answer, error) {
 		return filed(s.account.Take(ctx, in.ID, verb, participant.StepRequest{Note: in.Note, Context: in.Context}, in.Key))
@@ -215,7 +214,6 @@ type sendInput struct {
 	Key     string `json:"idempotency_key"`
 }
 
-// decided is the answer of message_send after a decision about a sender.
 type decided struct {
 	Status federation.ContactState `json:"status"`
 	To     federation.DID          `json:"to"`
@@ -235,7 +233,6 @@ func sendMessage(ctx context.Context, s *server, _ *mcp.CallToolRequest, in send
 	return answer{sent, fmt.Sprintf("message %s to %s: %s\n", sent.ID, sent.To, sent.Status)}, nil
 }
 
-// decide records whether the caller allows messages of a sender.
 func decide(ctx context.Context, s *server, in sendInput) (answer, error) {
 	if in.Text != "" || in.Handoff != "" {
 		return answer{}, bridge.UsageProblem("the arguments: consent goes without text and handoff")
@@ -251,7 +248,7 @@ func decide(ctx context.Context, s *server, in sendInput) (answer, error) {
 	return answer{decided{c.State, c.DID}, fmt.Sprintf("messages of %s: %s\n", c.DID, c.State)}, nil
 }
 
-// person is a participant under one of its names. A name of several words is quoted.
+// person is a participant under one of its names. A multi-word name is quoted.
 type person struct {
 	DID       string    `json:"did"`
 	Network   string    `json:"network"`

@@ -23,17 +23,17 @@ import (
 // Path is the path of the endpoint.
 const Path = "/mcp"
 
-// AccountPath is the path below which the command mcp of another machine calls its account.
+// AccountPath is the path prefix at which the mcp command of another machine calls its account.
 const AccountPath = Path + "/account/"
 
-// metadataPath serves the name of the server that issues tokens, for a client without one.
+// metadataPath serves the name of the authorization server.
 //
 // spec: RFC 9728 §3.1
 const metadataPath = "/.well-known/oauth-protected-resource" + Path
 
-// Link is MCP over HTTP. It implements [bridge.Mounted]. Each request is a server of its own, so
-// that any replica answers any request; only cancellations of revisions with sessions find their
-// request in just one replica.
+// Link is MCP over HTTP. It implements [bridge.Mounted]. Each request has its own server, so any
+// replica can answer any request. Only cancellations from revisions with sessions must reach the
+// replica of their request.
 type Link struct {
 	*participant.HTTPLink
 
@@ -51,13 +51,13 @@ var _ bridge.Mounted = (*Link)(nil)
 func Open(d participant.Deps, version string) *Link {
 	l := &Link{
 		HTTPLink: participant.NewHTTPLink(network), ports: d.Ports, access: participant.Open(network, d), version: version,
-		tools: sync.OnceValue(tools), // they use memory, and many gateways get no request
+		tools: sync.OnceValue(tools), // built lazily: they use memory, and many gateways get no request
 		waits: waits{of: map[waitKey]map[chan struct{}]bool{}},
 	}
 	l.handler = mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: d.HTTP.MaxBodyBytes,
-		// A web page cannot add the token required in each request, and a proxy on this
-		// machine forwards the public name of the gateway.
+		// Rebinding is harmless: a web page cannot add the required token. A proxy on this machine
+		// forwards the public name of the gateway.
 		DisableLocalhostProtection: true,
 	})
 	return l
@@ -70,8 +70,6 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+metadataPath, l.getMetadata)
 }
 
-// getMetadata answers with the authorization server of this resource.
-//
 // spec: RFC 9728 §3.2
 func (l *Link) getMetadata(w http.ResponseWriter, _ *http.Request) {
 	participant.WriteJSON(w, http.StatusOK, map[string]any{
@@ -82,7 +80,7 @@ func (l *Link) getMetadata(w http.ResponseWriter, _ *http.Request) {
 type serverKey struct{}
 
 func serverOf(r *http.Request) *mcp.Server {
-	s, _ := r.Context().Value(serverKey{}).(*mcp.Server) // each request has one
+	s, _ := r.Context().Value(serverKey{}).(*mcp.Server) // every request has one
 	return s
 }
 
@@ -130,7 +128,6 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	l.handler.ServeHTTP(out, r.WithContext(context.WithValue(bridge.WithSubnet(r.Context(), bridge.SubnetOf(r.RemoteAddr)), serverKey{}, s.mcp)))
 }
 
-// serveAccount answers one account call of a logged-in participant.
 func (l *Link) serveAccount(w http.ResponseWriter, r *http.Request) {
 	l.Hear(time.Now())
 	caller, err := l.admit(r)
@@ -147,8 +144,8 @@ func (l *Link) serveAccount(w http.ResponseWriter, r *http.Request) {
 	}.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// attend returns a context that ends with a request. If the request may block for long, the context
-// also ends with the caller's session.
+// attend returns a context that ends with a request and, if the request may block for long, with the
+// caller's session.
 func (l *Link) attend(ctx context.Context, caller participant.Caller, m message) (context.Context, func()) {
 	if !m.waits() {
 		return ctx, func() {}
@@ -170,7 +167,6 @@ func (l *Link) admit(r *http.Request) (participant.Caller, error) {
 	return caller, err
 }
 
-// note counts and logs a rejected request.
 func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		l.ports.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()
@@ -181,7 +177,6 @@ func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
 	}
 }
 
-// told counts and logs a tool's error.
 func (l *Link) told(ctx context.Context, tool string, err error) {
 	if l.ports.Metrics.Fault(ctx, l.ports.Log, "request", err) {
 		return
@@ -195,8 +190,7 @@ func (l *Link) told(ctx context.Context, tool string, err error) {
 		slog.String("path", tool), slog.String("reason", p.Code))
 }
 
-// message has the members of a request needed by the link before the SDK reads
-// it.
+// message has the members of a request that the link reads before the SDK does.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -205,11 +199,11 @@ type message struct {
 	} `json:"params"`
 }
 
-// waits reports whether a request may take long.
+// waits reports whether a request may block for long.
 func (m message) waits() bool { return m.Method == "tools/call" || m.Method == "subscriptions/listen" }
 
-// isUnknown reports whether a request of a revision with sessions has an unknown method. The SDK
-// has no message for that in those revisions.
+// isUnknown reports whether a request of a revision with sessions has an unknown method. In those
+// revisions, the SDK has no message for such requests.
 func (m message) isUnknown(r *http.Request) bool {
 	if len(m.ID) == 0 || r.Header.Get("Mcp-Protocol-Version") >= newestRevision {
 		return false
@@ -222,11 +216,11 @@ func (m message) isUnknown(r *http.Request) bool {
 	return true
 }
 
-// errAmbiguous rejects JSON that two readers could decode to different values.
+// errAmbiguous rejects JSON that two parsers could decode differently.
 var errAmbiguous = errors.New("the message is not acceptable JSON")
 
-// peek reads the message of a request without consuming the body. The SDK rejects malformed
-// messages itself, but would accept a repeated member and use the last one.
+// peek reads the message of a request without consuming the body. The SDK rejects malformed messages,
+// but accepts a duplicate member and uses the last one.
 func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err error) {
 	if r.Body == nil || r.Method != http.MethodPost {
 		return m, nil
@@ -237,7 +231,7 @@ func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err erro
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if !json.Valid(body) {
-		return m, nil // the SDK answers the client
+		return m, nil // the SDK reports the error
 	}
 	if err := federation.ExactJSON(body); err != nil {
 		return m, fmt.Errorf("%w: %w", errAmbiguous, err)
@@ -248,22 +242,22 @@ func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err erro
 	return m, nil
 }
 
-// waitKey names a request that another request may cancel.
+// waitKey identifies a request that another request may cancel.
 type waitKey struct {
 	did federation.DID
 	id  string
 }
 
-// waits are the waiting requests. A client of a revision with sessions cancels one with a separate
-// request, which does not name a session. If two clients of one DID use the same ID at the same
-// time, both requests are cancelled.
+// waits are the waiting requests. In revisions with sessions, a cancellation is a separate request
+// without a session ID. If two clients of one DID use the same request ID at the same time, both
+// requests are cancelled.
 type waits struct {
 	mu sync.Mutex
 	of map[waitKey]map[chan struct{}]bool
 }
 
-// enter adds a request of a DID, and ends the requests that it cancels. The channel is closed when
-// another request cancels this one. The caller ends the request with forget.
+// enter adds a request of a DID, or cancels the request that it names. cancelled is closed if another
+// request cancels this one. The caller must call forget.
 func (w *waits) enter(did federation.DID, m message) (cancelled <-chan struct{}, forget func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,23 +16,21 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// The resources of a participant.
 const (
 	inboxURI       = "inbox://me"
 	handoffScheme  = "handoff://"
 	passportScheme = "passport://"
 )
 
-// The media types of resources.
 const (
 	jsonType     = "application/json"
 	passportType = "application/vnd.baton.passport+json"
 )
 
-// codeNoResource is the error of an unknown resource before the revision 2026-07-28.
+// codeNoResource is the error code of an unknown resource before revision 2026-07-28.
 const codeNoResource = -32002
 
-// newestRevision is the revision with no sessions.
+// newestRevision is the revision without sessions.
 const newestRevision = "2026-07-28"
 
 func (s *server) addResources() {
@@ -76,8 +74,8 @@ func (s *server) contents(ctx context.Context, req *mcp.ReadResourceRequest, str
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }
 
-// resourceError returns the protocol error for a failed read of a resource. A missing or invisible
-// handoff and a malformed ID are all reported as a missing resource.
+// resourceError returns the protocol error for a failed read of a resource. A missing or hidden handoff
+// and a malformed ID are all reported as a missing resource.
 func (s *server) resourceError(ctx context.Context, uri string, err error) error {
 	p := participant.ProblemOf(err)
 	if p.Status == http.StatusNotFound || p.Status == http.StatusBadRequest {
@@ -91,7 +89,7 @@ func (s *server) resourceError(ctx context.Context, uri string, err error) error
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.Code + ": " + p.Detail, Data: data}
 }
 
-// revise adapts answers to clients of older revisions.
+// revise adapts responses to clients of older revisions.
 func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		subscribes := method == "resources/subscribe" || method == "resources/unsubscribe"
@@ -99,7 +97,7 @@ func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " needs a session, and there are none over HTTP"}
 		}
 		var result mcp.Result
-		err := fault.Catch(func() (err error) { result, err = next(ctx, method, req); return err }) // not the goroutine of the request
+		err := fault.Catch(func() (err error) { result, err = next(ctx, method, req); return err }) // runs on a goroutine of the SDK, not of the request
 		if fault.Of(err) != nil {
 			s.told(ctx, method, err)
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "something went wrong here"}
@@ -115,7 +113,7 @@ func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// withoutSubscribe returns capabilities without subscriptions, which need a session.
+// withoutSubscribe removes subscriptions, which need a session.
 func withoutSubscribe(c *mcp.ServerCapabilities) *mcp.ServerCapabilities {
 	served, resources := *c, *c.Resources
 	resources.Subscribe = false
@@ -131,7 +129,6 @@ func (*server) isOld(req mcp.Request) bool {
 	return session.InitializeParams().ProtocolVersion < newestRevision
 }
 
-// errNoResource returns the error for a missing resource.
 func errNoResource() error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no such resource"}
 }

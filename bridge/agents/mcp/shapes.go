@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// handoff is a handoff as REST has it, with the text of the offerer set apart.
+// handoff is a handoff as in REST, with the offerer's text separated.
 type handoff struct {
 	ID        string             `json:"id"`
 	Kind      string             `json:"kind"`
@@ -27,7 +27,7 @@ type handoff struct {
 	Offeree   string             `json:"offeree,omitempty"`
 	Assignee  string             `json:"assignee,omitempty"`
 	Caps      []string           `json:"caps"`
-	Missing   []string           `json:"missing_caps,omitzero"` // of an open offer: capabilities that the caller has not declared
+	Missing   []string           `json:"missing_caps,omitzero"` // capabilities of an open offer that the caller has not declared
 	Deadline  time.Time          `json:"deadline,omitzero"`
 	Priority  string             `json:"priority,omitempty"`
 	Replaces  string             `json:"replaces,omitempty"`
@@ -42,14 +42,14 @@ type evidence struct {
 	SHA256 string `json:"sha256"`
 }
 
-// step is one step, with the text of its author separated.
+// step is one step, with its author's text separated.
 type step struct {
 	EventID    string    `json:"event_id"`
 	HandoffID  string    `json:"handoff_id"`
 	Verb       string    `json:"verb"`
 	From       string    `json:"from"`
 	SignedBy   string    `json:"signed_by,omitempty"` // DID of the signing key, if it differs from From
-	For        string    `json:"for,omitempty"`       // the same as From if SignedBy is set
+	For        string    `json:"for,omitempty"`       // same as From if SignedBy is set
 	Time       time.Time `json:"time"`
 	State      string    `json:"state"`
 	Provenance string    `json:"provenance"`
@@ -66,20 +66,20 @@ type entry struct {
 	Message *privateText `json:"message,omitempty"`
 }
 
-// privateText is a message of another participant, separated.
+// privateText is a message of another participant, with its text separated.
 type privateText struct {
 	ID       string    `json:"id"`
 	From     string    `json:"from"`
 	Network  string    `json:"network"`
-	Handoff  string    `json:"handoff,omitempty"` // handoff that it refers to
+	Handoff  string    `json:"handoff,omitempty"` // handoff that the message refers to
 	Time     time.Time `json:"time"`
 	Evidence *evidence `json:"evidence,omitempty"`
-	// Unknown marks the first message of an author that the reader has not decided about.
+	// Unknown marks the first message of an author that the reader has neither allowed nor blocked.
 	Unknown   bool      `json:"unknown_sender,omitempty"`
 	Untrusted untrusted `json:"untrusted"`
 }
 
-// moment is a time as the contract has it; the zero one is left out.
+// moment formats a time for the contract. A zero time is omitted.
 func moment(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -95,7 +95,7 @@ func shapeHandoff(l participant.Listed) handoff {
 		Deadline: moment(v.Deadline), Opened: moment(v.Opened), Moved: moment(v.Moved), Caps: []string{}, Missing: l.Missing,
 		Untrusted: untrusted{"title": v.Title, "venue": v.Venue},
 	}
-	h.Caps = append(h.Caps, v.Caps...) // each is a word
+	h.Caps = append(h.Caps, v.Caps...) // capabilities are words
 	if plain(v.Priority) {
 		h.Priority = v.Priority
 	} else {
@@ -120,7 +120,7 @@ func shapeStep(n participant.Named) step {
 	s.Untrusted.add("name", n.Name)
 	s.Untrusted.add("title", ev.Title)
 	s.Untrusted.add("note", ev.Note)
-	if federation.CapabilityIn(ev.Context) != "" { // a context too long for its step is kept at a gateway
+	if federation.CapabilityIn(ev.Context) != "" { // a gateway stores a context too long for its step
 		s.Untrusted.add("context_ref", ev.Context)
 	} else {
 		s.Untrusted.add("context", ev.Context)
@@ -151,7 +151,6 @@ func shapeMessage(t federation.Text, name string) privateText {
 	return m
 }
 
-// text returns a line about the message, which begins with its cursor, and its fence.
 func (m privateText) text(start string) string {
 	line := fmt.Sprintf("%smessage %s, network %s, time %s", start, m.ID, m.Network, m.Time.Format(time.RFC3339Nano))
 	if m.Handoff != "" {
@@ -163,7 +162,6 @@ func (m privateText) text(start string) string {
 	return escape(line) + "\n" + fence{event: m.ID, from: m.From, provenance: string(federation.Vouched), untrusted: m.Untrusted}.String()
 }
 
-// text returns a line about the handoff and its fence.
 func (h handoff) text() string {
 	line := fmt.Sprintf("handoff %s: %s %s, offerer %s", h.ID, h.Kind, h.State, h.Offerer)
 	if h.Offeree != "" {
@@ -184,14 +182,12 @@ func (h handoff) text() string {
 	return escape(line) + "\n" + fence{handoff: h.ID, from: h.Offerer, untrusted: h.Untrusted}.String()
 }
 
-// text returns a line about the step, which may begin with its cursor, and its fence.
 func (s step) text(start string) string {
 	line := fmt.Sprintf("%s%s: handoff %s, state %s, event %s, time %s", start, s.Verb, s.HandoffID, s.State, s.EventID, s.Time.Format(time.RFC3339Nano))
 	f := fence{event: s.EventID, from: s.From, verdict: s.Verdict, provenance: s.Provenance, untrusted: s.Untrusted}
 	return escape(line) + "\n" + f.String()
 }
 
-// text returns a line about the entry and its fence.
 func (e entry) text() string {
 	start := "cursor " + e.Cursor + ", "
 	if !e.Waits {
@@ -206,14 +202,14 @@ func (e entry) text() string {
 	return e.Step.text(start)
 }
 
-// fence is the text of other parties inside its fence of three lines. The opening line names the
-// source of the text and contains no text of a party.
+// fence is the text of other parties inside a three-line fence. The opening line names the source of
+// the text, and contains no text of a party.
 type fence struct {
 	handoff, event, from, verdict, provenance string
 	untrusted                                 untrusted
 }
 
-// untrusted is text of other parties, by its name.
+// untrusted is text of other parties, by member name.
 type untrusted map[string]any
 
 func (u untrusted) add(name, text string) {
@@ -222,7 +218,7 @@ func (u untrusted) add(name, text string) {
 	}
 }
 
-// String returns the three lines of the fence, "" if there is nothing inside.
+// String returns the three lines of the fence, or "" if it is empty.
 func (f fence) String() string {
 	if len(f.untrusted) == 0 {
 		return ""
@@ -240,8 +236,8 @@ func (f fence) String() string {
 	return "<external_message" + tag.String() + ">\n" + escape(string(text)) + "\n</external_message>\n"
 }
 
-// escape returns JSON, or a part of it, on one line without the characters that could end a fence,
-// break its line, or hide text from people: each is \uXXXX.
+// escape keeps JSON on one line. It writes each character that could end a fence, break its line, or
+// hide text from people as \uXXXX.
 func escape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -263,8 +259,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// escapeOf returns the long form of a JSON escape sequence for a control
-// character.
+// escapeOf returns the \uXXXX form of a short JSON escape sequence.
 func escapeOf(second byte) string {
 	if i := strings.IndexByte("bfnrt", second); i >= 0 {
 		return fmt.Sprintf(`\u%04x`, "\b\f\n\r\t"[i])
@@ -272,8 +267,8 @@ func escapeOf(second byte) string {
 	return `\` + string(rune(second))
 }
 
-// hidden reports whether a character is forbidden in a fence: it is markup or a control character,
-// or it reorders or hides text, as bidirectional marks and tags do.
+// hidden reports whether a character is forbidden in a fence: markup, control characters, and
+// characters that reorder or hide text, such as bidirectional marks and tags.
 func hidden(r rune) bool {
 	switch r {
 	case '<', '>', '&', '\u2028', '\u2029', utf8.RuneError:
@@ -282,11 +277,10 @@ func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Variation_Selector)
 }
 
-// maxPlain bounds a plain name.
+// maxPlain is in bytes.
 const maxPlain = 64
 
-// plain reports whether a name chosen by another party is a single word of letters, digits and the
-// marks used in nicknames.
+// plain reports whether an untrusted name is a single word of letters, digits and nickname punctuation.
 func plain(name string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-./[]\\`^{|}", r)

@@ -19,9 +19,9 @@ import (
 
 // Options are the options of [Serve].
 type Options struct {
-	Device  string // of the inbox, if a call names none; "" for "mcp"
-	Version string // version of the program
-	// Channel wakes the client with each arrival, on hosts that have channels.
+	Device  string // default reader of the inbox; "" for "mcp"
+	Version string // of the program
+	// Channel wakes the client at each arrival, on hosts with channels.
 	Channel bool
 }
 
@@ -30,8 +30,8 @@ const channelCapability = "claude/channel"
 
 const channelMethod = "notifications/claude/channel"
 
-// Serve serves one participant on a pair of streams, one message a line. It blocks until in ends or
-// ctx does, and then returns nil.
+// Serve serves one participant on a pair of streams, one message per line. It blocks until in or ctx
+// ends, and then returns nil.
 func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,19 +57,17 @@ func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, ou
 	return err
 }
 
-// open is a writer without Close.
 type open struct{ io.Writer }
 
 // Close implements [io.Closer].
 func (open) Close() error { return nil }
 
-// waker is a transport that can send its own notifications after the answer to the client's
-// initialize.
+// waker is a transport that can send its own notifications after the response to initialize.
 type waker struct {
 	mcp.Transport
 
 	once    sync.Once
-	greeted chan struct{} // closed then
+	greeted chan struct{} // closed after that response
 	conn    mcp.Connection
 }
 
@@ -80,13 +78,13 @@ func (w *waker) Connect(ctx context.Context) (mcp.Connection, error) { //nolint:
 	return &greeting{Connection: conn, waker: w}, err
 }
 
-// greeting is the connection of a waker. One goroutine reads it.
+// greeting is the connection of a waker. Only one goroutine may call Read.
 type greeting struct {
 	mcp.Connection
 
 	waker *waker
 	mu    sync.Mutex
-	id    jsonrpc.ID // ID of the initialize request
+	id    jsonrpc.ID // of the initialize request
 }
 
 // Read implements [mcp.Connection].
@@ -116,8 +114,8 @@ type arrival struct {
 	Meta    map[string]string `json:"meta"`
 }
 
-// wake sends a notification for each entry in the inbox not yet acknowledged by the
-// device, and for each new one. It blocks until ctx ends.
+// wake sends a notification for each inbox entry that the device has not acknowledged, and for each new
+// entry. It blocks until ctx ends.
 func (s *server) wake(ctx context.Context, w *waker) {
 	select {
 	case <-w.greeted:

@@ -14,15 +14,14 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// watchTime is the duration of one poll of a watched resource. The token of the client is checked
-// after each interval.
+// watchTime is the duration of one poll of a watched resource. The client's token is checked after each
+// poll.
 const watchTime = 15 * time.Second
 
-// updatePause is the time between two notices about one resource.
+// updatePause is the minimum time between two notifications for one resource.
 const updatePause = time.Second
 
-// maxWatched bounds the concurrently watched resources of one client. Each is
-// a stream of its own.
+// maxWatched bounds the concurrently watched resources of one client. Each has its own stream.
 const maxWatched = 32
 
 const watchLimit = 100
@@ -32,12 +31,11 @@ type subscriptions struct {
 	of map[string]context.CancelFunc
 }
 
-// watch calls updated after each change of a resource, until ctx ends or the client may not
-// continue.
+// watch calls updated after each change of a resource, until ctx ends or the client loses access.
 type watch func(ctx context.Context, updated func())
 
-// subscribe begins to watch a resource for a client. It returns an error for a resource that the
-// client cannot see. Changes after subscribe has returned are reported.
+// subscribe watches a resource for a client. It returns an error if the client cannot see the resource.
+// Changes after subscribe has returned are reported.
 func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri := req.Params.URI
 	run, err := s.watchOf(ctx, uri)
@@ -55,10 +53,10 @@ func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	if len(s.subscriptions.of) >= maxWatched {
 		return s.resourceError(ctx, uri, &federation.UnavailableError{What: "one more subscription"})
 	}
-	watching, cancel := s.until(context.WithoutCancel(ctx)) // an old client subscribes with one request and listens later
+	watching, cancel := s.until(context.WithoutCancel(ctx)) // a legacy subscription outlives its request
 	s.subscriptions.of[uri] = cancel
 	updated := func() {
-		_ = s.mcp.ResourceUpdated(watching, &mcp.ResourceUpdatedNotificationParams{URI: uri}) // it never fails
+		_ = s.mcp.ResourceUpdated(watching, &mcp.ResourceUpdatedNotificationParams{URI: uri}) // never fails
 	}
 	go func() {
 		defer cancel()
@@ -69,7 +67,7 @@ func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	return nil
 }
 
-// watchOf returns the watch of a resource, from now on.
+// watchOf returns the watch of a resource, starting now.
 func (s *server) watchOf(ctx context.Context, uri string) (watch, error) {
 	if uri == inboxURI {
 		from, err := s.endOfInbox(ctx)
@@ -83,7 +81,6 @@ func (s *server) watchOf(ctx context.Context, uri string) (watch, error) {
 	return func(ctx context.Context, updated func()) { s.watchHandoff(ctx, id, log.View.Version, updated) }, err
 }
 
-// idOf returns the handoff of a resource.
 func idOf(uri string) (id string, ok bool) {
 	if id, ok = strings.CutPrefix(uri, handoffScheme); ok {
 		return id, ok
@@ -128,8 +125,8 @@ func (s *server) watchInbox(ctx context.Context, after federation.Cursor, update
 	}
 }
 
-// watchHandoff is the watch of a handoff after a version. It also ends when the client may not see
-// the handoff any more.
+// watchHandoff watches a handoff after a version. It also ends when the client can no longer see the
+// handoff.
 func (s *server) watchHandoff(ctx context.Context, id string, known federation.Version, updated func()) {
 	for s.goesOn(ctx) {
 		version, err := s.account.Moved(ctx, id, known, watchTime)
@@ -150,12 +147,12 @@ func (s *server) goesOn(ctx context.Context) bool {
 	return ctx.Err() == nil && s.still(time.Now()) == nil
 }
 
-// beat is the interval at which a waiting client gets a notice and its token is checked. The
-// contract has at most ten seconds between two notices.
+// beat is the interval at which a waiting client gets a notification and its token is checked. The
+// contract allows at most ten seconds between two notifications.
 const beat = 5 * time.Second
 
-// wait returns entries of the inbox. It blocks until there is one, the time is over, the client has
-// left or cancelled, or the gateway stops. It acknowledges nothing.
+// wait returns entries of the inbox. It blocks until there is an entry, the time is over, the client
+// leaves or cancels, or the gateway stops. It acknowledges nothing.
 func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participant.InboxQuery) (participant.InboxPage, error) {
 	waiting, cancel := s.until(ctx)
 	defer cancel()
@@ -176,7 +173,7 @@ func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participa
 		case f := <-done:
 			fault.Again(f.err)
 			if f.err != nil && waiting.Err() != nil && ctx.Err() == nil && s.still(time.Now()) == nil {
-				return participant.InboxPage{Next: q.Cursor}, nil // ended early, with nothing found
+				return participant.InboxPage{Next: q.Cursor}, nil // ended early, without entries
 			}
 			if err := s.still(time.Now()); err != nil { // the session may have ended meanwhile
 				return participant.InboxPage{}, err
@@ -193,7 +190,7 @@ func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participa
 	}
 }
 
-// progress reports the duration of a wait to a client that requested it.
+// progress reports the elapsed time of a wait to a client that requested it.
 func (*server) progress(ctx context.Context, req *mcp.CallToolRequest, waited, total time.Duration) {
 	token := req.Params.GetProgressToken()
 	if token == nil {

@@ -31,8 +31,8 @@ type answer struct {
 // hints are the properties of a tool that a host may rely on.
 type hints struct{ readOnly, destructive, idempotent bool }
 
-// Common parts of schemas. Hosts with the strictest rules accept them: each property has one type and
-// a description. A context is declared as text, but decode also accepts an object or a list.
+// Common parts of schemas. The strictest hosts accept them: each property has one type and a
+// description. A context is declared as text, but decode also accepts an object or a list.
 const (
 	cursorIn  = `"cursor":{"type":"string","description":"Go on after it"}`
 	deviceIn  = `"device":{"type":"string","minLength":1,"maxLength":64,"default":"mcp","description":"Reader of the inbox, with a position of its own"}`
@@ -65,7 +65,7 @@ func object(properties string, closed bool, required ...string) *jsonschema.Sche
 	}
 	var schema jsonschema.Schema
 	if err := federation.DecodeJSON([]byte(text+"}"), &schema); err != nil {
-		panic(fmt.Sprintf("mcp: schema %s: %v", text, err)) // a mistake of this file
+		panic(fmt.Sprintf("mcp: schema %s: %v", text, err)) // cannot happen: the schemas are constants
 	}
 	return &schema
 }
@@ -76,7 +76,7 @@ func define[In any](
 ) tool {
 	input, err := in.Resolve(nil)
 	if err != nil {
-		panic(fmt.Sprintf("mcp: schema of %s: %v", name, err)) // a mistake of this file
+		panic(fmt.Sprintf("mcp: schema of %s: %v", name, err)) // likewise
 	}
 	return tool{
 		definition: &mcp.Tool{
@@ -96,8 +96,8 @@ func define[In any](
 	}
 }
 
-// decode reads the arguments of a call. They are unambiguous and follow the schema. Common variants
-// of models are accepted: null counts as absent, and 20.0 is an integer.
+// decode reads the arguments of a call, validates them, and rejects ambiguous JSON. It accepts common
+// variants of models: null counts as absent, and 20.0 is an integer.
 func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) error {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || bytes.Equal(text, []byte("null")) {
 		arguments = json.RawMessage("{}")
@@ -168,7 +168,7 @@ func kindOf(value any) string {
 	return "object"
 }
 
-// innermost returns the end of the chain of a validation error, which names the mistake.
+// innermost returns the last error of a validation chain, which names the mistake.
 func innermost(err error) string {
 	text := err.Error()
 	if i := strings.LastIndex(text, "validating "); i >= 0 {
@@ -177,8 +177,8 @@ func innermost(err error) string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-// handler returns the handler of a tool. An error of the tool is its result; an error of the
-// handler is a fault of the protocol.
+// handler returns the handler of a tool. A tool error is a result; an error of the handler is a
+// protocol error.
 func (s *server) handler(t tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		a, err := t.call(ctx, s, req)
