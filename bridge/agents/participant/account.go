@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Account is one caller at its gateway. Its methods are the agent requests in the form used by
-// networks without rules of their own.
+// Account is one caller at its gateway. Its methods are the agent requests, for networks that add no
+// rules of their own.
 type Account struct {
 	Access *Service
 	Caller Caller
@@ -35,8 +35,8 @@ type InboxPage struct {
 	Next  federation.Cursor `json:"next_cursor"` // cursor to continue from
 }
 
-// Inbox returns entries of the inbox of the caller. It changes nothing. With Wait it blocks until
-// there is an entry, the time is over or ctx has ended; an empty result is not an error.
+// Inbox returns entries of the caller's inbox. It changes nothing. With Wait, it blocks until there is
+// an entry, the time is over or ctx ends; an empty result is not an error.
 func (a Account) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 	did, err := a.Caller.Person()
 	if err != nil {
@@ -78,8 +78,7 @@ type HandoffPage struct {
 	Next  federation.Cursor `json:"next_cursor"` // "" after the last page
 }
 
-// Handoffs returns up to limit handoffs that match a query and are visible to
-// the caller.
+// Handoffs returns up to limit visible handoffs that match a query.
 func (a Account) Handoffs(ctx context.Context, q Query, after federation.Cursor, limit int) (HandoffPage, error) {
 	items, next, err := a.Access.List(ctx, a.Caller, q, after, limit)
 	return HandoffPage{items, next}, err
@@ -92,10 +91,10 @@ type HandoffLog struct {
 	Steps []Named `json:"steps"`
 }
 
-// maxSteps bounds the steps of one response, which has the first steps of a longer log.
+// maxSteps bounds the steps of one response. A longer log is truncated at the end.
 const maxSteps = 500
 
-// Handoff returns a visible handoff, with its first 500 steps.
+// Handoff returns a visible handoff with its first [maxSteps] steps.
 func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	view, err := a.Access.Find(ctx, a.Caller, id)
 	if err != nil {
@@ -118,8 +117,7 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	return answer, nil
 }
 
-// CheckStep returns the handoff of a step, or a refusal if it is hidden from
-// the caller.
+// CheckStep returns the handoff of a step, or a refusal if it is hidden from the caller.
 func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb) (federation.View, error) {
 	return a.Access.findFor(ctx, a.Caller, id, verb)
 }
@@ -175,9 +173,8 @@ func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
 
-// Moved returns the version of a handoff, if the caller may see the handoff. It blocks until the
-// version differs from the known one, the time is over or ctx has ended; it returns no error for
-// that.
+// Moved returns the version of a visible handoff. It blocks until the version differs from the known
+// one, the time is over or ctx ends; the latter two are not errors.
 func (a Account) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {
 	view, err := a.Access.Find(ctx, a.Caller, id)
 	if err != nil {
@@ -192,7 +189,7 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 	defer stop()
 	over := time.NewTimer(within)
 	defer over.Stop()
-	again := time.NewTicker(lookAgain) // because a wake-up may be lost
+	again := time.NewTicker(lookAgain) // a wake-up may be lost
 	defer again.Stop()
 	for {
 		view, err = a.Access.Find(ctx, a.Caller, id)
@@ -262,8 +259,8 @@ func (a Account) Passport(ctx context.Context, id string) (bridge.Document, erro
 	return a.Access.Passport(ctx, a.Caller, id)
 }
 
-// CheckSession returns [credential.ErrSession] if the session of a caller has ended, or the error
-// of the record. An operator has no session.
+// CheckSession returns [credential.ErrSession] if the session of a caller has ended. An operator has no
+// session.
 func (a *Service) CheckSession(ctx context.Context, who Caller) error {
 	if who.Session.ID == "" {
 		return nil
@@ -275,10 +272,9 @@ func (a *Service) CheckSession(ctx context.Context, who Caller) error {
 	return err
 }
 
-// Attend returns a context for a blocking caller. The context ends with ctx, or with cause
-// [credential.ErrSession] when the caller's session ends here or at another replica. A wake-up may
-// be lost, so data read for the caller requires [Service.CheckSession] too. The caller must call
-// leave at the end.
+// Attend returns a context for a blocking caller. It ends with ctx or, with cause
+// [credential.ErrSession], when the caller's session ends here or at another replica. A wake-up may be
+// lost, so call [Service.CheckSession] before returning data. The caller must call leave.
 func (a *Service) Attend(ctx context.Context, who Caller) (attended context.Context, leave func()) {
 	attended, cancel := context.WithCancelCause(ctx)
 	if who.Session.ID == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// DidYouMean returns a hint to append to the error for an unknown word: the most similar known
-// word, or all known words.
+// DidYouMean returns a hint to append to the error for an unknown word: the most similar known word, or
+// all known words.
 func DidYouMean(word string, known []string) string {
 	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
 	known = slices.Sorted(slices.Values(known))
@@ -30,10 +30,10 @@ func DidYouMean(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// maxInteger is the largest integer up to which a float64 represents all integers.
+// maxInteger bounds the integers that a float64 represents exactly.
 const maxInteger = 1 << 53
 
-// Integer returns the digits of a number without a fraction: models often write 20.0 for 20.
+// Integer returns the digits of an integral number. Models often write 20.0 for 20.
 func Integer(number float64) (digits []byte, ok bool) {
 	if number != math.Trunc(number) || math.Abs(number) >= maxInteger {
 		return nil, false

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Path is the path of REST, which the tokens of participants name as their audience.
+// Path is the path of REST. Participant tokens name it as their audience.
 const Path = "/api/v1/"
 
 func newTokens(key []byte, home federation.HomeID) *credential.Tokens {
@@ -25,8 +25,8 @@ func newTokens(key []byte, home federation.HomeID) *credential.Tokens {
 // Tokens writes and reads the tokens of participants.
 func (a *Service) Tokens() *credential.Tokens { return a.tokens }
 
-// Authenticate returns the caller of a request by its token: one of this gateway, of the AIRC
-// registry, or of an operator. It refuses a blocked DID. It blocks on the record.
+// Authenticate returns the caller of a request by its token, which was issued by this gateway, by the
+// AIRC registry or to an operator. It refuses a blocked DID. It blocks on the record.
 func (a *Service) Authenticate(r *http.Request, now time.Time) (Caller, error) {
 	who, err := a.bearer(r, now)
 	if err == nil && who.DID != "" {
@@ -48,8 +48,7 @@ func (a *Service) CheckAddress(r *http.Request) error {
 	return a.deps.CheckBlocked(r.Context(), federation.Source{Network: a.network, Address: credential.AddressOf(r)})
 }
 
-// CheckOrigin refuses a request of a web page whose origin is neither the gateway nor listed in the
-// configuration.
+// CheckOrigin refuses web pages whose origin is neither the gateway nor configured.
 //
 // spec: MCP 2025-06-18 "Security Warning"
 func (a *Service) CheckOrigin(r *http.Request) error {
@@ -60,8 +59,8 @@ func (a *Service) CheckOrigin(r *http.Request) error {
 	return Forbidden("requests of web pages of " + origin + " are not allowed; see http.cors_origins")
 }
 
-// TakeLogin counts one login of the address of a request, and returns a refusal over the limit. It
-// writes the remaining number to the header of the response.
+// TakeLogin counts one login for the address of a request, and refuses it over the limit. It writes the
+// remaining number to the response header.
 func (a *Service) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	from := credential.AddressOf(r)
 	taken, has := a.deps.Logins.Take(from, now), a.deps.Logins.Left(from, now)
@@ -79,7 +78,7 @@ func (a *Service) bearer(r *http.Request, now time.Time) (Caller, error) {
 	}
 	claims, err := a.tokens.Read(text, credential.Access, now)
 	switch {
-	case err == nil && claims.Session == "": // issued before tokens named a session: the client refreshes it
+	case err == nil && claims.Session == "": // issued before tokens named a session: the client must refresh it
 		return Caller{}, credential.ErrTokenExpired
 	case err == nil:
 		session, err := credential.SessionOf(r.Context(), a.deps.Record.Participants, claims, now)
@@ -104,9 +103,9 @@ func (a *Service) bearer(r *http.Request, now time.Time) (Caller, error) {
 	return Caller{Operator: true}, nil
 }
 
-// Refresh spends a refresh token of a client and returns its session, which is extended. The client
-// is "" for REST; a token of another client does not count. It returns [credential.ErrSession] for
-// an ended session, and a token used before ends its session.
+// Refresh consumes a refresh token and extends its session. The client is "" for REST; a token of
+// another client is invalid. It returns [credential.ErrSession] for an ended session. Reusing a token
+// ends its session.
 func (a *Service) Refresh(ctx context.Context, text, client string, now time.Time) (federation.Session, error) {
 	claims, err := a.tokens.Read(text, credential.Refresh, now)
 	if err != nil {
@@ -152,8 +151,7 @@ func (a *Service) Pair(ctx context.Context, who Caller, now time.Time) (Pairing,
 	return Pairing{code, did, ends.UTC()}, err
 }
 
-// Redeem returns the new session of a pairing code. The address is that of the
-// client.
+// Redeem returns the new session of a pairing code. address is the address of the client.
 func (a *Service) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
 	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record.Participants, code, from, now)
 	if err == nil {
@@ -181,7 +179,7 @@ func (a *Service) Sessions(ctx context.Context, who Caller, now time.Time) ([]fe
 	return a.deps.Record.Sessions(ctx, names, now)
 }
 
-// EndSession ends a session of a caller, with its tokens, streams and leases.
+// EndSession ends a session of a caller with its tokens, streams and leases.
 func (a *Service) EndSession(ctx context.Context, who Caller, id string, now time.Time) error {
 	did, err := who.Person()
 	if err != nil {
@@ -203,9 +201,9 @@ func (a *Service) EndSession(ctx context.Context, who Caller, id string, now tim
 	return nil
 }
 
-// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a link
-// dials no peer and carries no step: its participants read their inboxes. The link has the name of
-// its network.
+// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a link dials
+// no peer and carries no steps: its participants read their inboxes. Its name is the name of its
+// network.
 type HTTPLink struct {
 	bridge.Hearing
 
@@ -233,7 +231,7 @@ func (l *HTTPLink) Network() string { return l.network }
 // ReadsInbox implements [bridge.InboxReader].
 func (*HTTPLink) ReadsInbox() {}
 
-// Carries implements [bridge.Link]: participants read their inboxes.
+// Carries implements [bridge.Link]. It is always false: participants read their inboxes.
 func (*HTTPLink) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -241,8 +239,7 @@ func (*HTTPLink) Carries(context.Context, federation.Event, federation.View) (bo
 // Deliver implements [bridge.Link]. It is never called: the link carries nothing.
 func (*HTTPLink) Deliver(context.Context, federation.Delivery) error { return nil }
 
-// Run implements [bridge.Link]: the link is up until ctx ends, and the HTTP listener of the
-// gateway serves it.
+// Run implements [bridge.Link]. The link is up until ctx ends; the gateway's HTTP listener serves it.
 func (l *HTTPLink) Run(ctx context.Context, up func()) error {
 	up()
 	<-ctx.Done()
@@ -250,5 +247,5 @@ func (l *HTTPLink) Run(ctx context.Context, up func()) error {
 	return context.Cause(ctx)
 }
 
-// Ended is closed when Run ends. Requests that wait or watch end with it.
+// Ended is closed when Run ends. Waiting requests must end with it.
 func (l *HTTPLink) Ended() <-chan struct{} { return l.ended }

@@ -28,8 +28,7 @@ type ContactPage struct {
 	Next  string    `json:"next_cursor"` // "" after the last page
 }
 
-// Contacts returns up to limit senders that wrote to the caller, or were
-// allowed or blocked.
+// Contacts returns up to limit senders that wrote to the caller, or were allowed or blocked.
 func (a *Service) Contacts(ctx context.Context, who Caller, after string, limit int) (ContactPage, error) {
 	did, err := who.Person()
 	if err != nil || a.deps.Messages == nil {
@@ -50,8 +49,8 @@ func (a *Service) contact(ctx context.Context, c federation.Contact) Contact {
 	return Contact{DID: c.Sender, Name: c.Name, State: c.State, Since: c.Since}
 }
 
-// Decide records whether the caller accepts messages of a sender: a DID, or a name as in an offer.
-// The decision applies on every network.
+// Decide records whether the caller accepts messages of a sender: a DID, or a name as in an offer. The
+// decision applies to every network.
 func (a *Service) Decide(ctx context.Context, who Caller, sender string, state federation.ContactState) (Contact, error) {
 	did, err := who.Person()
 	if err != nil {
@@ -93,8 +92,7 @@ func (r Remote) Decide(ctx context.Context, sender string, state federation.Cont
 	return invoke[Contact](ctx, r, "decide", decideCall{sender, state})
 }
 
-// namesOf returns a Person for each name of a DID. A known DID without a name gets one Person
-// without a name.
+// namesOf returns a Person per name of a DID. A known DID without a name gets one nameless Person.
 func (a *Service) namesOf(ctx context.Context, did federation.DID) ([]Person, error) {
 	caps, err := a.deps.Record.Declared(ctx, did)
 	if err != nil {
@@ -144,7 +142,6 @@ func (a *Service) namesOf(ctx context.Context, did federation.DID) ([]Person, er
 	return found, nil
 }
 
-// online reports whether the user with a name is connected to its link now.
 func (a *Service) online(ctx context.Context, b federation.Binding) bool {
 	for _, s := range a.deps.Venues.Statuses() {
 		if placer, ok := s.Link.(bridge.ChannelLink); ok && s.Link.Name() == b.Link {
@@ -154,8 +151,8 @@ func (a *Service) online(ctx context.Context, b federation.Binding) bool {
 	return false
 }
 
-// visible reports whether a handoff is visible to a caller. An open offer is visible to each
-// agent, because any agent may declare its capabilities and claim it.
+// visible reports whether a caller may see a handoff. Every agent sees open offers, because any agent
+// may declare their capabilities and claim them.
 func (a *Service) visible(ctx context.Context, who Caller, v federation.View) (bool, error) {
 	switch {
 	case who.Operator:
@@ -173,14 +170,13 @@ func (a *Service) visible(ctx context.Context, who Caller, v federation.View) (b
 	return !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID), nil
 }
 
-// Find returns a handoff visible to the caller. A hidden handoff is refused like a missing
-// one.
+// Find returns a visible handoff. It refuses a hidden handoff like a missing one.
 func (a *Service) Find(ctx context.Context, who Caller, text string) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View { return v })
 }
 
-// findFor returns a handoff in which the caller may send a step. A late claim finds the handoff if
-// the caller could see it while it was open, because its home names the winner.
+// findFor returns a handoff in which the caller may send a step. A late claim may find a handoff that
+// was visible while it was open, because its home names the winner.
 func (a *Service) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View {
 		if verb == federation.Claim && v.Offeree == "" {
@@ -190,7 +186,7 @@ func (a *Service) findFor(ctx context.Context, who Caller, text string, verb fed
 	})
 }
 
-// find returns a handoff if the caller may see its state as returned by shown.
+// find returns a handoff if the caller may see it in the state returned by shown.
 func (a *Service) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 // StateOpen is the state of a [Query] for all unfinished handoffs.
 const StateOpen = "open"
 
-// maxLooks bounds the reads of the record for one page. Each read returns a bounded number of
-// handoffs, possibly without a match.
+// maxLooks bounds the record reads for one page. Each reads a bounded number of handoffs, perhaps
+// without a match.
 const maxLooks = 32
 
-// Query selects the handoffs of a list. A Query without a DID, a channel or open offers selects the
+// Query selects the handoffs of a list. Without a DID, a channel or open offers, it selects the
 // handoffs of the caller.
 type Query struct {
 	DID        string
@@ -32,7 +32,7 @@ type Query struct {
 	// Claimable selects open offers that the caller may claim now. If it points to false, the state
 	// [StateOpen] selects all open offers.
 	Claimable *bool
-	Words     string // words of the title, in any order and case
+	Words     string // words of the title, in any order, ignoring case
 	Since     time.Time
 }
 
@@ -81,7 +81,7 @@ func joined[Word ~string](words []Word) string {
 	return strings.Join(text, ", ")
 }
 
-// Listed is a handoff in the form for one caller.
+// Listed is a handoff as shown to one caller.
 type Listed struct {
 	View federation.View `json:"view"`
 	// Missing has the required capabilities of an open offer that the caller has not declared. It
@@ -89,8 +89,8 @@ type Listed struct {
 	Missing []string `json:"missing_caps"`
 }
 
-// List returns up to limit visible handoffs that match a query after a cursor, most recently
-// changed first, and the next cursor: "" after the last.
+// List returns up to limit visible handoffs that match a query after a cursor, most recently changed
+// first. The next cursor is "" after the last page.
 func (a *Service) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
 	f, unfinished, err := q.filter(who.DID, a.kinds().States())
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *Service) List(ctx context.Context, who Caller, q Query, after federatio
 	return items, next, nil
 }
 
-// Listed returns a visible handoff in the form for a caller.
+// Listed returns a visible handoff as shown to a caller.
 func (a *Service) Listed(ctx context.Context, who Caller, v federation.View) (Listed, error) {
 	if !isOpen(v) || len(v.Caps) == 0 {
 		return shownTo(who, v, nil), nil
@@ -124,7 +124,7 @@ func (a *Service) Listed(ctx context.Context, who Caller, v federation.View) (Li
 	return shownTo(who, v, declared), err
 }
 
-// declared returns the declared capabilities of a caller; none for an operator.
+// declared returns the declared capabilities of a caller, or none for an operator.
 func (a *Service) declared(ctx context.Context, who Caller) ([]string, error) {
 	if who.DID == "" {
 		return nil, nil
@@ -136,8 +136,8 @@ func (a *Service) declared(ctx context.Context, who Caller) ([]string, error) {
 	return declared, nil
 }
 
-// shownTo returns a handoff in the form for a caller with declared capabilities. An operator has
-// no missing capabilities.
+// shownTo returns a handoff as shown to a caller with declared capabilities. An operator has no missing
+// capabilities.
 func shownTo(who Caller, v federation.View, declared []string) Listed {
 	switch {
 	case !isOpen(v):
@@ -151,14 +151,13 @@ func shownTo(who Caller, v federation.View, declared []string) Listed {
 // isOpen reports whether a handoff is an unclaimed offer to anyone.
 func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
-// Page is List for a filter of the record. With unfinished, it omits finished handoffs.
+// Page is List for a filter of the record. If unfinished is true, it omits finished handoffs.
 func (a *Service) Page(
 	ctx context.Context, who Caller, f federation.Filter, unfinished bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
 	return a.page(ctx, who, f, func(v federation.View) bool { return !unfinished || !v.Over }, after, limit)
 }
 
-// page is Page with a predicate.
 func (a *Service) page(
 	ctx context.Context, who Caller, f federation.Filter, admits func(federation.View) bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
@@ -184,7 +183,7 @@ func (a *Service) page(
 	return views, after, nil
 }
 
-// Log yields the steps of a handoff after a version in order; version 0 means all. The caller must
+// Log yields the steps of a handoff after a version, in order; version 0 yields all. The caller must
 // have found the handoff with [Service.Find].
 func (a *Service) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return a.deps.Record.Log(ctx, id, after)
@@ -220,8 +219,8 @@ const viaInbox = "inbox"
 
 const toChannel = "channel"
 
-// Explain returns the outcome of an event of a visible handoff. An event of another handoff
-// is refused like a missing one. It blocks on the record.
+// Explain returns the outcome of an event of a visible handoff. It refuses an event of a hidden handoff
+// like a missing one. It blocks on the record.
 func (a *Service) Explain(ctx context.Context, who Caller, event string) (Explanation, error) {
 	id, err := federation.ParseEventID(event)
 	if err != nil {
@@ -252,8 +251,7 @@ func (a *Service) Explain(ctx context.Context, who Caller, event string) (Explan
 	return e, err
 }
 
-// explainDeferred explains a step that cannot be judged yet to its author and to the parties of
-// its handoff.
+// explainDeferred explains a deferred step to its author and to the parties of its handoff.
 func (a *Service) explainDeferred(ctx context.Context, who Caller, id federation.EventID) (Explanation, error) {
 	d, err := a.deps.Record.DeferredStep(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -278,7 +276,7 @@ func (a *Service) explainDeferred(ctx context.Context, who Caller, id federation
 	}, nil
 }
 
-// why returns the reason for a filed event's verdict.
+// why explains the verdict on a filed event.
 func why(ev federation.Event) string {
 	if ev.Provenance == federation.Signed {
 		return fmt.Sprintf("the signature holds under key %s of %s", federation.KeyID(ev.Signature.Key), ev.From)
@@ -290,7 +288,7 @@ func why(ev federation.Event) string {
 	return text
 }
 
-// next returns the end of a handoff if no party acts.
+// next describes the end of a handoff if no party acts.
 func next(view federation.View) string {
 	if view.Over || view.Clock != federation.DeadlineClock || view.Deadline.IsZero() {
 		return ""

@@ -10,16 +10,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Login returns the new session of a DID proved with a key. The signed bytes
-// name this gateway.
+// Login returns the new session of a DID proved with a key. The signed bytes name this gateway.
 func Login(did federation.DID, key federation.PublicKey, address string, now time.Time) federation.Session {
 	return credential.NewSession(federation.Session{
 		Participant: string(did), Began: federation.BeganDID, Bound: true, Key: federation.KeyID(key.Bytes), Address: address,
 	}, now)
 }
 
-// NotProved explains why a signature does not prove a DID, including any problem with the DID's
-// document.
+// NotProved explains why a signature does not prove a DID. err is a problem with the DID's document, if
+// any.
 func NotProved(did federation.DID, err error) string {
 	said := "the signature is not that of a key of " + string(did)
 	if err != nil {
@@ -37,12 +36,12 @@ func WriteJSON(w http.ResponseWriter, status int, document any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client is gone
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }
 
-// Denied answers a request without a valid token: 401 with the challenge of its resource, or the
-// reason why the token cannot be checked now. Metadata is the address of the document about the
-// resource, "" for none.
+// Denied answers a request without a valid token: 401 with the challenge of its resource, or the reason
+// why the token cannot be checked now. Metadata is the address of the resource's metadata document, or
+// "" for none.
 //
 // spec: RFC 9728 §5.1
 func Denied(w http.ResponseWriter, err error, metadata string) bridge.ProblemError {

@@ -56,12 +56,12 @@ func (s Sent) AnswerHeader(h http.Header) { markReplayed(h, s.Replayed) }
 
 // The states of a sent message.
 const (
-	StatusSent = "delivered" // it is in the recipient's inbox, or in flight to a link with the recipient
-	StatusHeld = "held"      // the recipient is offline, and the message is queued
+	StatusSent = "delivered" // in the recipient's inbox, or in flight to its link
+	StatusHeld = "held"      // queued, because the recipient is offline
 )
 
-// Say writes to another participant. After a nil error, the message is on disk. A request with the
-// key of an earlier one is the same message.
+// Say sends a message to another participant. After a nil error, the message is on disk. Requests with
+// the same key send one message.
 func (a *Service) Say(ctx context.Context, who Caller, m MessageRequest, key string) (Sent, error) {
 	from, err := who.Person()
 	if err != nil {
@@ -118,8 +118,8 @@ func (a *Service) Say(ctx context.Context, who Caller, m MessageRequest, key str
 	return sent, nil
 }
 
-// nameIn returns the recorded name of a DID known only by its requests: "" for a DID
-// seen on a link.
+// nameIn returns the recorded name of a DID known only from its requests, or "" for a DID seen
+// on a link.
 func (a *Service) nameIn(ctx context.Context, did federation.DID) string {
 	if _, err := a.deps.Bindings.Seen(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return ""
@@ -141,8 +141,8 @@ func (r Remote) Say(ctx context.Context, m MessageRequest, key string) (Sent, er
 	return invoke[Sent](ctx, r, "say", sayCall{m, key})
 }
 
-// Start returns the next cursor of a reader of an inbox: the requested one, or otherwise that of
-// its device. An unknown device starts at the beginning.
+// Start returns the requested cursor, or else the position of the device. An unknown device starts at
+// the beginning.
 func (a *Service) Start(ctx context.Context, did federation.DID, cursor federation.Cursor, device string) (federation.Cursor, error) {
 	if cursor != "" || device == "" {
 		return cursor, nil
@@ -157,8 +157,8 @@ func (a *Service) Start(ctx context.Context, did federation.DID, cursor federati
 	return "", nil
 }
 
-// Entries returns up to limit entries of an inbox after a cursor, oldest first. It changes
-// nothing. It returns a [*federation.CursorError] for a cursor that this inbox never issued.
+// Entries returns up to limit entries of an inbox after a cursor, oldest first. It changes nothing. It
+// returns a [*federation.CursorError] for a cursor that this inbox never issued.
 func (a *Service) Entries(ctx context.Context, did federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	return a.deps.Inbox.Replay(ctx, did, after, limit)
 }
@@ -181,14 +181,12 @@ func (a *Service) named(ctx context.Context, e federation.Entry) Named {
 	return Named{Entry: e, Name: a.Name(ctx, e.Row().Actor()), Cursor: e.Cursor, Waits: e.Waits, Now: e.Now}
 }
 
-// place is a position in an inbox, and the number of entries to read from
-// there.
+// place is a position in an inbox and the number of entries to read there.
 type place struct {
 	after federation.Cursor
 	limit int
 }
 
-// page holds the entries of an inbox at a position.
 type page struct {
 	began time.Time
 	items []Named
@@ -218,7 +216,7 @@ func (a *Service) readPage(ctx context.Context, did federation.DID, at place) (*
 	return p, err
 }
 
-// errTooManyStreams returns the problem of a waiting request over the limit.
+// errTooManyStreams refuses a waiting request over the limit.
 func errTooManyStreams(limit int) error {
 	return &bridge.ProblemError{
 		Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(lookAgain.Seconds()),
@@ -226,8 +224,8 @@ func errTooManyStreams(limit int) error {
 	}
 }
 
-// poll returns the entries of an inbox after a cursor. Requests share the result. It blocks until
-// there is an entry, the time is over or ctx has ended; the latter two are not errors.
+// poll returns the entries of an inbox after a cursor. Requests share reads. It blocks until there is
+// an entry, the time is over or ctx ends; the latter two are not errors.
 func (a *Service) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
 	limit := a.deps.HTTP.MaxStreams
 	if !a.deps.Streams.Take(limit) {

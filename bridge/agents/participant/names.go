@@ -39,7 +39,7 @@ type AgentUpdate struct {
 	Name *string `json:"name,omitzero" pattern:"^([a-z0-9][a-z0-9_-]{2,31})?$"`
 }
 
-// Agent returns the known data of a DID, or of its owner if the gateway keeps that key.
+// Agent returns the name and the declaration of a DID, or of its owner if the gateway keeps that key.
 func (a *Service) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	did, err := a.deps.Gateway.Owner(ctx, did)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *Service) Agent(ctx context.Context, did federation.DID) (Agent, error) 
 	return Agent{DID: did, Name: a.Name(ctx, did), Description: declaration.Description, Caps: caps}, err
 }
 
-// Declare changes the declaration of a DID. Only the DID itself may do this.
+// Declare changes the declaration of a DID. Only the DID itself may do so.
 func (a *Service) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
 	own, err := who.Person()
 	if err != nil {
@@ -128,10 +128,10 @@ type Resolved struct {
 	Network string         `json:"network"` // the link of the name, "airc", or "agents" for a declared name
 }
 
-// NameError is the error for a name without a participant, or with several.
+// NameError is the error for an unknown or ambiguous name.
 type NameError struct {
 	Problem    bridge.ProblemError
-	Candidates []Resolved // the participants with the name, or with similar names; never nil
+	Candidates []Resolved // participants with this or a similar name; never nil
 }
 
 // Error implements error.
@@ -140,7 +140,7 @@ func (e *NameError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *NameError) Unwrap() error { return &e.Problem }
 
-// CandidatesOf returns the candidates of a [NameError], nil for any other error.
+// CandidatesOf returns the candidates of a [NameError], or nil for any other error.
 func CandidatesOf(err error) []Resolved {
 	if name, ok := errors.AsType[*NameError](err); ok {
 		return name.Candidates
@@ -152,12 +152,11 @@ func CandidatesOf(err error) []Resolved {
 type match struct {
 	Resolved
 
-	place federation.ChannelRef // place of a user without its own DID
+	place federation.ChannelRef // place of a user without a DID of its own
 }
 
 // Recipient returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or
-// HANDLE@DOMAIN. The Resolved is nil for a DID. It returns a [*NameError] for an unknown or ambiguous
-// name.
+// HANDLE@DOMAIN. Resolved is nil for a DID. It returns a [*NameError] for an unknown or ambiguous name.
 func (a *Service) Recipient(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := federation.ParseDID(text)
@@ -193,8 +192,8 @@ func (a *Service) Recipient(ctx context.Context, text string) (bridge.Recipient,
 	}, candidates}
 }
 
-// Resolve returns the DID of the recipient of an offer to a name, and the
-// participant with the name: nil for a DID.
+// Resolve returns the DID of the recipient of an offer, and the participant that the name denotes, or
+// nil for a DID.
 func (a *Service) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := stepbuilder.Recipient(text)
@@ -207,7 +206,7 @@ func (a *Service) Resolve(ctx context.Context, text string) (federation.DID, *Re
 	return to.DID, resolved, err
 }
 
-// listed returns a text followed by names with their networks, or "" for no names.
+// listed returns text followed by names with their networks, or "" for no names.
 func listed(text string, names []Resolved) string {
 	for i, n := range names {
 		if i > 0 {
@@ -221,7 +220,7 @@ func listed(text string, names []Resolved) string {
 	return text
 }
 
-// matches returns the participants with a name, each DID once.
+// matches returns the participants with a name, one per DID.
 func (a *Service) matches(ctx context.Context, name string) ([]match, error) {
 	if name == "" {
 		return nil, nil
@@ -280,8 +279,8 @@ func (a *Service) matchAgent(ctx context.Context, name string) (match, error) {
 	return m, nil
 }
 
-// matchNick returns the user with a nick on a link: an online user, or with known also a recorded
-// user.
+// matchNick returns the user with a nick on a link. The user must be online or, if known is true,
+// recorded.
 func (a *Service) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound
@@ -292,7 +291,7 @@ func (a *Service) matchNick(ctx context.Context, nick, link string, known bool) 
 	}
 	m := match{Resolved{DID: user.DID, Name: nick, Network: link}, user.Place}
 	if user.DID != a.deps.Messages.Guest(link, nick) {
-		return m, nil // an online user has an account
+		return m, nil // an account implies that the user is online
 	}
 	for _, s := range a.deps.Venues.Statuses() {
 		if messenger, ok := s.Link.(bridge.Messenger); ok && s.Link.Name() == link {
@@ -309,7 +308,6 @@ func (a *Service) matchNick(ctx context.Context, nick, link string, known bool) 
 	return match{}, federation.ErrNotFound
 }
 
-// matchAt returns the participant named by NICK@LINK or HANDLE@DOMAIN.
 func (a *Service) matchAt(ctx context.Context, address, name, of string) (match, error) {
 	bound, err := a.deps.Bindings.Bound(ctx, of, name)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -332,8 +330,7 @@ func (a *Service) matchAt(ctx context.Context, address, name, of string) (match,
 	return match{Resolved: Resolved{DID: bound.DID, Name: name, Network: of}}, err
 }
 
-// Bounds of a search for similar names: the compared names of each table, the edit distance, and
-// the returned names.
+// Limits of a search for similar names: names compared per table, edit distance, and names returned.
 const (
 	maxCompared  = 256
 	maxDistance  = 2
@@ -341,7 +338,7 @@ const (
 	prefixLength = 1
 )
 
-// similar returns the known names closest to a name. It compares names with the same first letter.
+// similar returns the known names closest to a name. It compares only names with the same first letter.
 func (a *Service) similar(ctx context.Context, name string) ([]Resolved, error) {
 	name, of, _ := strings.Cut(name, "@")
 	prefix := name[:min(len(name), prefixLength)]
@@ -363,7 +360,7 @@ func (a *Service) similar(ctx context.Context, name string) ([]Resolved, error) 
 	for _, b := range handles {
 		add(b.Name, b.DID, b.Network)
 	}
-	if of != "" { // matches has already searched all links for a name without a link
+	if of != "" { // without a link, matches has already searched all links
 		for _, s := range a.deps.Venues.Statuses() {
 			if m, err := a.matchNick(ctx, name, s.Link.Name(), false); err == nil {
 				add(m.Name, m.DID, m.Network)
@@ -386,8 +383,8 @@ type Person struct {
 }
 
 // Whois returns the names of the participants with a DID, the name or handle of an agent with or
-// without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry.
-// None found is an empty list.
+// without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry. It
+// returns an empty list if there are none.
 func (a *Service) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {

@@ -14,11 +14,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// once sends a step whose request has a key. The ID of the step is on disk before the step itself,
-// so that a repeated request is the same step even after a crash in between. The answer is on disk
-// before it is sent. The record keeps keys for a day. Storing a key does not count against the
-// rate, but a DID without remaining steps reserves no key, and a request that never reached the
-// home is counted here.
+// once sends a step with an Idempotency-Key. The ID is on disk before the step, so that a repeated
+// request files the same step even after a crash. The response is on disk before it is sent. The record
+// keeps keys for a day. Storing a key does not count against the rate limit, but a DID over
+// its limit cannot reserve one. A request that never reached the home is counted here.
 func (a *Service) once(ctx context.Context, q ask, key string) (Filed, error) {
 	kept, fresh, err := a.reserve(ctx, q, key, time.Now())
 	switch {
@@ -30,8 +29,7 @@ func (a *Service) once(ctx context.Context, q ask, key string) (Filed, error) {
 	return a.settle(ctx, q, kept, fresh)
 }
 
-// reserve returns the record of a step under a key, possibly without an answer yet, and an
-// unused ID.
+// reserve returns the record of a key, perhaps still without a response, and an unused ID.
 func (a *Service) reserve(ctx context.Context, q ask, key string, now time.Time) (kept federation.Answer, fresh federation.EventID, err error) {
 	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
 		return kept, fresh, TooMany(has)
@@ -53,7 +51,7 @@ func (a *Service) reserve(ctx context.Context, q ask, key string, now time.Time)
 	return kept, fresh, err
 }
 
-// replayed returns the answer stored for a key.
+// replayed returns the stored response.
 func replayed(kept federation.Answer) (Filed, error) {
 	if kept.Status >= http.StatusBadRequest {
 		var e ReplayedError
@@ -69,8 +67,8 @@ func replayed(kept federation.Answer) (Filed, error) {
 	return filed, nil
 }
 
-// settle sends a step with a reserved ID and no answer yet. If it was never filed and its ID is
-// too old by now, it gets a new one.
+// settle sends a step with a reserved ID and no response yet. If the step was never filed and its ID is
+// now too old, it gets a new ID.
 func (a *Service) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
 	filed, err := a.file(ctx, q)
@@ -105,8 +103,7 @@ func (a *Service) settle(ctx context.Context, q ask, kept federation.Answer, fre
 	return filed, err
 }
 
-// refusedFor reports whether a refusal is final: the same request at another time would be refused
-// too.
+// refusedFor reports whether a refusal is final: a retry would be refused too.
 func refusedFor(err error) (bridge.ProblemError, bool) {
 	p := ProblemOf(err)
 	_, isRefusal := errors.AsType[*federation.RefusalError](err)
@@ -117,7 +114,7 @@ func refusedFor(err error) (bridge.ProblemError, bool) {
 type Unsigned struct {
 	Key   string          `json:"key"`
 	Offer *Offer          `json:"offer,omitempty"` // nil for a step in a handoff
-	ID    string          `json:"id,omitempty"`    // ID of the handoff of the step
+	ID    string          `json:"id,omitempty"`    // handoff of the step
 	Verb  federation.Verb `json:"verb,omitempty"`
 	Step  StepRequest     `json:"step,omitzero"`
 	// Stale is an ID refused by the home as too old or too new; zero for none.
@@ -126,12 +123,12 @@ type Unsigned struct {
 
 // Reservation is the ID reserved for a step with an Idempotency-Key.
 type Reservation struct {
-	Event federation.EventID `json:"event_id"`        // the ID to sign the step with
-	Filed *Filed             `json:"filed,omitempty"` // nil for a step that is not on disk
+	Event federation.EventID `json:"event_id"`        // ID to sign the step with
+	Filed *Filed             `json:"filed,omitempty"` // nil unless the step is on disk
 }
 
-// Reserve returns the ID with which a caller signs a step. For a day, the same step with the same
-// key has the same ID, so that it is filed only once. A different step with that key is a
+// Reserve returns the ID with which a caller signs a step. For a day, the same step with the same key
+// has the same ID, so that it is filed only once. A different step with that key is a
 // [*bridge.ProblemError] with [CodeOtherRequest]. A refused step keeps its ID and is judged again.
 func (a *Service) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservation, error) {
 	q, err := a.askUnsigned(ctx, who, u)
@@ -161,7 +158,7 @@ func (a *Service) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask,
 	return a.askStep(ctx, who, u.ID, u.Verb, u.Step)
 }
 
-// onFile returns the answer to a step on disk, or nil.
+// onFile returns the response to a step on disk, or nil.
 func (a *Service) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
 	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	var at federation.Entry

@@ -1,14 +1,14 @@
-// Package participant implements the requests of agents to their gateway: to file a step, to list
-// and read handoffs, to read, await and acknowledge the inbox, to look up other participants.
-// REST, MCP and A2A call its functions and add no rules.
+// Package participant implements the requests of agents to their gateway: file steps, list and read
+// handoffs, read, await and acknowledge the inbox, and look up participants. REST, MCP and A2A call it
+// and add no rules.
 //
-// A [Service] belongs to one network, such as "rest", whose label is in metrics and in the steps
-// that it files. The services of one gateway share tokens and limits: a token from one of them is
-// valid at all of them, and an Idempotency-Key of a DID identifies one step at all of them.
+// A [Service] belongs to one network, such as "rest", and labels metrics and steps with its name. The
+// services of one gateway share tokens and limits. A token from one of them is valid at all of them,
+// and an Idempotency-Key of a DID identifies one step at all of them.
 //
-// A function takes the [Caller] authenticated by the network. The error of each function is a
-// [*federation.RefusalError], a [*federation.UnavailableError], a [*bridge.ProblemError] or an
-// error of the record; [ProblemOf] converts it to the form for all networks.
+// A function takes the [Caller] authenticated by the network. It returns a [*federation.RefusalError],
+// a [*federation.UnavailableError], a [*bridge.ProblemError] or an error of the record; [ProblemOf]
+// converts each to the form for all networks.
 package participant
 
 import (
@@ -38,30 +38,28 @@ type Deps struct {
 	Passports Passports
 	Seen      func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
 	Streams   *Streams                                                    // shared by all networks
-	Logins    credential.Addresses                                        // counts logins of each address, at all listeners
+	Logins    credential.Addresses                                        // counts logins per address, at all listeners
 	Guesses   credential.Guesses                                          // counts wrong login codes, at all listeners
-	TokenKey  []byte                                                      // secret; its holder can write tokens and challenges
+	TokenKey  []byte                                                      // secret: signs tokens and challenges
 }
 
-// Service serves the requests of participants of one network. Its methods may be
-// called concurrently.
+// Service serves the participants of one network. It is safe for concurrent use.
 type Service struct {
 	network string
 	deps    Deps
 	tokens  *credential.Tokens
 	topics  *Topics[place, *page]
-	kinds   func() lifecycle.Kinds // parsed at the first use
+	kinds   func() lifecycle.Kinds // parsed at first use
 }
 
-// Open returns the access of a network. It does no I/O.
+// Open returns the service of a network. It does no I/O.
 func Open(network string, d Deps) *Service {
 	a := &Service{network: network, deps: d, tokens: newTokens(d.TokenKey, d.Home), kinds: sync.OnceValue(lifecycle.Shipped)}
 	a.topics = NewTopics(d.PubSub, a.readPage)
 	return a
 }
 
-// Caller is the DID or the operator that makes a request. It is zero for an unauthenticated
-// caller.
+// Caller is the DID or the operator that makes a request. The zero Caller is unauthenticated.
 type Caller struct {
 	DID      federation.DID
 	Operator bool
@@ -71,7 +69,7 @@ type Caller struct {
 	Bound bool
 }
 
-// Person returns the DID of the caller, and refuses an operator, which has none.
+// Person returns the DID of the caller. It refuses an operator, which has none.
 func (c Caller) Person() (federation.DID, error) {
 	if c.DID == "" {
 		return "", Forbidden("this is for agents: an operator has no DID, and asks the operator API")
@@ -79,11 +77,11 @@ func (c Caller) Person() (federation.DID, error) {
 	return c.DID, nil
 }
 
-// Streams counts the requests that watch an inbox, of all networks together. The zero Streams is
-// ready. It may be used concurrently.
+// Streams counts the requests that watch an inbox over all networks. The zero Streams is ready. It is
+// safe for concurrent use.
 type Streams struct{ open atomic.Int64 }
 
-// Take counts one more stream unless the limit is reached, and reports whether it did.
+// Take counts one more stream. It returns false if the limit is reached.
 func (s *Streams) Take(limit int) bool {
 	if s.open.Add(1) <= int64(limit) {
 		return true
@@ -92,7 +90,7 @@ func (s *Streams) Take(limit int) bool {
 	return false
 }
 
-// Leave ends a stream that Take counted.
+// Leave ends a stream counted by Take.
 func (s *Streams) Leave() { s.open.Add(-1) }
 
 // Builder returns the builder of the steps of callers.
@@ -103,8 +101,7 @@ func (a *Service) Builder() stepbuilder.Builder {
 	}
 }
 
-// Inbox reads the inboxes of the record, and stores the positions of their
-// devices.
+// Inbox reads inboxes of the record, and stores the positions of their devices.
 type Inbox interface {
 	// Replay returns up to limit entries of an inbox after a cursor, oldest first. It returns a
 	// [*federation.CursorError] for a cursor that this inbox never issued.
@@ -112,33 +109,32 @@ type Inbox interface {
 	// Devices returns the devices of a DID by name.
 	Devices(ctx context.Context, of federation.DID) ([]federation.Device, error)
 	// Advance acknowledges all entries up to a cursor, and stores the position of the device. It
-	// returns [federation.ErrTooManyDevices], or a [*federation.CursorError] for a cursor that
-	// this inbox never issued.
+	// returns [federation.ErrTooManyDevices], or a [*federation.CursorError] for a cursor that this
+	// inbox never issued.
 	Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error
 }
 
-// Callers authenticates callers by tokens issued by other parts of the gateway. It may block on
-// the record.
+// Callers authenticates tokens issued by other parts of the gateway. It may block on the record.
 type Callers interface {
-	// Authenticate returns the participant of another link's token in a request, and false without
-	// a valid token.
+	// Authenticate returns the participant of another link's token in a request, and false without a
+	// valid token.
 	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
-	// Operator reports whether a request carries the token of an operator. Its error wraps
-	// [*federation.UnavailableError] if the answer is unknown now.
+	// Operator reports whether a request has an operator's token. Its error wraps
+	// [*federation.UnavailableError] if this cannot be checked now.
 	Operator(r *http.Request) (bool, error)
 }
 
 // Venues returns the current links and channels. It does not block.
 type Venues interface {
-	// ChannelLinks returns the links on which an offer can be written.
+	// ChannelLinks returns the links that can carry an offer to a channel.
 	ChannelLinks() []bridge.ChannelLink
 	// Present reports whether a DID is in a channel now.
 	Present(ctx context.Context, venue string, did federation.DID) bool
-	// Statuses returns the links, in the order of the configuration.
+	// Statuses returns the links in configuration order.
 	Statuses() []bridge.LinkStatus
 }
 
-// Rates counts the steps of DIDs, in the buckets of the home. It does not block.
+// Rates counts the steps of DIDs against the rate limits of the home. It does not block.
 type Rates interface {
 	// Left returns the remaining steps of a DID.
 	Left(did federation.DID, now time.Time) bridge.Allowance
@@ -148,7 +144,7 @@ type Rates interface {
 
 // Passports makes passports of handoffs.
 type Passports interface {
-	// Passport returns the passport of a handoff. It reads the record and signs. Its error
-	// may be a [*bridge.ProblemError].
+	// Passport returns the passport of a handoff. It reads the record and signs. Its error may be a
+	// [*bridge.ProblemError].
 	Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error)
 }

@@ -26,8 +26,8 @@ func (e *ReplayedError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *ReplayedError) Unwrap() error { return &e.Problem }
 
-// LostError is the refusal of a step in a handoff of another participant. It adds the name of that
-// participant, which the refusal lacks.
+// LostError is the refusal of a step in a handoff of another participant. Unlike the refusal, it names
+// that participant.
 type LostError struct {
 	Problem  bridge.ProblemError
 	Assignee federation.DID
@@ -39,7 +39,7 @@ func (e *LostError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *LostError) Unwrap() error { return &e.Problem }
 
-// Winner returns the assignee of a handoff if err is the refusal of a late step, otherwise "".
+// Winner returns the assignee of a handoff if err refuses a late step, or "" otherwise.
 func Winner(err error) federation.DID {
 	if lost, ok := errors.AsType[*LostError](err); ok {
 		return lost.Assignee
@@ -51,7 +51,7 @@ func Winner(err error) federation.DID {
 	return ""
 }
 
-// Forbidden returns the problem of a caller that may not do something.
+// Forbidden returns the problem of a caller without permission.
 func Forbidden(detail string) error {
 	return &bridge.ProblemError{Status: http.StatusForbidden, Code: bridge.CodeForbidden, Detail: detail}
 }
@@ -66,17 +66,15 @@ func Conflict(detail string) error {
 	return &bridge.ProblemError{Status: http.StatusConflict, Code: CodeConflict, Detail: detail}
 }
 
-// TooMany returns the refusal of a caller over its limit per minute.
+// TooMany refuses a caller over its limit per minute.
 func TooMany(has bridge.Allowance) error {
 	return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
 }
 
-// errNone refuses a handoff hidden from the caller. It does not reveal whether the
-// handoff exists.
+// errNone refuses a hidden handoff, without revealing whether it exists.
 func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
 
-// ProblemOf returns the problem of an error, like [bridge.ProblemOf]. It also handles the errors of
-// credentials and inboxes.
+// ProblemOf is [bridge.ProblemOf] plus the errors of credentials and inboxes.
 func ProblemOf(err error) bridge.ProblemError {
 	switch {
 	case errors.Is(err, federation.ErrLeaseLost):

@@ -11,10 +11,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxCallBytes bounds the body of one call of a [Remote]: a step with a context.
+// maxCallBytes bounds the body of a call of a [Remote]: a step with a context.
 const maxCallBytes = 1 << 20
 
-// answerTime bounds the time for reading a response after a wait.
+// answerTime is the time to read a response after a wait.
 const answerTime = time.Minute
 
 // Arguments of calls with several values.
@@ -59,11 +59,10 @@ type (
 
 // call is one operation of an account on the operator API.
 type call struct {
-	changes bool // logged in the audit log
+	changes bool // written to the audit log
 	run     func(ctx context.Context, a Account, arguments []byte) (any, error)
 }
 
-// calling returns a call with arguments of type In.
 func calling[In, Out any](changes bool, run func(ctx context.Context, a Account, in In) (Out, error)) call {
 	return call{changes, func(ctx context.Context, a Account, arguments []byte) (any, error) {
 		var in In
@@ -115,8 +114,7 @@ func calls() map[string]call {
 	}
 }
 
-// checkBound returns a refusal if the gateway does not sign steps for the DID of the account,
-// and the caller has no key to sign them with.
+// checkBound refuses if neither the gateway nor the caller can sign steps for the DID.
 func (a Account) checkBound(ctx context.Context, signed bool) error {
 	if err := a.Access.CheckBlocked(ctx, a.Caller.DID); err != nil || signed || !a.Caller.Bound {
 		return err
@@ -138,11 +136,11 @@ type AccountServer struct {
 	Access *Service
 	// Caller returns the caller of a request.
 	Caller func(r *http.Request) (Caller, error)
-	// Changed is called after a call changed something, for the audit log.
+	// Changed writes a call that changed something to the audit log.
 	Changed func(ctx context.Context, operation string, did federation.DID)
 }
 
-// CallerInPath is the caller of an operator's request, which acts for the unproved DID in its
+// CallerInPath returns the caller of an operator's request, which acts for the unproved DID in its
 // path.
 func CallerInPath(r *http.Request) (Caller, error) {
 	did, err := federation.ParseDID(r.PathValue("did"))
@@ -152,7 +150,7 @@ func CallerInPath(r *http.Request) (Caller, error) {
 	return Caller{DID: did, Bound: true}, nil
 }
 
-// ServeHTTP implements [http.Handler]. The path of the request has the value operation.
+// ServeHTTP implements [http.Handler]. The request has the path value operation.
 func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.answer(w, r)
 	var told Called
@@ -187,12 +185,11 @@ func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, erro
 	return answer, err
 }
 
-// maxWait is the longest wait of a call.
 const maxWait = 10 * time.Minute
 
-// Remote is an account at a gateway, used over its operator API. It has the methods of [Account].
+// Remote is an account used over the operator API of its gateway. It has the methods of [Account].
 type Remote struct {
-	// Post sends a call and returns the answer. It blocks on the gateway; its error wraps
+	// Post sends a call and returns the response. It blocks on the gateway. Its error wraps
 	// [*federation.UnavailableError] if the gateway cannot be reached.
 	Post func(ctx context.Context, operation string, arguments []byte) ([]byte, error)
 }
@@ -222,8 +219,8 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	return out, federation.DecodeJSON(told.Answer, &out)
 }
 
-// Act returns a refusal if the gateway accepts no steps of the DID: a blocked DID, or a DID for
-// which the gateway does not sign, unless the caller signs the steps.
+// Act returns a refusal if the gateway accepts no steps of the DID: a blocked DID, or a DID for which
+// neither the gateway nor the caller signs.
 func (r Remote) Act(ctx context.Context, signed bool) error {
 	_, err := invoke[struct{}](ctx, r, "act", signed)
 	return err

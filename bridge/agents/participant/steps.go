@@ -17,10 +17,9 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same REST
-// request, and the API document contains their comments and tags. The JSON is kept as evidence,
-// and its digest decides whether two requests with one key are the same. Therefore, the order of
-// the members is fixed.
+// The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same REST request,
+// and the API document contains their comments and tags. The JSON is kept as evidence, and its digest
+// decides whether two requests with one key are the same. Therefore, the order of the members is fixed.
 
 // Offer is a request to open a handoff. If the caller signs it, it has `document` and `signature`,
 // and otherwise only `channel`. Without these, the gateway signs for the caller.
@@ -99,7 +98,7 @@ func (f Filed) AnswerHeader(h http.Header) {
 	markReplayed(h, f.Replayed)
 }
 
-// markReplayed marks the answer to a request answered before.
+// markReplayed marks a repeated response.
 func markReplayed(h http.Header, replayed bool) {
 	if replayed {
 		h.Set(ReplayedHeader, "true")
@@ -108,33 +107,32 @@ func markReplayed(h http.Header, replayed bool) {
 
 // Request is the request behind a step.
 type Request struct {
-	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier request of the
-	// same DID, on any network, gets the earlier answer.
+	// Key is the Idempotency-Key, or "" for none. A request with the key of an earlier request of the
+	// same DID, on any network, gets the earlier response.
 	Key string
-	// Path and Body are the request as its network received it, if that differs from the body of
-	// REST: the path after the method POST, and a value that encodes as JSON. They are kept as
-	// evidence, and decide whether two requests with one key are the same.
+	// Path and Body are the request as received by its network, if that differs from the body of REST:
+	// the path after the method POST, and a value that encodes as JSON. They are kept as evidence, and
+	// decide whether two requests with one key are the same.
 	Path string
 	Body any
 }
 
-// ask is a requested step.
 type ask struct {
 	verb  federation.Verb
-	view  federation.View // view of its handoff; zero for an offer
+	view  federation.View // view of the handoff; zero for an offer
 	from  federation.DID
 	path  string
-	body  any // as sent, for the evidence
+	body  any // as sent; used as evidence
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
 	bare  bool      // the request repeats no signed member outside the proof
-	named *Resolved // name that resolved to the recipient; nil for none
+	named *Resolved // resolved name of the recipient; nil for none
 
 	proved bool // the DID of the caller is proved
 }
 
-// Offer opens a handoff. After a nil error, the offer is on disk. A request with the key of an
-// earlier one returns its answer: Filed with Replayed, or a [*ReplayedError]. Its error is a
+// Offer opens a handoff. After a nil error, the offer is on disk. A request with the key of an earlier
+// one returns the earlier result: Filed with Replayed, or a [*ReplayedError]. It returns a
 // [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was different.
 func (a *Service) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
 	q, err := a.askOffer(ctx, who, o)
@@ -167,7 +165,7 @@ func (a *Service) askOffer(ctx context.Context, who Caller, o Offer) (ask, error
 	return q, nil
 }
 
-// Take sends a step in the handoff with an ID. Its result is like that of [Service.Offer].
+// Take sends a step in a handoff. Its result is like that of [Service.Offer].
 func (a *Service) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest, r Request) (Filed, error) {
 	q, err := a.askStep(ctx, who, id, verb, s)
 	if err != nil {
@@ -214,13 +212,13 @@ func (a *Service) take(ctx context.Context, q ask, id string, content json.RawMe
 			return Filed{}, bridge.UsageProblem("id: " + err.Error())
 		}
 	}
-	if r.Key == "" || signed { // a signed step has an id, or a unique signature
+	if r.Key == "" || signed { // a signed step has an ID, or a unique signature
 		return a.file(ctx, q)
 	}
 	return a.once(ctx, q, r.Key)
 }
 
-// Context reads a context: JSON, the address of one, or plain text, which becomes an object with the
+// Context converts a context: JSON, a URL of JSON, or plain text, which becomes an object with the
 // member text.
 func Context(content json.RawMessage) (string, error) {
 	if len(content) == 0 || string(content) == "null" {
@@ -242,8 +240,7 @@ func Context(content json.RawMessage) (string, error) {
 	return text.String(), nil
 }
 
-// unwrittenError is the reason why a step could not be stored. Its home has neither judged nor
-// counted it.
+// unwrittenError means that a step failed before it reached its home, which has not counted it.
 type unwrittenError struct{ why error }
 
 // Error implements error.
@@ -252,7 +249,7 @@ func (e *unwrittenError) Error() string { return e.why.Error() }
 // Unwrap returns the reason.
 func (e *unwrittenError) Unwrap() error { return e.why }
 
-// file submits one step. A step that is already filed gets its earlier answer.
+// file submits one step. An already filed step gets its earlier response.
 func (a *Service) file(ctx context.Context, q ask) (Filed, error) {
 	ev, losses, err := a.event(ctx, q, time.Now())
 	if err != nil {
@@ -286,7 +283,7 @@ func (a *Service) file(ctx context.Context, q ask) (Filed, error) {
 	return filed, nil
 }
 
-// event returns the requested step, signed by the caller or by the gateway for the caller.
+// event returns the requested step, signed by the caller or, on its behalf, by the gateway.
 func (a *Service) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
 	if q.proof.Document != "" {
 		ev, err := a.Builder().Attest(ctx, q.proof, q.verb, q.view, q.draft.Channel, now)
@@ -313,8 +310,8 @@ func (a *Service) event(ctx context.Context, q ask, now time.Time) (federation.E
 	return a.Builder().Vouch(ctx, d, q.view, now)
 }
 
-// original returns the evidence of a request. It is identical for repeated requests with the same
-// ID, so that they are one step.
+// original returns the evidence of a request. Repeated requests with the same ID have identical
+// evidence, so that they are one step.
 func original(q ask, id federation.EventID) (string, error) {
 	text, err := json.Marshal(struct {
 		DID     federation.DID     `json:"did"`

@@ -9,22 +9,20 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// keepPage is the time for which the subscribers of a topic share a page. A notification drops
-// pages earlier, but may be lost.
+// keepPage is how long the subscribers of a topic share a page. A notification drops pages earlier, but
+// may be lost.
 const keepPage = time.Second
 
-// keepPages bounds the shared pages of a topic. Most subscribers read at the same place.
+// keepPages bounds the shared pages of a topic. Most subscribers read at the same position.
 const keepPages = 4
 
-// keepBytes bounds the size of a shared page, which stays in memory until the next
-// notification.
+// keepBytes bounds the size of a shared page. It stays in memory until the next notification.
 const keepBytes = 8 << 10
 
-// lookAgain is the interval of inbox reads of a waiting request without a notification, because
-// notifications may be lost.
+// lookAgain is the interval of inbox reads of a waiting request, because notifications may be lost.
 const lookAgain = 15 * time.Second
 
-// Page is the result of one read of an inbox. Several requests may share it; it never changes.
+// Page is the result of one read of an inbox. It is shared and immutable.
 type Page interface {
 	// Read returns when the read began.
 	Read() time.Time
@@ -34,8 +32,8 @@ type Page interface {
 	Size() int
 }
 
-// Topics are the inboxes with waiting clients of one network. Clients at the same position of an
-// inbox share one read. Make them with [NewTopics]; they may be used concurrently.
+// Topics are the inboxes with waiting clients of one network. Clients at the same position share one
+// read. Make them with [NewTopics]. They are safe for concurrent use.
 type Topics[K comparable, P Page] struct {
 	wakes bridge.PubSub
 	read  func(ctx context.Context, did federation.DID, at K) (P, error)
@@ -44,24 +42,22 @@ type Topics[K comparable, P Page] struct {
 	of map[federation.DID]*topic[K, P]
 }
 
-// NewTopics returns the topics of a network. The function read reads the inbox of a DID at a
-// place.
+// NewTopics returns the topics of a network. read reads the inbox of a DID at a position.
 func NewTopics[K comparable, P Page](wakes bridge.PubSub, read func(ctx context.Context, did federation.DID, at K) (P, error)) *Topics[K, P] {
 	return &Topics[K, P]{wakes: wakes, read: read, of: map[federation.DID]*topic[K, P]{}}
 }
 
-// topic is the inbox of one DID with at least one waiting client. Its subscribers share
-// each read page.
+// topic is the inbox of one DID with at least one waiting client. Its subscribers share pages.
 type topic[K comparable, P Page] struct {
-	subscribers int           // guarded by the mutex of topics
-	empty       chan struct{} // closed when the last subscriber has left
+	subscribers int           // guarded by Topics.mu
+	empty       chan struct{} // closed when the last subscriber leaves
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next notification
 	pages   map[K]P       // read since the last notification
 }
 
-// Subscriber is one client waiting for entries of an inbox. One goroutine uses it.
+// Subscriber is one client waiting for entries of an inbox. It is not safe for concurrent use.
 type Subscriber[K comparable, P Page] struct {
 	// DID is the owner of the inbox.
 	DID federation.DID
@@ -70,11 +66,11 @@ type Subscriber[K comparable, P Page] struct {
 
 	topic  *topic[K, P]
 	topics *Topics[K, P]
-	looked bool // at least once
+	looked bool
 }
 
-// Subscribe adds a subscriber to the inbox of a DID. It is notified of all later arrivals. The
-// caller ends the subscription with Leave.
+// Subscribe adds a subscriber to the inbox of a DID. It is notified of all later arrivals. The caller
+// must call Leave.
 func (t *Topics[K, P]) Subscribe(did federation.DID) *Subscriber[K, P] {
 	s := &Subscriber[K, P]{topic: t.join(did), topics: t, DID: did}
 	s.Listen()
@@ -108,8 +104,7 @@ func (s *Subscriber[K, P]) Leave() {
 	}
 }
 
-// dispatch forwards each wake-up to all subscribers until the last one has
-// left.
+// dispatch forwards each wake-up to all subscribers until the last one leaves.
 func (t *topic[K, P]) dispatch(wake <-chan struct{}) {
 	for {
 		select {
@@ -130,7 +125,7 @@ func (t *topic[K, P]) notify() {
 	t.changed = make(chan struct{})
 }
 
-// Listen makes the next notification close the channel Notified.
+// Listen arms Notified for the next notification.
 func (s *Subscriber[K, P]) Listen() {
 	s.topic.mu.Lock()
 	defer s.topic.mu.Unlock()
@@ -138,13 +133,13 @@ func (s *Subscriber[K, P]) Listen() {
 }
 
 // Look reads the inbox at a position, or returns the page read by another subscriber since the last
-// notification. It blocks while another subscriber reads. The first call of a subscriber uses a
-// shared page only if it is empty, because its client may have acknowledged an entry of the page.
+// notification. It blocks while another subscriber reads. A subscriber's first call uses a shared page
+// only if the page is empty, because the client may have acknowledged an entry of it.
 func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
 	t := s.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.Notified = t.changed // before the read, so that a notification during it counts
+	s.Notified = t.changed // before the read, so that no notification during it is missed
 	first := !s.looked
 	s.looked = true
 	p, shared := t.pages[at]
@@ -161,7 +156,7 @@ func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
 	return p, nil
 }
 
-// Waiter is a request waiting for entries of an inbox, for a time.
+// Waiter is a request waiting for entries of an inbox for a limited time.
 type Waiter[K comparable, P Page] struct {
 	*Subscriber[K, P]
 
@@ -169,14 +164,13 @@ type Waiter[K comparable, P Page] struct {
 	again *time.Timer
 }
 
-// Await subscribes a request to the inbox of a DID for a time. The caller ends the subscription
-// with Leave.
+// Await subscribes a request to the inbox of a DID for a limited time. The caller must call Leave.
 func (t *Topics[K, P]) Await(did federation.DID, within time.Duration) *Waiter[K, P] {
 	return &Waiter[K, P]{t.Subscribe(did), time.Now().Add(within), time.NewTimer(min(within, lookAgain))}
 }
 
-// Wait blocks until the next read is due, and then returns true. It returns false once the time is
-// over, ctx has ended or ended is closed.
+// Wait blocks until the next read is due, and then returns true. It returns false if the time is over,
+// ctx ends or ended is closed.
 func (w *Waiter[K, P]) Wait(ctx context.Context, ended <-chan struct{}) bool {
 	select {
 	case <-w.Notified:
@@ -199,8 +193,8 @@ func (w *Waiter[K, P]) Leave() {
 	w.Subscriber.Leave()
 }
 
-// Poll returns the page of an inbox at a position. It blocks until the page has an entry, the time
-// is over, ctx has ended or ended is closed.
+// Poll returns the page of an inbox at a position. It blocks until the page has an entry, the time is
+// over, ctx ends or ended is closed.
 func (w *Waiter[K, P]) Poll(ctx context.Context, at K, ended <-chan struct{}) (P, error) {
 	for waits := true; ; {
 		p, err := w.Look(ctx, at)
