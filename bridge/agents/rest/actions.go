@@ -8,11 +8,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxPages bounds the pages read for one list of actions: all handoffs of a page may have
-// another assignee.
+// maxPages bounds the pages read for one list of actions, because no handoff of a page may match the
+// assignee.
 const maxPages = 32
 
-// listActions lists the open handoffs in the shape of freeq servers.
+// listActions lists the open handoffs in the format of freeq servers.
 //
 // spec: freeq §5.1
 func (l *Link) listActions(ctx context.Context, p contract.ActionQuery) (contract.Actions, error) {
@@ -60,7 +60,6 @@ func (l *Link) shapeAction(v federation.View) contract.Action {
 	return a
 }
 
-// named returns nil for "".
 func named(text string) *string {
 	if text == "" {
 		return nil
@@ -68,7 +67,7 @@ func named(text string) *string {
 	return &text
 }
 
-// getAction shows a step of the other dialect as it was signed there.
+// getAction returns a step of the other dialect as it was signed there.
 //
 // spec: freeq §5.1
 func (l *Link) getAction(ctx context.Context, req contract.ByID) (contract.ActionLog, error) {
@@ -84,7 +83,7 @@ func (l *Link) getAction(ctx context.Context, req contract.ByID) (contract.Actio
 		if err != nil {
 			return contract.ActionLog{}, fmt.Errorf("read log: %w", err)
 		}
-		answer.Events = append(answer.Events, shapeActionEvent(entry.Event, named("confirmed"))) // the log of a home has no other steps
+		answer.Events = append(answer.Events, shapeActionEvent(entry.Event, named("confirmed"))) // the log of a home contains only confirmed steps
 	}
 	receipts, err := l.deps.Record.Receipts(ctx, view.ID)
 	if err != nil {

@@ -19,17 +19,16 @@ import (
 
 type callerKey struct{}
 
-// caller is the caller of a request, with its connection.
 type caller struct {
 	participant.Caller
 
-	denied error // reason why the caller is unknown; nil for a known one
+	denied error // why the caller is unknown; nil for a known caller
 
-	bearer  string // the Authorization header of the request
-	address string // address of the client, without a port
+	bearer  string // Authorization header
+	address string // client address without a port
 	subnet  netip.Prefix
 	control *http.ResponseController
-	// upgrade turns a request for a WebSocket into one.
+	// upgrade turns the request into a WebSocket.
 	upgrade func(w http.ResponseWriter) (*websocket.Conn, error)
 }
 
@@ -38,12 +37,10 @@ func callerOf(ctx context.Context) caller {
 	return who
 }
 
-// person returns the DID of the caller, and refuses operators, which have
-// none.
+// person returns the DID of the caller. It refuses operators, which have none.
 func person(ctx context.Context) (federation.DID, error) { return callerOf(ctx).Person() }
 
-// reauthenticate returns nil while the caller of a request would still be
-// admitted.
+// reauthenticate returns an error if the caller would no longer be admitted.
 func (l *Link) reauthenticate(ctx context.Context, now time.Time) error {
 	r := &http.Request{Header: http.Header{"Authorization": {callerOf(ctx).bearer}}}
 	_, err := l.access.Authenticate(r.WithContext(ctx), now)
@@ -67,12 +64,11 @@ func (l *Link) createChallenge(ctx context.Context, req route.Body[contract.Chal
 	return contract.Challenge{Challenge: l.audience() + challenge, ExpiresAt: ends.UTC()}, nil
 }
 
-// audience begins each challenge: the signer can read the gateway and the
-// purpose of its signature.
+// audience is the prefix of each challenge. It shows the signer the gateway and the purpose.
 func (l *Link) audience() string { return string(l.deps.Home) + "/login/" }
 
-// createToken returns the tokens of a new session. A valid or invalid signature consumes the
-// challenge; an unverifiable one does not.
+// createToken returns the tokens of a new session. A valid or invalid signature consumes the challenge;
+// an unverifiable signature does not.
 func (l *Link) createToken(ctx context.Context, req route.Body[contract.TokenRequest]) (contract.Tokens, error) {
 	now, none := time.Now(), contract.Tokens{}
 	b, err := req.Read()
@@ -87,7 +83,7 @@ func (l *Link) createToken(ctx context.Context, req route.Body[contract.TokenReq
 	if err != nil {
 		return none, usage("signature: want base64url without padding")
 	}
-	if err := l.access.CheckBlocked(ctx, did); err != nil { // before its key is looked for
+	if err := l.access.CheckBlocked(ctx, did); err != nil { // before the key is looked up
 		return none, err
 	}
 	challenge, ours := strings.CutPrefix(b.Challenge, l.audience())
@@ -125,7 +121,6 @@ func (l *Link) refreshToken(ctx context.Context, req route.Body[contract.Refresh
 	return l.issue(session, now)
 }
 
-// redeemPairing returns the tokens of the session of a pairing code.
 func (l *Link) redeemPairing(ctx context.Context, req route.Body[contract.PairingRequest]) (contract.Tokens, error) {
 	now := time.Now()
 	b, err := req.Read()

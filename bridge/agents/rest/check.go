@@ -25,7 +25,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// check returns the mistake in a request to its route.
+// check validates a request against its route.
 func check(r *http.Request, d route.Description) error {
 	fields, query := route.Fields(d.In), r.URL.Query()
 	for _, f := range fields {
@@ -52,7 +52,7 @@ func check(r *http.Request, d route.Description) error {
 	return checkNames(query, fields)
 }
 
-// checkNames refuses an unknown parameter: a misspelt filter must not select everything.
+// checkNames refuses unknown parameters: a misspelt filter must not select everything.
 func checkNames(query url.Values, fields []route.Field) error {
 	var known []string
 	for _, f := range fields {
@@ -68,7 +68,7 @@ func checkNames(query url.Values, fields []route.Field) error {
 	return nil
 }
 
-// checkRepeated refuses a parameter with several values.
+// checkRepeated refuses repeated parameters.
 func checkRepeated(r *http.Request, d route.Description) error {
 	query := r.URL.Query()
 	for _, f := range route.Fields(d.In) {
@@ -82,7 +82,7 @@ func checkRepeated(r *http.Request, d route.Description) error {
 	return nil
 }
 
-// checkParameter checks the first nonempty value of a parameter.
+// checkParameter validates the first nonempty value of a parameter.
 func checkParameter(values []string, f route.Field) error {
 	text := values[0]
 	if f.Place == route.InQuery && text == "" {
@@ -112,11 +112,11 @@ func checkParameter(values []string, f route.Field) error {
 	return conforms(value, f.Type, f.Tag)
 }
 
-// checkBody checks the JSON body of a request, which stays readable.
+// checkBody validates the JSON body of a request. The body remains readable.
 func checkBody(r *http.Request, f route.Field) error {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		return err // it is in memory
+		return err // cannot fail: the body is in memory
 	}
 	if len(text) > 0 {
 		text = tolerated(text, f.Document())
@@ -143,8 +143,8 @@ func checkBody(r *http.Request, f route.Field) error {
 	return nil
 }
 
-// tolerated returns an object of a type in its strict form: a null optional member is removed, and
-// 20.0 is an integer. Any other JSON is returned unchanged.
+// tolerated returns an object of a type in its strict form: null optional members are removed, and 20.0
+// becomes an integer. Any other JSON is returned unchanged.
 func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -181,8 +181,7 @@ func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	return text
 }
 
-// parseAsk returns the request in a message of a WebSocket, and the name of
-// its member.
+// parseAsk returns the request in a WebSocket message, and the name of its member.
 func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
@@ -193,7 +192,7 @@ func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
 	}
 	members, _ := value.(map[string]any)
-	ask.ID, _ = members["id"].(string) // a refusal has it, too
+	ask.ID, _ = members["id"].(string) // errors also carry the ID
 	if err := conforms(value, reflect.TypeFor[contract.SocketAsk](), ""); err != nil {
 		return ask, "", usage("the message is no SocketAsk: " + err.Error())
 	}
@@ -205,8 +204,8 @@ func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	return ask, what, federation.DecodeJSON(text, &ask)
 }
 
-// conforms returns the reason why a JSON value does not match a type and the limits of a tag. The
-// document of the API promises the same limits.
+// conforms returns an error if a JSON value violates a type and the limits of a tag. The API document
+// promises the same limits.
 func conforms(value any, t reflect.Type, tag reflect.StructTag) error {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -276,8 +275,6 @@ func conformsNumber(value float64, tag reflect.StructTag) error {
 	return nil
 }
 
-// moments matches a time in JSON.
-//
 // spec: RFC 3339 §5.6
 const moments = `^[0-9]{4}-(0[1-9]|10|11|12)-(0[1-9]|[12][0-9]|3[01])T([0-1][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?(Z|(\+|-)[0-9]{2}:[0-9]{2})$`
 
@@ -347,7 +344,7 @@ func conformsObject(object map[string]any, t reflect.Type) error {
 	return nil
 }
 
-// patterns holds the regular expressions of the contract after their first use.
+// patterns caches the compiled regular expressions of the contract.
 var patterns sync.Map //nolint:gochecknoglobals // a cache
 
 func matches(pattern, text string) bool {
@@ -358,13 +355,12 @@ func matches(pattern, text string) bool {
 	return compiled.(*regexp.Regexp).MatchString(text) //nolint:forcetypeassert,errcheck // nothing else is stored
 }
 
-// methodError is the error of a path that exists under other methods.
+// methodError means that a path exists only with other methods.
 type methodError struct {
 	method  string
 	allowed []string
 }
 
-// Error implements error.
 func (e *methodError) Error() string {
 	return e.method + " is not for this path: " + strings.Join(e.allowed, ", ")
 }

@@ -33,12 +33,10 @@ func shape(p bridge.ProblemError) contract.Problem {
 	}
 }
 
-// tell responds to a request with an error.
 func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
 	l.fail(r.Context(), w, r.URL.Path, err)
 }
 
-// fail answers a request with an error.
 func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err error) {
 	p := problemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
@@ -62,7 +60,7 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 	writeProblem(w, told)
 }
 
-// note logs a failure not caused by the request.
+// note logs a failure that the request did not cause.
 func (l *Link) note(ctx context.Context, path string, p bridge.ProblemError, err error) {
 	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),
@@ -78,5 +76,5 @@ func writeProblem(w http.ResponseWriter, p contract.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	bridge.RetryHeader(w.Header(), p.Status, p.RetryAfter)
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(text, '\n')) // the client is gone
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }

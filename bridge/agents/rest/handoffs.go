@@ -131,7 +131,7 @@ func (l *Link) putAgent(ctx context.Context, req contract.AgentChange) (contract
 	return shapeAgent(agent), err
 }
 
-// moment is a time as the contract has it; the zero one is left out.
+// moment formats a time for the contract. A zero time is omitted.
 func moment(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

@@ -13,11 +13,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// leaseSeconds is the default duration of a lease.
 const leaseSeconds = 60
 
-// listInbox responds with a page. The page may be shared with other requests, so it is already
-// encoded.
+// listInbox writes a page. The page is already encoded, because requests may share it.
 func (l *Link) listInbox(ctx context.Context, w http.ResponseWriter, req contract.InboxQuery) error {
 	did, err := person(ctx)
 	if err != nil {
@@ -69,8 +67,8 @@ func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entr
 	return shown
 }
 
-// start returns the position from which a client reads: its cursor or the ID of an event,
-// else that of its device. An unknown device starts at the beginning.
+// start returns the position of the cursor or event ID, or else of the device. An unknown device starts
+// at the beginning.
 func (l *Link) start(ctx context.Context, did federation.DID, cursor, device string) (seen, error) {
 	from := parseSeen(cursor)
 	var err error
@@ -78,7 +76,7 @@ func (l *Link) start(ctx context.Context, did federation.DID, cursor, device str
 	return from, err
 }
 
-// waitOf parses the requested wait, and bounds it by the configuration.
+// waitOf parses the requested wait. The configured maximum applies.
 func (l *Link) waitOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -102,8 +100,8 @@ func (l *Link) leaseInbox(ctx context.Context, req contract.LeaseWait) (contract
 	return l.lease(ctx, did, body, req.Wait)
 }
 
-// lease leases waiting entries to a device. If there is none, it blocks until one arrives
-// or the wait is over.
+// lease leases waiting entries to a device. If there are none, it blocks until one arrives or the wait
+// is over.
 func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRequest, wait string) (contract.Leases, error) {
 	length, err := l.waitOf(wait)
 	if err != nil {
@@ -189,8 +187,7 @@ func holdOf(cursor, device string, delivery int) federation.LeaseToken {
 	return federation.LeaseToken{Cursor: federation.Cursor(cursor), Device: device, Delivery: delivery}
 }
 
-// lost returns the error for a cursor without a lease as that for a lost lease: a client
-// reacts alike.
+// lost reports a missing lease as a lost lease, because clients handle both alike.
 func lost(err error) error {
 	if errors.Is(err, federation.ErrNotFound) {
 		return federation.ErrLeaseLost
@@ -198,11 +195,11 @@ func lost(err error) error {
 	return err
 }
 
-// answerTime bounds the reading of an answer after a wait.
+// answerTime is the time to transfer a response after a wait.
 const answerTime = time.Minute
 
-// await subscribes a request to an inbox, and moves the deadlines of its connection: the
-// listener ends other requests sooner. The caller ends the subscription with Leave.
+// await subscribes a request to an inbox. It extends the deadlines of its connection, because the
+// listener sets shorter ones. The caller must call Leave.
 func (l *Link) await(ctx context.Context, did federation.DID, within time.Duration) *participant.Waiter[place, *page] {
 	control, until := callerOf(ctx).control, time.Now().Add(within)
 	_ = control.SetReadDeadline(until.Add(answerTime)) // a connection without deadlines needs no other
@@ -210,8 +207,8 @@ func (l *Link) await(ctx context.Context, did federation.DID, within time.Durati
 	return l.topics.Await(did, within)
 }
 
-// poll returns the entries of an inbox at a place. It blocks until there is one, the time is
-// over or the gateway stops.
+// poll returns the entries of an inbox at a position. It blocks until there is one, the time is over or
+// the gateway stops.
 func (l *Link) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
 	w := l.await(ctx, did, within)
 	defer w.Leave()

@@ -22,7 +22,6 @@ func (l *Link) createMessage(ctx context.Context, req contract.MessageOnce) (con
 	return l.access.Say(ctx, callerOf(ctx).Caller, body, req.IdempotencyKey)
 }
 
-// The types of entries of an inbox.
 const (
 	typeStep    = "step"
 	typeMessage = "message"
@@ -47,7 +46,6 @@ func (l *Link) shapeMessage(ctx context.Context, t federation.Text, filed time.T
 	return m
 }
 
-// contactsPath is the prefix of the paths for decisions about senders.
 const contactsPath = Prefix + "contacts/"
 
 func (l *Link) listContacts(ctx context.Context, p contract.Paging) (contract.ContactPage, error) {
@@ -75,8 +73,8 @@ func shapeContact(c participant.Contact) contract.Contact {
 	return contract.Contact{DID: string(c.DID), Name: c.Name, State: string(c.State), Since: moment(c.Since)}
 }
 
-// introduction returns the introduction for a recipient with the first message of an unknown
-// sender, and the zero Introduction with any other message.
+// introduction returns the introduction of an unknown sender's first message, or the zero Introduction
+// for any other message.
 func introduction(t federation.Text) contract.Introduction {
 	if t.Fields[federation.Introduces] == "" {
 		return contract.Introduction{}
@@ -89,8 +87,8 @@ func introduction(t federation.Text) contract.Introduction {
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier]: it wakes the streams and the webhooks of the DID.
-// The record keeps the notice for later readers.
+// Notify implements [bridge.Notifier]. It wakes the streams and webhooks of the DID; later readers find
+// the notice in the record.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 	if reader := n.Reader(); reader != "" {
 		l.deps.PubSub.Wake(bridge.DIDTopic(reader), bridge.WebhooksTopic)
@@ -131,14 +129,13 @@ func shapeNotice(n federation.Notice) contract.Notice {
 	return shaped
 }
 
-// seen is the position of a watching client: the last entry of the inbox, and the last
-// notice.
+// seen is the position of a watching client: the last inbox entry and the last notice.
 type seen struct{ entries, notices federation.Cursor }
 
-// seenDot is between the two in the id of an event. Cursors do not contain it.
+// seenDot separates the two cursors in an event ID. Cursors do not contain it.
 const seenDot = "."
 
-// parseSeen reads the id of an event, or a cursor that only counts entries.
+// parseSeen reads an event ID, or a cursor that covers only entries.
 func parseSeen(text string) seen {
 	entries, notices, _ := strings.Cut(text, seenDot)
 	return seen{federation.Cursor(entries), federation.Cursor(notices)}

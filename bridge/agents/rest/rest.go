@@ -1,16 +1,15 @@
-// Package rest is the REST API for agents, /api/v1: handoffs and inboxes over plain HTTP, for
-// agents without a connection. Package contract is its contract, against which the API first
-// checks each request.
+// Package rest is the REST API for agents, /api/v1: handoffs and inboxes over plain HTTP, for agents
+// without a connection. Each request is first checked against package contract.
 //
-// A caller that proves a DID with a key of its document acts as that DID while its tokens last.
-// The caller signs a step itself, or the gateway signs it for the DID of the token and keeps the
-// request as evidence; the home judges both like steps from IRC. The API shows a handoff to its
-// parties, to members of its channel and to operators, and an open offer to each caller. To other
-// callers a handoff does not exist. A notice later informs an agent of the outcome of its step, or
-// of a disabled webhook; the record keeps notices, and clients read them after a cursor.
+// A caller that proves a DID with a key of its document acts as that DID while its tokens last. Steps
+// are signed by the caller, or by the gateway for the DID of the token, with the request as evidence.
+// The home judges both like steps from IRC. A handoff is visible to its parties, members of its channel
+// and operators; an open offer is visible to all callers. A hidden handoff is reported as missing.
+// Notices inform an agent of the outcome of a step or of a disabled webhook. The record stores notices;
+// clients read them after a cursor.
 //
-// A [Link] keeps only the waiting requests in memory: it makes tokens and challenges with a key,
-// and the rest is in the record. Its routes may be called concurrently.
+// A [Link] keeps only the waiting requests in memory. A key seals tokens and challenges; all other
+// state is in the record. Its routes may be called concurrently.
 //
 // spec: freeq-handoff-rfc "REST mirror"
 package rest
@@ -32,14 +31,14 @@ import (
 // network is the label of this network, and the name of its only link.
 const network = "rest"
 
-// Prefix is the path prefix of everything except the contract itself.
+// Prefix is the path prefix of everything except the contract.
 const Prefix = participant.Path
 
 // Deps are the dependencies of the API.
 type Deps struct {
 	participant.Deps
 
-	Hooks bridge.Webhooks // creates webhooks; nil for none
+	Hooks bridge.Webhooks // nil disables webhooks
 }
 
 // Link is the API of one gateway. It implements [bridge.Mounted].
@@ -52,7 +51,7 @@ type Link struct {
 	challenges credential.Challenges
 	topics     *participant.Topics[place, *page]
 	end        sync.Once
-	streams    chan struct{} // one token for each inbox watched here; full once Run has ended
+	streams    chan struct{} // one token per inbox watched here; full once Run has ended
 }
 
 var (
@@ -73,8 +72,8 @@ func Open(cfg Config, d Deps) *Link {
 	return l
 }
 
-// Run implements [bridge.Link]. It ends all waiting and watching requests, and returns when this
-// API no longer watches any inbox, because the HTTP listener does not wait for WebSockets.
+// Run implements [bridge.Link]. It ends all waiting and watching requests. It returns when this API
+// watches no inbox, because the HTTP listener does not wait for WebSockets.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	err := l.HTTPLink.Run(ctx, up)
 	l.end.Do(func() {
@@ -94,8 +93,8 @@ const Table = "rest"
 // Config is the table [rest] of the configuration.
 type Config struct {
 	Enabled    bool          `toml:"enabled"`
-	MaxWait    time.Duration `toml:"max_wait"`    // maximum wait of a poll; zero disables polls
-	MaxStreams int           `toml:"max_streams"` // maximum number of streams of all callers
+	MaxWait    time.Duration `toml:"max_wait"`    // of a poll; zero disables polls
+	MaxStreams int           `toml:"max_streams"` // maximum over all callers
 }
 
 // DefaultConfig returns the defaults of the table.
@@ -103,11 +102,11 @@ func DefaultConfig() Config {
 	return Config{Enabled: true, MaxWait: 50 * time.Second, MaxStreams: 10000}
 }
 
-// maxWait is the longest wait of a poll: the listener ends an answer that takes a minute, and
-// many proxies end it before that.
+// maxWait is the maximum wait of a poll. The listener ends responses after a minute, and many proxies
+// do so earlier.
 const maxWait = 55 * time.Second
 
-// check returns all mistakes, each a [*bridge.KeyError], joined.
+// check joins all mistakes, each a [*bridge.KeyError].
 func (c Config) check() error {
 	var mistakes []error
 	if c.MaxWait < 0 || c.MaxWait > maxWait {
@@ -139,8 +138,8 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// Authenticate implements [bridge.Authenticator]: a token issued here is valid on the
-// other routes of the gateway.
+// Authenticate implements [bridge.Authenticator]. Tokens of this API are valid on the other routes of
+// the gateway.
 func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
 	text, err := credential.Bearer(r)
 	if err != nil {

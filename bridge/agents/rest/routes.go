@@ -19,7 +19,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxLimit is the maximum number of webhooks in their list, which has no pages.
+// maxLimit bounds the list of webhooks, which has no pages.
 const maxLimit = 500
 
 type mounted struct {
@@ -40,7 +40,7 @@ func serve[In, Made, Out any](r route.Route[In, Out], answer func(l *Link, ctx c
 	}}
 }
 
-// change serves a route whose method returns no answer.
+// change serves a route without a response body.
 func change[In any](r route.Route[route.Body[In], route.None], answer func(l *Link, ctx context.Context, in In) error) mounted {
 	return serve(r, func(l *Link, ctx context.Context, in route.Body[In]) (route.None, error) {
 		body, err := in.Read()
@@ -51,7 +51,7 @@ func change[In any](r route.Route[route.Body[In], route.None], answer func(l *Li
 	})
 }
 
-// write serves a route with a method that writes the answer itself, unless it returns an error.
+// write serves a route whose method writes the response itself, unless it returns an error.
 func write[In, Out any](r route.Route[In, Out], answer func(l *Link, ctx context.Context, w http.ResponseWriter, in In) error) mounted {
 	return mounted{route.Describe(r), func(l *Link) route.Answer {
 		return func(w http.ResponseWriter, request *http.Request) (any, error) {
@@ -64,7 +64,7 @@ func write[In, Out any](r route.Route[In, Out], answer func(l *Link, ctx context
 	}}
 }
 
-// routes returns the routes of the API in the order of the document.
+// routes are in the order of the API document.
 func routes() []mounted {
 	return []mounted{
 		serve(contract.CreateChallenge, (*Link).createChallenge),
@@ -123,10 +123,10 @@ func (l *Link) Mount(mux *http.ServeMux) {
 			}
 		})
 	}
-	// A client with the header of a stream would take it for the whole answer.
+	// A client could mistake the header of a stream for the whole response.
 	api.Handle("HEAD "+streamPath, unserved)
 	api.Handle("HEAD "+socketPath, unserved)
-	api.Handle("POST "+Prefix+contract.GetPassport.Path, unserved) // no step has this name
+	api.Handle("POST "+Prefix+contract.GetPassport.Path, unserved) // not a verb of a step
 	api.Handle("/", unserved)
 	mux.Handle(Prefix, l.guard(api))
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -138,7 +138,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	})
 }
 
-// unserved returns the error of a request with no route.
+// unserved returns the error of a request without a route.
 //
 // spec: RFC 9110 §15.5.6
 func unserved(api *http.ServeMux, served map[string]bool, r *http.Request) error {
@@ -156,7 +156,7 @@ func unserved(api *http.ServeMux, served map[string]bool, r *http.Request) error
 	return e
 }
 
-// guard passes on requests with their caller, or with the reason why it is unknown.
+// guard adds the caller to a request, or the reason why the caller is unknown.
 func (l *Link) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now()
@@ -178,7 +178,7 @@ func (l *Link) guard(next http.Handler) http.Handler {
 	})
 }
 
-// admit returns a request that follows the contract, or answers it and returns nil.
+// admit returns a request that follows the contract. Otherwise it answers the request and returns nil.
 func (l *Link) admit(w http.ResponseWriter, r *http.Request, d route.Description) *http.Request {
 	who := callerOf(r.Context())
 	var err error
@@ -201,12 +201,11 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request, d route.Description
 	return r
 }
 
-// authPrefix is the prefix of paths without authentication: their requests count for the
-// caller's address.
+// authPrefix is the prefix of paths without authentication. Their requests count against the address of
+// the caller.
 const authPrefix = Prefix + "auth/"
 
-// count reports the caller's remaining steps. It limits the requests of callers
-// without a DID by their address.
+// count reports the caller's remaining steps. It rate-limits callers without a DID by address.
 func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now time.Time) error {
 	if !strings.HasPrefix(r.URL.Path, authPrefix) {
 		if who.DID != "" {
@@ -217,8 +216,7 @@ func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now tim
 	return l.access.TakeLogin(w, r, now)
 }
 
-// exact reads the body of a request. It rejects ambiguous JSON: repeated members, and members in
-// another spelling.
+// exact reads the body of a request. It rejects ambiguous JSON: repeated or misspelt members.
 func (l *Link) exact(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -245,5 +243,5 @@ func sendDocument(w http.ResponseWriter, mediaType string, text []byte) {
 	w.Header().Set("Content-Type", mediaType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(text) // the client is gone
+	_, _ = w.Write(text) // the client may be gone
 }

@@ -16,17 +16,15 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// socketPath is the path for watching inboxes over WebSocket.
 const socketPath = Prefix + "inbox/socket"
 
-// maxAskBytes bounds one request over the socket: a cursor, and names.
+// maxAskBytes bounds one request over the socket: a cursor and names.
 const maxAskBytes = 4096
 
-// errGatewayEnds is the reason for closing a WebSocket when the gateway shuts down.
 var errGatewayEnds = errors.New("the gateway ends")
 
-// openInboxSocket serves one client over WebSocket. It returns errors that occur before the
-// connection becomes one.
+// openInboxSocket serves one client over WebSocket. It returns only errors that occur before the
+// upgrade.
 func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req contract.Socket) error {
 	did, err := person(ctx)
 	if err != nil {
@@ -52,8 +50,8 @@ func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req
 	return nil
 }
 
-// upgrade makes a request a WebSocket. Web pages of every origin may request one: a browser
-// adds no token by itself.
+// upgrade turns a request into a WebSocket. It accepts every origin, because browsers do not add the
+// required token by themselves.
 func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	held := &upgrading{ResponseWriter: w}
 	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
@@ -63,8 +61,8 @@ func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	return conn, nil
 }
 
-// upgrading drops the library's answer to a request that cannot become a WebSocket: the
-// API answers it like every other problem.
+// upgrading drops the library's response to a failed upgrade, so that the API can report the problem in
+// its own form.
 type upgrading struct {
 	http.ResponseWriter
 
@@ -84,8 +82,7 @@ func (*upgrading) Write(text []byte) (int, error) { return len(text), nil }
 // Unwrap lets the library hijack the connection.
 func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// socket is an inbox watched over WebSocket. One goroutine writes, one reads, and one sends
-// pings.
+// socket is an inbox watched over WebSocket. One goroutine writes, one reads, and one pings.
 type socket struct {
 	*watch
 
@@ -93,8 +90,8 @@ type socket struct {
 	due  chan struct{} // holds one token when a ping is due
 }
 
-// run serves the client until that leaves or the gateway stops, and then returns nil. It returns
-// the reason why it ended earlier.
+// run serves the client. It returns nil if the client leaves or the gateway stops, and otherwise the
+// reason for the end.
 func (s *socket) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	asked := make(chan []byte)
@@ -102,7 +99,7 @@ func (s *socket) run(ctx context.Context) error {
 	group.Go(fault.Func(func() error { return s.beat(ctx) }))
 	group.Go(fault.Func(func() error {
 		err := s.tell(ctx, asked)
-		s.close(err) // before ctx ends, which cuts the connection
+		s.close(err) // before ctx ends, which closes the connection
 		return err
 	}))
 	err := group.Wait()
@@ -113,7 +110,7 @@ func (s *socket) run(ctx context.Context) error {
 	return err
 }
 
-// listen forwards the messages of the client, text and binary alike.
+// listen forwards text and binary messages of the client.
 func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	for {
 		_, text, err := s.conn.Read(ctx)
@@ -128,8 +125,7 @@ func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	}
 }
 
-// beat sends the due pings, one at a time, and returns an error if the client does not answer
-// one in time.
+// beat sends due pings, one at a time. It returns an error if the client does not respond in time.
 func (s *socket) beat(ctx context.Context) error {
 	for {
 		select {
@@ -146,7 +142,7 @@ func (s *socket) beat(ctx context.Context) error {
 	}
 }
 
-// tell writes entries, notices and responses until the socket ends, and returns the reason.
+// tell writes entries, notices and responses until the socket ends. It returns the reason.
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
@@ -163,7 +159,7 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 			if err = s.link.access.CheckSession(ctx, callerOf(ctx).Caller); err == nil {
 				err = s.send(ctx, s.answer(ctx, text))
 			}
-		case now := <-again.C: // the inbox is read after it, as a notification may be lost
+		case now := <-again.C: // the inbox is read afterwards, because a notification may be lost
 			err = s.link.reauthenticate(ctx, now)
 			select {
 			case s.due <- struct{}{}:
@@ -182,7 +178,6 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	return err
 }
 
-// show writes entries and notices, each as a message.
 func (s *socket) show(ctx context.Context, p *page) error {
 	for i, text := range p.entries {
 		if err := s.send(ctx, told{Entry: text}); err != nil {
@@ -220,7 +215,7 @@ func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	return answer
 }
 
-// do answers a request like the path of the same name.
+// do answers a request like the HTTP route of the same name.
 func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
 	switch what {
 	case "ack":
@@ -237,7 +232,7 @@ func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (a
 	return answer, err
 }
 
-// send writes to the client. It fails if the client has left or is too slow.
+// send fails if the client has left or is too slow.
 func (s *socket) send(ctx context.Context, m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -251,8 +246,7 @@ func (s *socket) send(ctx context.Context, m any) error {
 	return nil
 }
 
-// close sends the client the reason for the end of the connection, if the
-// client can react.
+// close sends the reason for the end to a client that can act on it.
 func (s *socket) close(why error) {
 	switch {
 	case errors.Is(why, errGatewayEnds):

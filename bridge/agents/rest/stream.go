@@ -18,23 +18,21 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// streamPath is the path for watching inboxes as server-sent events.
 const streamPath = Prefix + "inbox/stream"
 
-// idle is a comment of server-sent events, which clients ignore.
+// idle is a server-sent comment, which clients ignore.
 const idle = ": here\n\n"
 
-// stream is an inbox watched as server-sent events.
 type stream struct {
 	*watch
 
 	out     http.ResponseWriter
 	control *http.ResponseController
-	until   time.Time // the write deadline
+	until   time.Time // write deadline
 }
 
 // streamInbox writes the inbox and the notices after a position, and new arrivals. It blocks until the
-// client leaves or loses access, or the gateway stops. It returns errors from before the first byte.
+// client leaves or loses access, or the gateway stops. It returns only errors before the first byte.
 func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req contract.Stream) error {
 	did, err := person(ctx)
 	if err != nil {
@@ -50,20 +48,20 @@ func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req con
 	}
 	defer w.leave()
 	out.Header().Set("Content-Type", "text/event-stream")
-	out.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
+	out.Header().Set("X-Accel-Buffering", "no") // prevents proxies from buffering events
 	s := &stream{watch: w, out: out, control: http.NewResponseController(out)}
 	_ = s.control.SetReadDeadline(time.Time{}) // a connection without deadlines needs no reset
 	l.logEnd(ctx, s.run(ctx))
 	return nil
 }
 
-// run returns the reason why the stream ended, nil if the client left or the gateway stops.
+// run returns why the stream ended, or nil if the client left or the gateway stops.
 func (s *stream) run(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	attended, leave := s.link.access.Attend(ctx, callerOf(ctx).Caller)
 	defer leave()
-	if err := s.send([]byte(idle)); err != nil { // which sends the header, too
+	if err := s.send([]byte(idle)); err != nil { // also sends the header
 		return err
 	}
 	for {
@@ -86,8 +84,8 @@ func (s *stream) run(ctx context.Context) error {
 	}
 }
 
-// beat checks the token of the client and writes to it. The inbox is read after each beat, as
-// a notification may be lost.
+// beat checks the token of the client and writes to it. The inbox is read afterwards, because a
+// notification may be lost.
 func (s *stream) beat(ctx context.Context, now time.Time) error {
 	if err := s.link.reauthenticate(ctx, now); err != nil {
 		return err
@@ -95,7 +93,7 @@ func (s *stream) beat(ctx context.Context, now time.Time) error {
 	return s.send([]byte(idle))
 }
 
-// logEnd logs why the gateway or a client ended a watch, unless why is nil.
+// logEnd logs the end of a watch, unless why is nil.
 func (l *Link) logEnd(ctx context.Context, why error) {
 	if why != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a watched inbox is left", slog.String("network", network),
@@ -103,7 +101,6 @@ func (l *Link) logEnd(ctx context.Context, why error) {
 	}
 }
 
-// show writes entries and notices as events.
 func (s *stream) show(_ context.Context, p *page) error {
 	if len(p.entries)+len(p.notices) == 0 {
 		return nil
@@ -112,9 +109,9 @@ func (s *stream) show(_ context.Context, p *page) error {
 	return s.send(p.events())
 }
 
-// send writes to the client. It fails if the client has left or is too slow.
+// send fails if the client has left or is too slow.
 func (s *stream) send(text []byte) error {
-	if now := time.Now(); s.until.Sub(now) < slowest/2 { // a new deadline costs half as much as a write
+	if now := time.Now(); s.until.Sub(now) < slowest/2 { // setting a deadline costs half as much as a write
 		s.until = now.Add(slowest)
 		_ = s.control.SetWriteDeadline(s.until) // a connection without deadlines has none to clear
 	}
@@ -124,31 +121,30 @@ func (s *stream) send(text []byte) error {
 	return s.control.Flush()
 }
 
-// heartbeat is the interval between writes to the watcher of a quiet inbox. The token is checked
-// then too. Proxies end connections after a minute of silence.
+// heartbeat is the interval of writes to a quiet watcher and of token checks. Proxies close connections
+// that are idle for a minute.
 const heartbeat = 15 * time.Second
 
-// watchPage is the number of entries, and of notices, per read. It bounds the memory of
-// one watcher.
+// watchPage is the maximum number of entries, and of notices, per read. It bounds the memory of one
+// watcher.
 const watchPage = 50
 
-// slowest is the longest time that a watcher may take to read a write. A slower one is
-// disconnected, and resumes later from its last position.
+// slowest is the write timeout of a watcher. A slower watcher is disconnected, and resumes later from
+// its last position.
 const slowest = 30 * time.Second
 
-// watch is a client that watches an inbox. It changes nothing in it.
+// watch is a client that watches an inbox. It does not change the inbox.
 type watch struct {
 	*participant.Subscriber[place, *page]
 
 	link *Link
 
-	seen  seen  // last written
-	first *page // the page of the start, until it is written
+	seen  seen  // last position written
+	first *page // page at the start, until it is written
 }
 
-// watch subscribes a client to an inbox and its notices after a position. The error is a
-// [*bridge.ProblemError] if the limit of watched inboxes is reached. The caller ends the
-// subscription with leave.
+// watch subscribes a client to an inbox and its notices after a position. It returns a
+// [*bridge.ProblemError] if too many inboxes are watched. The caller must call leave.
 func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watch, error) {
 	if !l.enter() {
 		return nil, &bridge.ProblemError{
@@ -165,7 +161,7 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watc
 	return w, nil
 }
 
-// enter counts one more watched inbox, unless the limit is reached.
+// enter counts one more watched inbox. It returns false if the limit is reached.
 func (l *Link) enter() bool {
 	if !l.deps.Streams.Take(l.cfg.MaxStreams) {
 		return false
@@ -173,7 +169,7 @@ func (l *Link) enter() bool {
 	select {
 	case l.streams <- struct{}{}:
 		return true
-	default: // the API ends
+	default: // the API is stopping
 		l.deps.Streams.Leave()
 		return false
 	}
@@ -185,14 +181,13 @@ func (w *watch) leave() {
 	<-w.link.streams
 }
 
-// next reads the page after the last write.
 func (w *watch) next(ctx context.Context) (*page, error) {
 	return w.Look(ctx, place{w.seen, watchPage, true})
 }
 
-// drain passes all unread pages to show, which advances seen, while the session of the client
-// lasts. During an outage of the record it returns nil, and the next heartbeat reads again. Entries
-// filed after a partial page notify the watcher.
+// drain passes all unread pages to show, which advances seen, while the session of the client lasts.
+// During an outage of the record it returns nil, and the next heartbeat retries. Entries filed after a
+// partial page notify the watcher.
 func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *page) error) error {
 	for {
 		p := w.first
@@ -222,20 +217,19 @@ func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *pag
 	}
 }
 
-// page holds the result of one read of an inbox, in the form that clients receive. Several
-// requests may share it; it never changes.
+// page is the result of one read of an inbox, encoded for clients. It is shared and immutable.
 type page struct {
-	began   time.Time         // when the read began
+	began   time.Time         // start of the read
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
 	types   []string          // types of the entries
 	notices []json.RawMessage // each a [contract.Notice]
 	noticed []federation.Cursor
-	events  func() []byte          // the whole page as server-sent events; formatted once
-	listed  func() ([]byte, error) // the entries, if there are any, as the answer to a poll; formatted once
+	events  func() []byte          // page as server-sent events; formatted once
+	listed  func() ([]byte, error) // entries, if any, as the response to a poll; formatted once
 }
 
-// place is a position in an inbox, and the amount to read from there.
+// place is a position in an inbox and the number of entries to read there.
 type place struct {
 	seen
 
@@ -249,7 +243,7 @@ func (p *page) Read() time.Time { return p.began }
 // Empty implements [participant.Page].
 func (p *page) Empty() bool { return len(p.entries) == 0 }
 
-// Size implements [participant.Page]: it returns the length of the entries and notices.
+// Size implements [participant.Page]. It is the length of the entries and notices.
 func (p *page) Size() (total int) {
 	for _, text := range slices.Concat(p.entries, p.notices) {
 		total += len(text)
@@ -257,7 +251,7 @@ func (p *page) Size() (total int) {
 	return total
 }
 
-// last returns the cursor of the last entry, or after if the page has none.
+// last returns the cursor of the last entry, or after if there are none.
 func (p *page) last(after federation.Cursor) federation.Cursor {
 	if len(p.cursors) == 0 {
 		return after
@@ -265,7 +259,6 @@ func (p *page) last(after federation.Cursor) federation.Cursor {
 	return p.cursors[len(p.cursors)-1]
 }
 
-// end returns the position after the page.
 func (p *page) end(after seen) seen {
 	after.entries = p.last(after.entries)
 	if n := len(p.noticed); n > 0 {
@@ -274,7 +267,6 @@ func (p *page) end(after seen) seen {
 	return after
 }
 
-// read reads the inbox of a DID at a place.
 func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, error) {
 	p := &page{began: time.Now(), entries: []json.RawMessage{}}
 	p.events = sync.OnceValue(func() []byte { return p.writeEvents(at.seen) })
@@ -312,7 +304,7 @@ func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p 
 	return nil
 }
 
-// writeEvents returns the page as server-sent events. The IDs continue from a position.
+// writeEvents returns the page as server-sent events. Their IDs continue from a position.
 //
 // spec: HTML Living Standard §9.2
 func (p *page) writeEvents(id seen) (text []byte) {

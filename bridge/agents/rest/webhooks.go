@@ -22,7 +22,7 @@ var _ bridge.Pusher = (*Link)(nil)
 // Pushes implements [bridge.Pusher].
 func (*Link) Pushes(h federation.Webhook) bool { return h.Participant == "" && h.Handoff.IsZero() }
 
-// Write implements [bridge.Pusher]: an entry as the inbox shows it, or a notice.
+// Write implements [bridge.Pusher]. It writes an inbox entry, or a notice.
 func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	if p.Notice.Kind != "" {
 		data, err = json.Marshal(shapeNotice(p.Notice))
@@ -35,11 +35,11 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 	return string(p.Entry.Event.Kind) + "." + string(p.Entry.Event.Verb), data, err
 }
 
-// Taken implements [bridge.Pusher]. The record records that the entry no longer waits when the push
-// ends.
+// Taken implements [bridge.Pusher]. It does nothing: the end of a push already marks the entry as
+// delivered.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
-// hooked returns the DID of the caller, and refuses if webhooks are disabled.
+// hooked returns the DID of the caller, or an error if webhooks are disabled.
 func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 	if l.deps.Hooks == nil {
 		return "", &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there are no webhooks here"}
@@ -47,7 +47,7 @@ func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 	return person(ctx)
 }
 
-// hook returns a webhook of the caller. Webhooks of other DIDs do not exist for it.
+// hook returns a webhook of the caller. Webhooks of other DIDs are reported as missing.
 func (l *Link) hook(ctx context.Context, text string) (federation.Webhook, error) {
 	did, err := l.hooked(ctx)
 	if err != nil {
