@@ -17,8 +17,6 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// The decisions about an edge.
-//
 // spec: airc-v0.1.1 §9.4
 const (
 	actionAccept  = "accept"
@@ -26,10 +24,10 @@ const (
 	actionUnblock = "unblock"
 )
 
-// maxKnockChars bounds the part of a held message shown in the handshake.
+// maxKnockChars bounds the excerpt of a held message in the handshake.
 const maxKnockChars = 280
 
-// knock is the data of the registry's handshake message, which requests consent for a sender.
+// knock is the data of the handshake message, which requests consent for a sender.
 //
 // spec: airc-v0.1.1 §9.3
 type knock struct {
@@ -40,8 +38,8 @@ type knock struct {
 	HeldMessages int            `json:"heldMessageCount"`
 }
 
-// handshake returns the message that requests consent from an agent. It is filed with the first
-// held message of its requester, so it counts one.
+// handshake returns the message that requests consent from an agent. It is filed with the first held
+// message of its requester, and counts as one message.
 func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*agents.Message, error) {
 	did, key := requester.foreign.DID, requester.foreign.Key
 	if requester.agent != nil {
@@ -103,7 +101,7 @@ func checkAction(action string) error {
 	return wire.Refuse(wire.CodeBadRequest, "action is none of accept, block and unblock")
 }
 
-// decide applies an action to the edge from → to, by the authority of to.
+// decide applies an action of to on the edge from → to.
 func (l *Link) decide(ctx context.Context, action string, from contact, to string, now time.Time) (agents.Consent, error) {
 	var edge agents.Consent
 	var err error
@@ -124,8 +122,8 @@ func (l *Link) decide(ctx context.Context, action string, from contact, to strin
 	return edge, nil
 }
 
-// letIn accepts an edge by a decision of to. For an agent that requested consent, the way back
-// opens too, so that it gets an answer. An agent that did not ask keeps its own decision.
+// letIn accepts an edge by a decision of to. It also opens the reverse edge of an agent that requested
+// consent, so that the agent gets an answer. Otherwise, the reverse edge is unchanged.
 func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time) (agents.Consent, error) {
 	if from.agent == nil {
 		return l.accept(ctx, from.handle, to, now)
@@ -147,7 +145,7 @@ type consent struct {
 	From      string              `json:"from"`
 	To        string              `json:"to"`
 	State     agents.ConsentState `json:"state"`
-	UpdatedAt *int64              `json:"updatedAt"` // null for one that never changed
+	UpdatedAt *int64              `json:"updatedAt"` // null if it never changed
 	Version   uint64              `json:"version"`
 }
 
@@ -155,8 +153,8 @@ func describeEdge(edge agents.Consent) consent {
 	return consent{edge.From, edge.To, edge.State, wire.UnixTime(edge.Updated), edge.Version}
 }
 
-// getConsent answers GET /consent: the state of the edge from the caller to a handle. A blocked
-// caller gets the same refusal here as for each message.
+// getConsent answers GET /consent: the state of the edge from the caller to a handle. A blocked caller
+// gets the same refusal as for a message.
 //
 // spec: airc-v0.1.1 §9.5
 func (l *Link) getConsent(c *call) (answer, error) {
@@ -179,7 +177,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: describeEdge(edge)}, nil
 }
 
-// accept accepts an edge and its reverse, and wakes both sides: the messages held on either are now
+// accept accepts an edge and its reverse, and wakes both sides, because held messages are now
 // available.
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	edge, err := l.deps.Record.Accept(ctx, from, to, now)
@@ -189,8 +187,7 @@ func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agen
 	return edge, err
 }
 
-// checkConsent returns whether an agent accepts messages of a handle now. It refuses a sender that
-// the agent blocked.
+// checkConsent reports whether an agent accepts messages of a handle now. It refuses a blocked sender.
 //
 // spec: airc-v0.1.1 §9.2
 func (l *Link) checkConsent(ctx context.Context, from, to string) (bool, error) {
@@ -204,7 +201,7 @@ func (l *Link) checkConsent(ctx context.Context, from, to string) (bool, error) 
 	return accepted(edge, from)
 }
 
-// accepted reports whether a consent lets messages in, and refuses a blocked sender.
+// accepted reports whether a consent admits messages. It refuses a blocked sender.
 func accepted(edge agents.Consent, from string) (bool, error) {
 	if edge.State == agents.ConsentBlocked {
 		return false, wire.Refuse(wire.CodeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
@@ -212,8 +209,8 @@ func accepted(edge agents.Consent, from string) (bool, error) {
 	return edge.State == agents.ConsentAccepted, nil
 }
 
-// sourceOf returns the source whose first contacts share a limit: the registry of a handle, else
-// the site of its client, else the home or link of the message.
+// sourceOf returns the source whose first contacts share a limit: the registry of a handle, or else the
+// site of its client, or else the home or link of the message.
 func sourceOf(handle string, a federation.Arrival) string {
 	if domain, isRemote := wire.SplitAddress(handle); isRemote {
 		return "@" + domain
@@ -221,8 +218,8 @@ func sourceOf(handle string, a federation.Arrival) string {
 	return cmp.Or(federation.Site(a.Address), string(a.Home), a.Link)
 }
 
-// befriend accepts the recipient of an agent's message, with its held messages, unless the agent
-// blocked it.
+// befriend accepts the recipient of an agent's message and its held messages, unless the agent blocked
+// it.
 func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) error {
 	edge, err := l.deps.Record.Consent(ctx, from, to)
 	if err != nil {
@@ -239,8 +236,8 @@ func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) err
 
 var _ bridge.Consenter = (*Link)(nil)
 
-// Consents implements [bridge.Consenter]: the registry keeps the decisions of its agents, as other
-// registries do, and the decisions of all participants about unverified senders.
+// Consents implements [bridge.Consenter]. The registry stores the decisions of its agents, and the
+// decisions of all participants about unverified senders.
 func (l *Link) Consents(ctx context.Context, person, sender federation.DID) (bool, error) {
 	c, err := l.contactOf(ctx, person, nil)
 	if err != nil || c.agent != nil {
@@ -250,7 +247,7 @@ func (l *Link) Consents(ctx context.Context, person, sender federation.DID) (boo
 	return strings.HasPrefix(c.handle, agents.Unverified), err
 }
 
-// Decide implements [bridge.Consenter] as POST /consent.
+// Decide implements [bridge.Consenter] like POST /consent.
 func (l *Link) Decide(ctx context.Context, c federation.Contact, now time.Time) error {
 	person, err := l.contactOf(ctx, c.Person, nil)
 	if err != nil {
@@ -300,13 +297,13 @@ func (l *Link) Contacts(ctx context.Context, person federation.DID, after string
 	if err != nil {
 		return nil, "", err
 	}
-	if to.agent == nil { // the gateway keeps decisions about other senders
+	if to.agent == nil { // the gateway stores decisions about other senders
 		edges = slices.DeleteFunc(edges, func(edge agents.Consent) bool { return !strings.HasPrefix(edge.From, agents.Unverified) })
 	}
 	found := make([]federation.Contact, 0, len(edges))
 	for _, edge := range edges {
 		sender, err := l.find(ctx, edge.From)
-		if err != nil && !errors.Is(err, federation.ErrNotFound) { // a sender with a name and no DID
+		if err != nil && !errors.Is(err, federation.ErrNotFound) { // a sender may have a name and no DID
 			return nil, "", err
 		}
 		found = append(found, federation.Contact{Person: person, Sender: sender.did(), Name: edge.From, State: contactState(edge.State), Since: edge.Updated})
@@ -329,7 +326,7 @@ func contactState(s agents.ConsentState) federation.ContactState {
 	return federation.ContactIntroduced
 }
 
-// The paths of consent, for agents that sign and for today's clients.
+// The consent paths, for agents that sign and for deployed clients.
 const (
 	consentPath         = "/consent"
 	deployedConsentPath = deployedRoot + consentPath
@@ -339,13 +336,13 @@ func consentCall(path, action, handle string) string {
 	return fmt.Sprintf(`POST %s {"action":%q,"handle":%q}`, path, action, handle)
 }
 
-// heldNotice explains to the sender of a held message how it gets delivered: many client libraries
+// heldNotice explains to a sender how its held message gets delivered, because many client libraries
 // never make the consent call.
 func heldNotice(path, from, to string) string {
 	return fmt.Sprintf("the message is held until %s consents: it sends %s, or writes to %s", to, consentCall(path, actionAccept, from), from)
 }
 
-// withRemedy adds the recipient's options to the refusal of a request for consent.
+// withRemedy adds the recipient's options to a refusal that requests consent.
 func withRemedy(err error, from, to string) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if !ok {
@@ -356,8 +353,8 @@ func withRemedy(err error, from, to string) error {
 	return &told
 }
 
-// fence marks a stranger's text inside one of ours: agents read both, and must not confuse them. It
-// escapes any text that would end the fence early, and removes invisible characters, line by line.
+// fence marks a stranger's text inside our own, so that agents do not confuse the two. It escapes text
+// that would end the fence early, and removes invisible characters from each line.
 //
 // spec: airc-v0.1.1 §12.3
 func fence(from, text string) string {

@@ -15,14 +15,14 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// Effects implements [bridge.Recorder]: a message for each agent that receives the step.
+// Effects implements [bridge.Recorder]. It returns a message for each agent that receives the step.
 func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error) {
 	messages, err := l.messages(ctx, d)
 	effects, topics = effectsOf(messages)
 	return effects, topics, err
 }
 
-// TextEffects implements [bridge.Recorder]: a message for an agent that reads the text.
+// TextEffects implements [bridge.Recorder]. It returns a message for an agent that receives the text.
 func (l *Link) TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error) {
 	messages, err := l.text(ctx, t)
 	effects, topics = effectsOf(messages)
@@ -39,8 +39,8 @@ func effectsOf(messages []agents.Posting) (effects []federation.Effect, topics [
 	return effects, topics
 }
 
-// messages writes one message for each agent that should receive the step and accepts messages
-// about it. Receipts of the home go to no agent.
+// messages writes one message for each agent that receives the step and accepts messages about it.
+// Receipts of the home go to no agent.
 func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
 	if d.Entry.Event.Verb == federation.Confirm {
 		return nil, nil
@@ -68,13 +68,13 @@ func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Po
 	return messages, nil
 }
 
-// Carries implements [bridge.Link]. It carries nothing: see [Link.Effects].
+// Carries implements [bridge.Link]. It is always false: see [Link.Effects].
 func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
 
-// Deliver implements [bridge.Link] for rows that earlier versions of the program kept in the feed
-// of the registry. A message that an agent already has is not filed again.
+// Deliver implements [bridge.Link] for rows that earlier versions left in the feed of the registry. It
+// does not refile a message that an agent already has.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	messages, err := l.messages(ctx, d)
 	if err != nil {
@@ -107,13 +107,13 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 	return contact{handle: wire.Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
-// posting writes the message about a step for one agent, subject to its consent: nil if it wants
-// none.
+// posting writes the message about a step for one agent, subject to its consent. It is nil if the agent
+// wants none.
 func (l *Link) posting(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	if reason, unverified := writeInstead(to.handle); unverified {
 		return nil, federation.Refuse(d.Entry.Event, federation.InvalidTarget, reason)
 	}
-	guarded := author.handle // the message waits for consent to this handle
+	guarded := author.handle // the message requires consent to this handle
 	if author.handle == systemHandle && !to.loser {
 		offerer, err := l.contactOf(ctx, d.View.Offerer, nil)
 		if err != nil {
@@ -123,8 +123,7 @@ func (l *Link) posting(ctx context.Context, d federation.Delivery, author contac
 	}
 	admitted, err := l.checkStepConsent(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
-		// The agent does not want the message. The author is not notified; the record only records
-		// that the agent was not shown the message.
+		// The author is not notified. The record notes only that the agent was not shown the message.
 		admitted, err = false, nil
 	}
 	if err != nil || to.stranger && !admitted {
@@ -156,8 +155,8 @@ func (l *Link) posting(ctx context.Context, d federation.Delivery, author contac
 		Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo), Source: sourceOf(author.handle, d.Entry.Event.Arrival),
 	}
 	if !admitted && d.Entry.Event.Verb == federation.Offer {
-		// The inbox is counted, not the held messages, so that a blocked sender, whose messages are never
-		// held, gets the same response.
+		// Count the inbox instead of the held messages. A blocked sender, whose messages are never
+		// held, then gets the same response.
 		waits, err := l.deps.Record.Use(ctx, d.Entry.Event.To, d.Entry.Event.From)
 		if err != nil {
 			return nil, fmt.Errorf("count steps: %w", err)
@@ -180,23 +179,23 @@ func (l *Link) posting(ctx context.Context, d federation.Delivery, author contac
 	return p, nil
 }
 
-// checkStepConsent reports whether an agent accepts the message of a step now. It has the errors
-// of checkConsent.
+// checkStepConsent reports whether an agent accepts the message of a step now. Its errors are the
+// errors of checkConsent.
 func (l *Link) checkStepConsent(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
-	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks for consent
+	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // the remote registry asks for consent
 		return true, nil
 	}
 	admitted, err := l.checkConsent(ctx, guarded, to.handle)
 	switch {
 	case err != nil, to.stranger:
 		return admitted, err
-	case author.agent == nil && to.is(d.View.Offerer): // it requested the answer
+	case author.agent == nil && to.is(d.View.Offerer): // the offerer requested the answer
 		return true, nil
 	}
 	return admitted || l.cfg.Offers == OffersDeliver, nil
 }
 
-// message writes a message about a step, and returns its context, which may be a reference by now.
+// message writes a message about a step. It returns the context, which may have become a reference.
 func (l *Link) message(ctx context.Context, d federation.Delivery, to listener) (said aircmsg.Message, refersTo string, err error) {
 	caps, err := parseCapabilities(to.agent.Capabilities)
 	if err != nil {
@@ -220,7 +219,7 @@ func (l *Link) message(ctx context.Context, d federation.Delivery, to listener) 
 	return l.fit(ctx, step, out, caps.MaxPayloadSize)
 }
 
-// offerMessage returns the id of the message that brought the offer to an agent, "" for none. An
+// offerMessage returns the ID of the message that carried the offer to an agent, or "" for none. An
 // open offer has no recipient.
 func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to listener) (string, error) {
 	handle := to.handle
@@ -237,13 +236,13 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 type listener struct {
 	contact
 
-	stranger bool // it sees an open offer not addressed to it
-	loser    bool // it saw an open offer, and is notified of its end
+	stranger bool // sees an open offer not addressed to it
+	loser    bool // saw an open offer, and is notified of its end
 }
 
-// listeners returns the agents that must receive a step, each once: the parties that are agents
-// here, except the author, and the agents that saw an open offer. A step that arrived here has
-// already reached the parties as the original message. The view is the state after the step.
+// listeners returns each agent that must receive a step, once: the local agents among the parties,
+// except the author, and the agents that saw an open offer. A step that arrived here has already
+// reached the parties as the original message. after is the state after the step.
 func (l *Link) listeners(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	cameIn, open := ev.Arrival.Link == l.Name(), after.Offeree == ""
 	if cameIn && !open {
@@ -260,7 +259,7 @@ func (l *Link) listeners(ctx context.Context, ev federation.Event, after federat
 	return append(parties, others...), nil
 }
 
-// others returns the agents besides the parties that receive a step of an open offer.
+// others returns the agents other than the parties that receive a step of an open offer.
 func (l *Link) others(ctx context.Context, ev federation.Event, after federation.View, parties []listener) ([]listener, error) {
 	author, err := l.author(ctx, ev)
 	if err != nil {
@@ -280,7 +279,7 @@ func (l *Link) others(ctx context.Context, ev federation.Event, after federation
 
 func (l *Link) parties(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	if ev.Verb == federation.Offer {
-		after.Assignee = "" // for its assignee it is now more than an offer
+		after.Assignee = "" // its assignee receives more than the offer
 	}
 	var parties []listener
 	for _, did := range after.Others(ev.Actor()) {
@@ -300,8 +299,8 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	return parties, nil
 }
 
-// strangers returns the agents that see an open offer: they have the capabilities, and its author
-// may write to them.
+// strangers returns the agents that see an open offer: they have the capabilities, and accept messages
+// of its author.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
 	able, err := l.deps.Record.Capable(ctx, caps)
 	if err != nil {

@@ -16,19 +16,18 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Clients in use today call the paths below /api. They have only a token, and each reads other
-// members of the answers. The registry judges their messages like any other, and signs for them.
+// Deployed clients call the paths below /api. They have only a token, and each reads different members
+// of the responses. The registry judges their messages like all others, and signs for them.
 
 const deployedRoot = "/api"
 
-// deployedTokenLife is the lifetime of their tokens: they never refresh them, and keep them on
-// disk.
+// deployedTokenLife is long because deployed clients store their tokens on disk and never refresh them.
 const deployedTokenLife = 30 * 24 * time.Hour
 
 func deployed(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, deployedRoot+"/") }
 
-// mountDeployed registers the paths below /api. Generations of clients use different names for the
-// same member.
+// mountDeployed registers the paths below /api. Generations of clients use different names for the same
+// member.
 func (l *Link) mountDeployed(mux *http.ServeMux) {
 	l.mount(mux, map[string]endpoint{
 		"POST /api/presence":           l.postDeployedPresence,
@@ -66,8 +65,8 @@ func (l *Link) mountDeployed(mux *http.ServeMux) {
 	})
 }
 
-// shownHandle returns a handle for these clients: one of another registry starts with an "@",
-// because that survives all their stripping.
+// shownHandle returns a handle for deployed clients. A handle of another registry starts with "@",
+// which survives all their normalizations.
 func shownHandle(handle string) string {
 	if strings.Contains(handle, "@") {
 		return "@" + handle
@@ -110,7 +109,7 @@ func (l *Link) getDeployedGuide(*call) (answer, error) {
 	}}, nil
 }
 
-// self returns the agent of a call, and rejects another name in the request.
+// self returns the agent of a call. It rejects another name in the request.
 func (c *call) self(named string) (agents.Agent, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -129,25 +128,25 @@ func authenticationRequired(err error) error {
 	return err
 }
 
-// scheme is the signature scheme of a request below /api. Each proves at most that the sender has
-// the key: most cover no time, and those in headers cover no sender. The token identifies the
+// scheme is the signature scheme of a request below /api. It proves at most that the sender has the
+// key: most schemes cover no time, and header signatures cover no sender. The token identifies the
 // sender.
 type scheme string
 
 const (
 	schemeNone   scheme = "none"
-	schemeD2     scheme = "d2"     // in the body, over all of it
-	schemeLegacy scheme = "legacy" // in the body, over a part of it
-	schemeHeader scheme = "header" // in X-AIRC-Signature, over the body
+	schemeD2     scheme = "d2"     // in the body, covers all of it
+	schemeLegacy scheme = "legacy" // in the body, covers a part of it
+	schemeHeader scheme = "header" // in X-AIRC-Signature, covers the body
 	schemeBad    scheme = "bad"    // matches no key of the sender
 )
 
-// findScheme detects the scheme of a body signed with one of some keys.
+// findScheme detects the scheme of a body signed with one of keys.
 func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) scheme {
 	var signed struct {
 		Signature string `json:"signature"`
 	}
-	_ = federation.DecodeJSON(body, &signed) // any value other than a string counts as a missing signature
+	_ = federation.DecodeJSON(body, &signed) // a value other than a string counts as a missing signature
 	fromHeader := header.Get("X-AIRC-Signature")
 	if signed.Signature == "" && fromHeader == "" {
 		return schemeNone
@@ -169,12 +168,12 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 	return schemeBad
 }
 
-// actionRequest requests consent without a message elsewhere; here it sends a message.
+// actionRequest requests consent. It sends a message here, unlike in other registries.
 const actionRequest = "request"
 
 // postDeployedConsent answers POST /api/consent. The holder of the token acts. The other party is
-// whichever of handle, to and from differs from the holder: five generations of clients name the
-// two in five ways.
+// whichever of handle, to and from differs from the holder: five generations of clients name the two in
+// five ways.
 func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	o, err := l.readObject(c)
 	if err != nil {
@@ -224,8 +223,8 @@ func counterpart(o *wire.Object, caller string) string {
 	return ""
 }
 
-// decideDeployed applies an action of an agent and returns its edge: towards the agent, except for
-// a request.
+// decideDeployed applies an action of an agent and returns its edge. The edge points to the agent,
+// except for a request.
 func (l *Link) decideDeployed(
 	ctx context.Context, agent agents.Agent, other contact, action, message string, now time.Time,
 ) (agents.Consent, error) {
@@ -303,8 +302,8 @@ func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: said}, nil
 }
 
-// identifyDeployed returns the members of an identity for these clients. The presence is included
-// if it is public.
+// identifyDeployed returns an identity for deployed clients. It includes the presence only if
+// the presence is public.
 func (l *Link) identifyDeployed(who contact, now time.Time) wire.Members {
 	full := l.identify(who, now)
 	here := l.presences.of(who.handle, now)

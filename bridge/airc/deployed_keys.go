@@ -15,19 +15,19 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// keyProof is a request below /api that changes the keys of an agent. Its signed part has a
-// different place in each client.
+// keyProof is a request below /api that changes the keys of an agent. The place of its signed part
+// differs between clients.
 type keyProof struct {
 	*wire.Object // the whole request
 
 	agent     agents.Agent
-	session   federation.Session // session of the token; zero for a request without one
-	signed    *wire.Object       // the document that the signature covers; nil if unsigned
+	session   federation.Session // session of the token; zero without a token
+	signed    *wire.Object       // document covered by the signature; nil if unsigned
 	signature string
 	now       time.Time
 }
 
-// readKeyProof reads a key proof. A client with a recovery key sends no token.
+// readKeyProof accepts requests without a token: a client with a recovery key sends none.
 func (l *Link) readKeyProof(c *call) (keyProof, error) {
 	p := keyProof{now: time.Now()}
 	body, err := l.readBody(c)
@@ -35,7 +35,7 @@ func (l *Link) readKeyProof(c *call) (keyProof, error) {
 		return keyProof{}, err
 	}
 	if len(strings.TrimSpace(string(body))) == 0 {
-		body = []byte("{}") // one client sends none
+		body = []byte("{}") // one client sends no body
 	}
 	if p.Object, err = wire.ParseObject(body); err != nil {
 		return keyProof{}, err
@@ -65,9 +65,8 @@ func (p keyProof) signedHandle() string {
 	return wire.PlainHandle(p.signed.First("handle"))
 }
 
-// keyHolder finds the agent of a request: the agent of its token, or without a token the agent
-// named in the path or in the proof. Requests without a token count against the limit of their
-// address.
+// keyHolder finds the agent of a request by its token. Without a token, it uses the agent named in the
+// path or in the proof, and counts the request against the limit of its address.
 func (l *Link) keyHolder(c *call, p *keyProof) error {
 	named := c.PathValue("handle")
 	if c.denied == nil {
@@ -98,8 +97,7 @@ func (l *Link) keyHolder(c *call, p *keyProof) error {
 }
 
 // check returns the key that signed a recent request: a key of the agent, or the zero Key for its
-// recovery key. A signature by a key of the agent names no registry, so it requires a bound
-// session.
+// recovery key. A signature by a key of the agent names no registry, so it requires a bound session.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (p keyProof) check() (agents.Key, error) {
@@ -110,7 +108,7 @@ func (p keyProof) check() (agents.Key, error) {
 		return agents.Key{}, wire.Refuse(wire.CodeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
 	}
 	rest := maps.Clone(p.signed.Members)
-	delete(rest, "proof") // in one form, the member is the signature itself
+	delete(rest, "proof") // in one form, this member is the signature itself
 	text, err := json.Marshal(rest)
 	if err != nil {
 		return agents.Key{}, fmt.Errorf("write proof: %w", err)
@@ -135,8 +133,8 @@ func (p keyProof) check() (agents.Key, error) {
 }
 
 // postDeployedRotate answers POST /api/identity/{handle}/rotate. The recovery key or the active key
-// signs for the new one. An agent without a key needs only its token to bind its first key. A
-// recovery ends all earlier keys and sessions at once, because a thief may hold them.
+// signs for the new key. An agent without a key can bind its first key with only its token. A recovery
+// ends all earlier keys and sessions at once, because a thief may have them.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) postDeployedRotate(c *call) (answer, error) {
@@ -184,8 +182,8 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// recovered ends the sessions of an agent after its recovery key replaced its key, and adds the
-// token of a new session to the answer.
+// recovered ends the sessions of an agent whose key was recovered, and adds the token of a new session
+// to the response.
 func (l *Link) recovered(c *call, agent agents.Agent, body wire.Members, now time.Time) error {
 	if _, err := l.deps.Record.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
 		return err
@@ -202,8 +200,8 @@ func (l *Link) recovered(c *call, agent agents.Agent, body wire.Members, now tim
 	return nil
 }
 
-// postDeployedRevoke answers POST /api/identity/revoke. It ends all keys and sessions of the agent
-// permanently.
+// postDeployedRevoke answers POST /api/identity/revoke. It permanently ends all keys and sessions of
+// the agent.
 func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 	p, err := l.readKeyProof(c)
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// Maximum sizes of one answer. A conversation is read as a whole, by clients that skip messages
-// older than the newest they saw.
+// Maximum sizes of one response. A conversation is read as a whole, because clients skip messages older
+// than the newest they saw.
 const (
 	maxConversations = 500
 	conversationPage = 500
 )
 
-// assuranceToken means that the registry vouches for a message by its access token.
+// assuranceToken means that the registry vouches for a message because of its access token.
 const assuranceToken = "token"
 
 // draft is a message below /api before the registry signs it.
@@ -68,8 +68,8 @@ func parseDraft(o *wire.Object, body []byte, header http.Header, agent agents.Ag
 	return d, nil
 }
 
-// checkApproved rejects a message that differs from the one a person approved. The digest covers
-// the recipient as the client wrote it, in lower case without "@", and the text as stored.
+// checkApproved rejects a message that differs from the one a person approved. The digest covers the
+// text as stored, and the recipient as written by the client, in lower case without "@".
 //
 // spec: wire/airc §1.3
 func checkApproved(digest, to, text string) error {
@@ -87,9 +87,9 @@ func checkApproved(digest, to, text string) error {
 	}
 }
 
-// readPayload takes the text of a message from its payload if it has no other. It rejects a payload
-// without a type if the message has none either (kind). A payload with a text needs no type,
-// because the first clients send none.
+// readPayload takes the text of a message from its payload if it has no other text. Either the message
+// (kind) or the payload must have a type, unless the payload has a text: the first clients send no
+// type.
 func (d *draft) readPayload(kind string) error {
 	if d.payload == nil {
 		return nil
@@ -108,8 +108,8 @@ func (d *draft) readPayload(kind string) error {
 	return nil
 }
 
-// postDeployedMessage answers POST /api/messages. The registry signs a message sent with a token,
-// and judges it as any other message.
+// postDeployedMessage answers POST /api/messages. The registry signs a message sent with a token, and
+// judges it like any other.
 func (l *Link) postDeployedMessage(c *call) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -137,8 +137,8 @@ func (l *Link) postDeployedMessage(c *call) (answer, error) {
 	return l.postDraft(c.Context(), agent, m, now)
 }
 
-// repeated answers a message already sent under the same id: with success if the contents match,
-// because these clients take any refusal for a failure.
+// repeated answers a message already sent with the same ID. It succeeds if the contents match, because
+// deployed clients treat any refusal as a failure.
 func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time) (answer, error) {
 	if m.id == "" {
 		return answer{}, nil
@@ -198,8 +198,7 @@ func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now t
 	return answer{status: status, body: said}, nil
 }
 
-// sealedDelivery returns the delivery of a message signed by this registry for its sender, with the
-// parsed parties and contents.
+// sealedDelivery returns the delivery of a message that this registry signed for its sender.
 func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read envelope, now time.Time) *inbound {
 	key := l.deps.Keyring.Registry()
 	d := &inbound{sender: sender, received: now, key: agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}, envelope: read}
@@ -207,13 +206,13 @@ func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read e
 	return d
 }
 
-// dispatchCharged files a message, which counts in the rate of its sender whatever the outcome.
+// dispatchCharged files a message. It counts against the rate of its sender, whatever the outcome.
 func (l *Link) dispatchCharged(ctx context.Context, d *inbound) (status int, done posted, err error) {
 	a, err := l.dispatch(ctx, d)
 	if !d.charged {
-		_ = l.charge(ctx, d) // it was refused for another reason
+		_ = l.charge(ctx, d) // the message is already refused for another reason
 	}
-	done, _ = a.body.(posted) // the only answer of dispatch
+	done, _ = a.body.(posted) // the only body returned by dispatch
 	return a.status, done, err
 }
 
@@ -240,8 +239,8 @@ type stored struct {
 	updated bool // Payload shows a newer state of the handoff than the envelope
 }
 
-// readStored reads a filed envelope. The payload of a message composed here shows the current state
-// of its handoff.
+// readStored reads a filed envelope. The payload of a message composed here shows the current state of
+// its handoff.
 func (*Link) readStored(m agents.Message) stored {
 	var s stored
 	_ = federation.DecodeJSON(m.Envelope, &s) // decoded before it was filed
@@ -258,7 +257,7 @@ func (*Link) readStored(m agents.Message) stored {
 	return s
 }
 
-// describeMessage returns a message in the form for one of its two sides.
+// describeMessage returns a message as shown to one of its two sides.
 func (l *Link) describeMessage(m agents.Message, reader string, read bool) wire.Members {
 	s := l.readStored(m)
 	direction := "received"
@@ -286,7 +285,7 @@ func (l *Link) describeMessage(m agents.Message, reader string, read bool) wire.
 	return entry
 }
 
-// threadID names the conversation of two handles, the same for both.
+// threadID is the same for both handles.
 func threadID(a, b string) string { return min(a, b) + ":" + max(a, b) }
 
 // getDeployedMessages answers GET /api/messages: the caller's new messages, or a conversation.
@@ -314,10 +313,10 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, messages)
 }
 
-// readNew returns the messages after a time, or the ones not fetched by the caller yet. Only a call
-// with neither since nor looks marks them as fetched, because a client that lists its conversations
-// reads them again. The registry records that before it answers: otherwise a bot that polls again
-// at once would answer some messages twice. A bot that lost the answer still finds them in the
+// readNew returns the messages after a time, or those not fetched by the caller yet. Only a call
+// without since and looks marks messages as fetched, because a client that lists its conversations
+// rereads them. The mark is on disk before the response. Otherwise, a bot that polls again at once
+// would answer some messages twice. A bot that lost the response finds the messages in the
 // conversation.
 func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, looks bool, limit int) ([]agents.Message, error) {
 	if since != "" && since != "0" {
@@ -367,8 +366,7 @@ func (l *Link) describeConversation(conversation agents.Conversation, reader str
 	}
 }
 
-// readConversation answers with the conversation of the caller and another handle, and marks it as
-// read.
+// readConversation returns the conversation of the caller and another handle, and marks it as read.
 func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with string) (answer, error) {
 	peer, err := l.correspondent(ctx, l.unmangled(ctx, agent.Handle, with))
 	if err != nil {
@@ -394,8 +392,8 @@ func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with st
 	}}, nil
 }
 
-// unmangled returns the handle of another registry from which a client dropped the "@", if the
-// reader has messages with such a handle. Any other handle is returned unchanged.
+// unmangled restores the handle of another registry from which a client dropped the "@", if the reader
+// has messages with such a handle. Any other handle is returned unchanged.
 func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	if !strings.Contains(handle, ".") || strings.Contains(handle, "@") {
 		return handle
@@ -412,8 +410,7 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	return handle
 }
 
-// getDeployedInbox answers GET /api/messages/inbox of older clients, which lists only the
-// conversations.
+// getDeployedInbox answers GET /api/messages/inbox of older clients. It lists only conversations.
 func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	agent, err := c.self(c.URL.Query().Get("handle"))
 	if err != nil {

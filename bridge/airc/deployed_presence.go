@@ -20,7 +20,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// reregister decides which callers may register a taken handle again.
+// Which callers may register a taken handle again.
 const (
 	// ReregisterProof requires a token of the handle, a signature with its key, or the operator's
 	// credential.
@@ -29,8 +29,8 @@ const (
 	ReregisterKeyless = "keyless"
 )
 
-// Values of header_registration: the registrations that X-AIRC-Signature proves. The header names
-// no registry, so a registry that received one can replay it here.
+// Values of header_registration: which registrations X-AIRC-Signature proves. The header names no
+// registry, so a registry that received it can replay it here.
 const (
 	// HeaderOwn accepts the header for handles first registered with it.
 	HeaderOwn = "own"
@@ -45,15 +45,15 @@ type arrival struct {
 	*wire.Object
 
 	body   []byte
-	handle string            // as given; may be empty in a heartbeat
-	public ed25519.PublicKey // nil if none was sent
-	// recovery is the key that may replace a lost one; nil for none.
+	handle string            // as sent; may be empty in a heartbeat
+	public ed25519.PublicKey // nil if not sent
+	// recovery is the key that may replace a lost key; nil for none.
 	recovery ed25519.PublicKey
 	now      time.Time
 }
 
 // registersByHeader reports whether X-AIRC-Signature proves a registration of a handle with one of
-// some keys. The header covers the body, so the body must name the action and the handle.
+// keys. The header covers the body, so the body must name the action and the handle.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed25519.PublicKey) bool {
@@ -62,8 +62,8 @@ func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed255
 		(signer == "" || wire.PlainHandle(signer) == handle) && findScheme(a.body, c.Header, keys) == schemeHeader
 }
 
-// postDeployedPresence answers registrations and heartbeats: clients in use send the same request
-// for both.
+// postDeployedPresence answers registrations and heartbeats, because deployed clients send the same
+// request for both.
 func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -126,20 +126,20 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	return l.welcome(c.Context(), existing, a, session, false)
 }
 
-// deployedSession returns a session for a client whose only token is the long-lived one of /api.
+// deployedSession returns a session for a client whose only token is the long-lived token of /api.
 func (l *Link) deployedSession(c *call, agent agents.Agent, began federation.Began, now time.Time) federation.Session {
 	session := newSession(c, agent.Handle, began, agent.Primary(now), now)
 	session.Generation, session.Expires = 0, now.Add(deployedTokenLife).Truncate(time.Second)
 	return session
 }
 
-// deployedToken returns a token of such a session, valid until the session ends.
+// deployedToken returns a token valid until the session ends.
 func (l *Link) deployedToken(s federation.Session, now time.Time) (string, error) {
 	return l.tokens.Issue(s.Participant, credential.Claims{Use: useAPI, Session: s.ID}, now, s.Expires)
 }
 
-// prolong extends such a session, so that the next token is valid for as long as the first. A
-// heartbeat writes at most once in 15 minutes.
+// prolong extends such a session, so that the next token is valid for as long as the first. It writes
+// at most once per 15 minutes.
 func (l *Link) prolong(ctx context.Context, s federation.Session, now time.Time) (federation.Session, error) {
 	if s.Generation > 0 || now.Sub(s.Used) < credential.AccessLife {
 		return s, nil
@@ -151,8 +151,8 @@ func (l *Link) prolong(ctx context.Context, s federation.Session, now time.Time)
 	return s, err
 }
 
-// enrol registers a new agent, with its given key or without one. Its presence is public: it cannot
-// set a visibility below /api.
+// enrol registers a new agent, with or without a key. Its presence is public, because it cannot set a
+// visibility below /api.
 func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	if err := l.checkFree(c.Context(), a.handle); err != nil {
 		return answer{}, err
@@ -177,7 +177,7 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	}
 	if a.Has("capabilities") && a.Members["capabilities"][0] == '{' && len(a.Members["capabilities"]) <= maxProfileBytes {
 		if _, err := parseCapabilities(a.Members["capabilities"]); err == nil {
-			_, agent.Capabilities, _ = splitWebhook(a.Members["capabilities"]) // none that could not be read
+			_, agent.Capabilities, _ = splitWebhook(a.Members["capabilities"]) // empty if unreadable
 		}
 	}
 	session := l.deployedSession(c, agent, agent.Began, a.now)
@@ -187,8 +187,7 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	return l.welcome(c.Context(), agent, a, session, true)
 }
 
-// namedKey returns a key given in a request without a proof: it signs for its handle and has no
-// DID.
+// namedKey returns a key sent without a proof. It signs for its handle and has no DID.
 func namedKey(public ed25519.PublicKey, now time.Time) agents.Key {
 	return agents.Key{ID: signing.AgentKeyID(public), Public: public, Created: now}
 }
@@ -198,9 +197,9 @@ func (l *Link) minted(r *http.Request) bool {
 	return l.mint != "" && subtle.ConstantTimeCompare([]byte(given), []byte(l.mint)) == 1
 }
 
-// reclaim gives a registered handle to a caller with the same proof of its key as at the first
-// registration, or with the operator's credential. If the operator allows it, any caller can claim
-// a handle without a key.
+// reclaim gives a registered handle to a caller with the same proof of its key as at first
+// registration, or with the operator's credential. If the operator allows it, any caller can claim a
+// handle without a key.
 func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, federation.Began, error) {
 	primary := agent.Primary(a.now)
 	fresh := a.public != nil && !primary.Public.Equal(a.public)
@@ -234,7 +233,7 @@ func goodKeys(agent agents.Agent, now time.Time) []ed25519.PublicKey {
 	return keys
 }
 
-// welcome processes the heartbeat in a request and answers with a token of a session.
+// welcome records the heartbeat in a request, and returns a session token.
 func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, session federation.Session, isNew bool) (answer, error) {
 	who := present{
 		handle: agent.Handle, status: parseStatus(a.First("status")), shows: agent.Shows, beat: a.now,
@@ -242,7 +241,7 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 	}
 	before := l.presences.of(agent.Handle, a.now)
 	if who.context == "" {
-		who.context = before.context // a heartbeat need not repeat it
+		who.context = before.context // heartbeats need not repeat it
 	}
 	switch human, said := a.isHuman(); {
 	case said:
@@ -282,21 +281,21 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 	}}, nil
 }
 
-// isHuman reads "isAgent" of a request, and reports whether it is present.
+// isHuman reads isAgent, and reports whether it is present.
 func (a arrival) isHuman() (human, said bool) {
 	var agent bool
 	said = a.Has("isAgent") && federation.DecodeJSON(a.Members["isAgent"], &agent) == nil
 	return said && !agent, said
 }
 
-// humanMetadata is the metadata of a participant that registered below /api as a person.
+// humanMetadata is the metadata of a person registered below /api.
 const humanMetadata = `{"isAgent":false}`
 
 func isHuman(agent agents.Agent) bool {
 	var said struct {
 		IsAgent *bool `json:"isAgent"`
 	}
-	_ = federation.DecodeJSON(agent.Metadata, &said) // ignored in metadata of another shape
+	_ = federation.DecodeJSON(agent.Metadata, &said) // metadata of another shape is ignored
 	return said.IsAgent != nil && !*said.IsAgent
 }
 
@@ -309,7 +308,7 @@ func kind(human bool) string {
 
 func (l *Link) describePresent(who present, v viewer, now time.Time) wire.Members {
 	seen := who.describe(v)
-	standing := "active" // the value that clients expect
+	standing := "active" // the value expected by clients
 	switch who.status {
 	case statusAway:
 		standing = "away"
@@ -332,7 +331,7 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dm", int(d.Minutes()))
 }
 
-// presentTo returns the agents that a caller may see, after the registry itself, which is always
+// presentTo returns the agents that a caller may see. The first is the registry itself, which is always
 // present.
 func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	v := viewer{}
@@ -349,7 +348,7 @@ func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	return append([]present{itself}, l.presences.list(now, v.seesPresence)...), v, nil
 }
 
-// getDeployedPresence answers GET /api/presence without a token: all present agents, or one of
+// getDeployedPresence answers GET /api/presence, which needs no token: all present agents, or one of
 // them.
 func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	now := time.Now()
@@ -385,7 +384,7 @@ func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	}}, nil
 }
 
-// getDeployedAgents answers GET /api/agents: the present agents, by capability.
+// getDeployedAgents answers GET /api/agents: the present agents with a capability.
 func (l *Link) getDeployedAgents(c *call) (answer, error) {
 	now := time.Now()
 	here, v, err := l.presentTo(c, now)

@@ -21,8 +21,8 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// getFederationIdentity answers GET /federation/identity: an agent of this registry, or of another
-// one, as described by that registry.
+// getFederationIdentity answers GET /federation/identity: an agent of this registry, or an agent of
+// another registry as described by it.
 func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	if l.cfg.Federation == peers.FederationOff {
 		return answer{}, peers.ErrBlocked()
@@ -50,8 +50,8 @@ func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: wire.Members{"success": true, "registry": registry, "identity": who}}, nil
 }
 
-// getFederationPresence answers GET /federation/presence: the publicly visible agents, here or at
-// another registry, or with a handle the presence of that agent elsewhere.
+// getFederationPresence answers GET /federation/presence: the publicly visible agents of this or
+// another registry or, with a handle, the presence of one remote agent.
 func (l *Link) getFederationPresence(c *call) (answer, error) {
 	if l.cfg.Federation == peers.FederationOff {
 		return answer{}, peers.ErrBlocked()
@@ -81,9 +81,9 @@ func (l *Link) getFederationPresence(c *call) (answer, error) {
 
 var _ bridge.Introducer = (*Link)(nil)
 
-// Introduce implements [bridge.Introducer] for HANDLE@DOMAIN, if an operator named the registry of
-// the domain. A new agent is filed once its registry confirms it. An unverified sender is filed if
-// a message of it is held.
+// Introduce implements [bridge.Introducer] for HANDLE@DOMAIN, if an operator configured the registry of
+// the domain. A new agent is filed once its registry confirms it. An unverified sender is filed if one
+// of its messages is held.
 func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, error) {
 	if strings.HasPrefix(address, agents.Unverified) {
 		agent, err := l.deps.Record.Agent(ctx, address)
@@ -123,7 +123,7 @@ func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, e
 	return agent.DID, err
 }
 
-// introduction returns the error of a look-up as one of the federation.
+// introduction converts the error of a lookup to an error of the federation.
 func introduction(of wire.Address, err error) error {
 	p, ok := errors.AsType[*wire.ProblemError](err)
 	switch {
@@ -149,8 +149,8 @@ func (l *Link) mountFederation(mux *http.ServeMux) {
 	})
 }
 
-// getWellKnown answers GET /.well-known/airc with the members that other registries and clients
-// expect, each in its own place.
+// getWellKnown answers GET /.well-known/airc. Registries and clients expect some members in different
+// places.
 func (l *Link) getWellKnown(*call) (answer, error) {
 	allowed, blocked := []string{}, []string{}
 	for _, peer := range l.cfg.Peers {
@@ -194,8 +194,8 @@ func (l *Link) getWellKnown(*call) (answer, error) {
 	}}, nil
 }
 
-// getRegistry answers GET /.well-known/airc/registry.json: the key that signs this registry's own
-// messages and, after a rotation, the older keys that are still valid.
+// getRegistry answers GET /.well-known/airc/registry.json: the key that signs the registry's own
+// messages and, after a rotation, older keys that are still valid.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) getRegistry(*call) (answer, error) {
@@ -213,8 +213,7 @@ func (l *Link) getRegistry(*call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// registryKey returns a key for agents and other registries. A retired key is in transition until
-// its overlap ends.
+// registryKey returns the public form of a key. A retired key is in transition until its overlap ends.
 //
 // spec: airc-v0.1.1 §5.3
 func registryKey(key federation.OwnKey) wire.Key {
@@ -230,8 +229,8 @@ func registryKey(key federation.OwnKey) wire.Key {
 	return shown
 }
 
-// getAgentDocument answers GET /airc/{registry}/{handle}/did.json: the document of an agent's
-// did:web, which it has in addition to its did:key kept by the gateway.
+// getAgentDocument answers GET /airc/{registry}/{handle}/did.json: the document of an agent's did:web.
+// The agent also has a did:key.
 //
 // spec: did:web "Read"
 func (l *Link) getAgentDocument(c *call) (answer, error) {

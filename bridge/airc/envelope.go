@@ -15,27 +15,27 @@ import (
 
 const envelopeVersion = "0.1"
 
-// systemHandle is the handle under which the registry itself writes.
+// systemHandle is the handle of the registry itself.
 const systemHandle = "system"
 
 const anyoneHandle = "anyone"
 
-// envelope is one signed message as received.
+// envelope is a signed message as received.
 //
 // spec: airc-v0.1.1 §7
 type envelope struct {
 	id, kid, aud, from, to string
-	replyTo                string // id of the answered message; "" for none
-	nonce                  string // nonce of an Appendix B message, which has no kid or aud
+	replyTo                string // ID of the answered message; "" for none
+	nonce                  string // only in the form of Appendix B, which has no kid or aud
 	timestamp              time.Time
 	body                   string
-	payload                json.RawMessage // nil if there is none
+	payload                json.RawMessage // nil for none
 	signature              string
 	raw                    []byte // the whole message, unchanged
 }
 
-// parseEnvelope parses a message strictly, except for unknown members: those are signed, and
-// ignored. In the form of Appendix B, if that is accepted, a nonce replaces kid and aud.
+// parseEnvelope parses a message strictly. Unknown members are signed but ignored. In the form of
+// Appendix B, if accepted, a nonce replaces kid and aud.
 //
 // spec: airc-v0.1.1 §7.2
 func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
@@ -72,7 +72,7 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 		o.Fail(`v is not "` + envelopeVersion + `"`)
 	case hasSeq:
 		o.Fail("seq is given by the registry")
-	case len(e.id) < 16 || len(e.id) > 128 || strings.Trim(e.id, wire.IDChars) != "": // clients write more than the 22 characters of 128 bits
+	case len(e.id) < 16 || len(e.id) > 128 || strings.Trim(e.id, wire.IDChars) != "": // 128 bits take 22 characters, but clients write more
 		o.Fail("id is not 16 to 128 characters of A-Z a-z 0-9 _ . : -")
 	case e.payload == nil && !o.Has("body"):
 		o.Fail("body or payload is needed")
@@ -80,7 +80,7 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	return e, o.Err
 }
 
-// payloadType returns the type of a payload, "" if it has none.
+// payloadType returns "" if a payload has no type.
 //
 // spec: airc-v0.1.1 §10
 func payloadType(payload json.RawMessage) string {
@@ -91,7 +91,7 @@ func payloadType(payload json.RawMessage) string {
 	return o.First("type")
 }
 
-// outgoing is one message of this registry before it is signed.
+// outgoing is an unsigned message of this registry.
 type outgoing struct {
 	V         string `json:"v"`
 	ID        string `json:"id"`
@@ -99,23 +99,22 @@ type outgoing struct {
 	Audience  string `json:"aud"`
 	From      string `json:"from"`
 	To        string `json:"to"`
-	Timestamp int64  `json:"timestamp"` // unix seconds
+	Timestamp int64  `json:"timestamp"` // Unix seconds
 	Body      string `json:"body"`
 	Payload   any    `json:"payload,omitempty"`
 
-	Evidence *proofOfText `json:"evidence,omitempty"` // proof for text from another network
-	ReplyTo  string       `json:"reply_to,omitempty"` // id of the answered message
+	Evidence *proofOfText `json:"evidence,omitempty"` // for text from another network
+	ReplyTo  string       `json:"reply_to,omitempty"` // ID of the answered message
 
-	// The following members are set for messages sent with a token and without a signature of their
-	// sender.
+	// The following members are set for messages that were sent with a token and without their sender's
+	// signature.
 
-	Assurance string  `json:"assurance,omitempty"` // the registry's reason to vouch for them
-	Scheme    scheme  `json:"sig,omitempty"`       // signature scheme of the request, for the record
-	Origin    *origin `json:"origin,omitempty"`    // origin of a message from another registry
+	Assurance string  `json:"assurance,omitempty"` // why the registry vouches for the message
+	Scheme    scheme  `json:"sig,omitempty"`       // of the request, for the record
+	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
 }
 
-// sign fills in the members common to all messages, and an id if it has none, and signs it with the
-// registry key.
+// sign fills in the members common to all messages and a missing ID, and signs with the registry key.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) sign(ctx context.Context, m outgoing, now time.Time) (agents.Message, error) {
@@ -135,9 +134,9 @@ func (l *Link) sign(ctx context.Context, m outgoing, now time.Time) (agents.Mess
 	return agents.Message{ID: m.ID, From: m.From, To: m.To, Envelope: signed, Received: now}, nil
 }
 
-// current returns the envelope of a message. If this registry composed the message and the handoff
-// has moved on since, the envelope shows the current state and is signed again. Its other members
-// stay, except the kid after a rotation of the registry key.
+// current returns the envelope of a message. If this registry composed the message and the handoff has
+// changed since, the envelope is updated and signed again. Its other members stay, except the kid after
+// a rotation of the registry key.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) current(ctx context.Context, m agents.Message) ([]byte, error) {

@@ -21,9 +21,9 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// getEvidence answers GET /evidence/{sha256}. Its content never changes. Evidence of a private
-// handoff needs the capability in its address, or a token of a party; without either the answer is
-// the same as for missing evidence.
+// getEvidence answers GET /evidence/{sha256}. The content is immutable. Evidence of a private handoff
+// requires the capability in the address, or the token of a party. Otherwise, it is reported as
+// missing.
 func (l *Link) getEvidence(c *call) (answer, error) {
 	var digest [sha256.Size]byte
 	name := c.PathValue("sha256")
@@ -57,8 +57,8 @@ func (l *Link) getEvidence(c *call) (answer, error) {
 
 func errNoEvidence() error { return wire.Refuse(wire.CodeNotFound, "no step here named this evidence") }
 
-// isParty reports whether a call carries a token of a party of a handoff: of an agent, or
-// of a DID proved over REST.
+// isParty reports whether a call has the token of a party of a handoff: of an agent, or of a DID proved
+// over REST.
 func (l *Link) isParty(c *call, v federation.View) bool {
 	parties := v.Others("")
 	if agent, err := c.caller(); err == nil {
@@ -74,8 +74,8 @@ type uploaded struct {
 	ExpiresAt int64  `json:"expiresAt"`
 }
 
-// postBlob answers POST /blob: it stores the body unchanged, for later steps to refer to. It counts
-// against its agent's rate limit like a message.
+// postBlob answers POST /blob: it stores the body unchanged, for reference by later steps. It counts
+// against the agent's rate limit like a message.
 func (l *Link) postBlob(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	blob, err := l.deps.Evidence.Store(c.Context(), agent.DID, content)
 	switch {
 	case errors.Is(err, federation.ErrBlobTooLarge):
-		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same for any size
+		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the response is the same for any size
 		return answer{}, &wire.ProblemError{Code: wire.CodePayloadTooLarge, Unreadable: "size", Message: fmt.Sprintf("a context is at most %d bytes", limit)}
 	case errors.Is(err, federation.ErrBlobQuota):
 		return answer{}, &wire.ProblemError{Code: wire.CodeRateLimited, Message: "too much is stored for this agent", RetryAfter: wire.FullRetry}
@@ -104,10 +104,10 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	}}, nil
 }
 
-// fit writes a step so that its payload is within the recipient's limit: unchanged, else with the
-// context as a reference, else also with evidence in place of the proof. A context that no payload
-// can hold becomes a reference too. It returns the final context of the message. A limit of zero
-// means no limit; a step that still exceeds the limit is sent anyway.
+// fit writes a step within the recipient's payload limit: unchanged, or else with the context as a
+// reference, or else also with evidence in place of the proof. A context that no payload can contain
+// becomes a reference too. It returns the final context. A limit of zero means no limit. A step that
+// still exceeds the limit is sent anyway.
 //
 // spec: airc-shapes "A step as payload"
 func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, limit int) (aircmsg.Message, string, error) {
@@ -139,12 +139,12 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 	return said, step.Event.Context, err
 }
 
-// stateRoom is the size of `"state_now":"",` and the longest state: a payload grows by that if its
-// handoff moves on before the agent reads it.
+// stateRoom is the size of `"state_now":"",` and the longest state. A payload grows by this much if its
+// handoff changes before the agent reads it.
 const stateRoom = 47
 
-// within reports whether a payload is within a limit, whenever it is read. A payload without a
-// canonical form passes: signing it returns the error.
+// within reports whether a payload stays within a limit, even if its state changes. A payload without a
+// canonical form passes, because signing it returns the error.
 func within(said aircmsg.Message, limit int) bool {
 	if limit <= 0 {
 		return true
@@ -157,8 +157,8 @@ func within(said aircmsg.Message, limit int) bool {
 	return err != nil || len(canonical)+stateRoom <= limit
 }
 
-// evidenceOf returns the location of a step's original: of the evidence of a vouched step, else of
-// the signed step, which is on disk before this returns.
+// evidenceOf returns the location of a step's original: the evidence of a vouched step, or else the
+// signed step. Both are on disk before it returns.
 func (l *Link) evidenceOf(ctx context.Context, ev federation.Event) (*aircmsg.Evidence, error) {
 	if ev.Evidence == nil {
 		original, err := l.deps.EvidenceOf(ctx, signing.OriginalOf(ev.Signature, ev.Arrival), ev.Venue)

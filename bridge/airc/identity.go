@@ -17,16 +17,15 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// contact is the owner of a handle: an agent, a DID of another network that signed a step,
-// or a role, which has no DID.
+// contact is the owner of a handle: an agent, a DID of another network, or a role, which has no DID.
 type contact struct {
 	handle  string                // for threads and consent
 	agent   *agents.Agent         // nil for a DID of another network
 	foreign federation.Binding    // zero for an agent
-	place   federation.ChannelRef // of a user named by its nick on a link
+	place   federation.ChannelRef // of a user known by its nick on a link
 }
 
-// did returns the identity of a contact on other networks, "" for a role.
+// did returns the identity of a contact on other networks, or "" for a role.
 func (c contact) did() federation.DID {
 	if c.agent != nil {
 		return c.agent.DID
@@ -41,8 +40,8 @@ func (c contact) is(did federation.DID) bool {
 	return c.foreign.DID == did
 }
 
-// find returns the contact of a handle of any scheme. Its error wraps
-// [federation.ErrNotFound] for an unknown handle.
+// find returns the contact of a handle of any scheme. The error for an unknown handle wraps
+// [federation.ErrNotFound].
 func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if strings.Contains(handle, "@") {
 		if user, err := l.findUser(ctx, handle); !errors.Is(err, federation.ErrNotFound) {
@@ -53,8 +52,7 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if !wire.WellFormed(handle) {
 		return l.findNamed(ctx, handle)
 	}
-	// The DID takes precedence: an agent may have registered its alias before aliases were
-	// reserved.
+	// The DID takes precedence: an agent may have registered its alias before aliases were reserved.
 	did, hash := wire.ParseHandle(handle)
 	if hash != "" {
 		b, err := l.deps.Record.BindingByHash(ctx, hash)
@@ -78,8 +76,8 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	return contact{handle: handle, agent: &agent}, nil
 }
 
-// findNamed returns the contact of a declared name, which may not have signed a step yet. It returns the
-// same errors as find.
+// findNamed returns the contact of a declared name, which may not have signed a step yet. Its errors
+// are the errors of find.
 func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
 	did, err := l.deps.Record.NameHolder(ctx, name, time.Now())
 	if err != nil {
@@ -92,8 +90,8 @@ func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
 	return c, err
 }
 
-// findUser returns the contact of NICK@LINK, a user of a chat network. It returns the same errors
-// as find.
+// findUser returns the contact of NICK@LINK, a user of a chat network. Its errors are the errors of
+// find.
 func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
 	if l.deps.Messages == nil {
 		return contact{}, federation.ErrNotFound
@@ -109,13 +107,12 @@ func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
 	return c, err
 }
 
-// findRemote returns the contact of an address. An agent of another registry with an exchange of
-// messages may be unknown here: then it is not in the record, and only its own registry knows
-// whether it exists.
+// findRemote returns the contact of an address. An agent of another registry that never exchanged
+// messages is not in the record; only its own registry knows whether it exists.
 func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	if unverified, ok := strings.CutPrefix(strings.TrimPrefix(text, "@"), agents.Unverified); ok {
 		if address, ok := wire.ParseAddress(unverified); ok {
-			return contact{handle: agents.Unverified + address.String()}, nil // only for decisions, never written to
+			return contact{handle: agents.Unverified + address.String()}, nil // only for decisions, never as a recipient
 		}
 	}
 	address, ok := wire.ParseAddress(text)
@@ -139,8 +136,8 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 
 func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
-// findDID returns the contact of a DID, or of its owner if the gateway keeps that key. It returns
-// the same errors as find.
+// findDID returns the contact of a DID, or of its owner if the gateway keeps that key. Its errors are
+// the errors of find.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
 	did, err := l.deps.Gateway.Owner(ctx, did)
 	if err != nil {
@@ -160,7 +157,7 @@ func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error)
 	return contact{handle: wire.Handle(did), foreign: b}, nil
 }
 
-// known returns a contact like find, or the refusal for its sender.
+// known converts the result of find: an unknown contact becomes a refusal.
 func known(c contact, err error) (contact, error) {
 	if errors.Is(err, federation.ErrNotFound) {
 		return contact{}, wire.Refuse(wire.CodeIdentityNotFound, "no agent here has this handle")
@@ -175,7 +172,7 @@ type identityAnswer struct {
 	DID          federation.DID   `json:"did"`
 	AlsoKnownAs  []federation.DID `json:"alsoKnownAs"`
 	Keys         []wire.Key       `json:"keys"`
-	PublicKey    *string          `json:"publicKey"`    // for clients that support one; null if none is valid
+	PublicKey    *string          `json:"publicKey"`    // for clients that support one key; null if none is valid
 	RegisteredAt *int64           `json:"registeredAt"` // null for a DID of another network
 	Capabilities json.RawMessage  `json:"capabilities"`
 	Metadata     json.RawMessage  `json:"metadata"`
@@ -236,7 +233,7 @@ func (l *Link) identify(c contact, now time.Time) identityAnswer {
 	return id
 }
 
-// describeKey returns a key in its public form at a time.
+// describeKey returns the public form of a key at a time.
 func describeKey(key agents.Key, now time.Time) wire.Key {
 	return wire.Key{
 		ID: key.ID, Public: base64.RawURLEncoding.EncodeToString(key.Public), Status: key.Status(now),
@@ -249,8 +246,8 @@ func (*Link) HandlesOf(did federation.DID, first string) []string {
 	return []string{wire.Handle(did), wire.Alias(did, first)}
 }
 
-// checkHandle refuses a handle that no agent may register: a malformed one, a reserved
-// prefix, the name of a role, or a name that hides a path.
+// checkHandle refuses a handle that no agent may register: a malformed handle, a reserved prefix, the
+// name of a role, or a name that hides a path.
 //
 // spec: airc-v0.1.1 §5.2
 func checkHandle(handle string) error {

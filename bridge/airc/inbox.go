@@ -19,7 +19,7 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Page sizes of an answer.
+// Page sizes.
 const (
 	defaultPage = 50
 	maxPage     = 100
@@ -33,8 +33,8 @@ type page struct {
 	more     bool
 }
 
-// getInbox answers GET /messages/inbox. Reading does not change the inbox, but messages handed out
-// no longer wait for their agent.
+// getInbox answers GET /messages/inbox. It does not change the inbox, but returned messages no longer
+// count as waiting.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) getInbox(c *call) (answer, error) {
@@ -53,7 +53,7 @@ func (l *Link) getInbox(c *call) (answer, error) {
 	}
 	next := federation.Cursor(query.Get("cursor"))
 	p, err := l.await(c.Context(), agent.Handle, wait, func() (page, error) {
-		if err := l.stillIn(c); wait > 0 && err != nil { // the end of the session wakes the request too
+		if err := l.stillIn(c); wait > 0 && err != nil { // the end of the session also wakes the request
 			return page{}, err
 		}
 		messages, more, err := l.deps.Record.Inbox(c.Context(), agent.Handle, next, limit)
@@ -73,7 +73,7 @@ func (l *Link) getInbox(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: text, after: l.shown(agent, p)}, err
 }
 
-// await reads until there is something, for as long as a client waits.
+// await reads until there is a result or the wait is over.
 func (l *Link) await(ctx context.Context, handle string, wait time.Duration, read func() (page, error)) (page, error) {
 	if wait == 0 {
 		return read()
@@ -101,7 +101,7 @@ func (l *Link) await(ctx context.Context, handle string, wait time.Duration, rea
 	}
 }
 
-// shown marks messages as handed out to their agent, and the steps in them for each of its DIDs.
+// shown marks messages as fetched by their agent, and their steps as read by each of its DIDs.
 func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	var events []federation.EventID
 	for _, m := range p.messages {
@@ -115,7 +115,7 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	newest := p.messages[len(p.messages)-1].Cursor
 	return func(ctx context.Context) error {
 		now := time.Now()
-		var notes errgroup.Group // concurrent, so that they share a commit: the next request of the agent waits for them
+		var notes errgroup.Group // concurrent, to share a commit: the agent's next request waits for them
 		if newest != "" {        // a thread is not an inbox and has no cursor
 			notes.Go(fault.Func(func() error { return l.deps.Record.Show(ctx, agent.Handle, newest) }))
 		}
@@ -132,7 +132,7 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	}
 }
 
-// list returns a page as JSON, with other members before its last.
+// list returns a page as JSON, with members before its last one.
 func (l *Link) list(ctx context.Context, p page, members []byte) (raw, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"messages":[`)
@@ -150,8 +150,7 @@ func (l *Link) list(ctx context.Context, p page, members []byte) (raw, error) {
 	return b.Bytes(), nil
 }
 
-// delivered returns a message in the form for its agent: with its seq, which is unsigned, before
-// the signed members.
+// delivered returns a message for its agent. The unsigned seq precedes the signed members.
 func (l *Link) delivered(ctx context.Context, m agents.Message) ([]byte, error) {
 	envelope, err := l.current(ctx, m)
 	if err != nil {
@@ -172,7 +171,7 @@ func pageSize(text string) (int, error) {
 	return min(n, maxPage), nil
 }
 
-// patience parses how long a client waits, in whole seconds.
+// patience parses the requested wait, in whole seconds.
 func (l *Link) patience(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -184,8 +183,7 @@ func (l *Link) patience(text string) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, l.deps.HTTP.MaxWait), nil
 }
 
-// getThread answers GET /messages/thread/{handle}: the conversation of the caller and another
-// handle.
+// getThread answers GET /messages/thread/{handle}: the conversation of the caller and another handle.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) getThread(c *call) (answer, error) {
@@ -226,8 +224,7 @@ func (l *Link) correspondent(ctx context.Context, handle string) (string, error)
 	return who.handle, err
 }
 
-// postAck answers POST /messages/{id}/ack: the caller has read a message. Its sender is not
-// notified.
+// postAck answers POST /messages/{id}/ack: the caller has read a message. The sender is not notified.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) postAck(c *call) (answer, error) {
@@ -236,7 +233,7 @@ func (l *Link) postAck(c *call) (answer, error) {
 	})
 }
 
-// deleteMessage answers DELETE /messages/{id}: it deletes the caller's copy, not the sender's.
+// deleteMessage answers DELETE /messages/{id}. It deletes only the caller's copy.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) deleteMessage(c *call) (answer, error) {
@@ -262,29 +259,29 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 	}{id, status}}, nil
 }
 
-// The part of the free quota granted at once: messages up to that need no other count. Counting
-// reads all waiting messages of an agent. Without the cache, the hundredth message in a minute
-// would cost a hundred times as much as the first.
+// The part of the free quota granted at once. Messages within a grant need no further count. Counting
+// reads all waiting messages of an agent, so without grants the hundredth message in a minute would
+// cost a hundred times as much as the first.
 const (
-	grantedPart = 8               // divisor: others' messages meanwhile may exceed the limit by no more than this part
-	grantedFor  = 5 * time.Second // time after which limits and inbox must be checked again
+	grantedPart = 8               // divisor: concurrent messages of other senders exceed the limit by at most this part
+	grantedFor  = 5 * time.Second // then limits and inbox are checked again
 )
 
 // maxGrants bounds the remembered grants, about 150 bytes each.
 const maxGrants = 1 << 14
 
-// grant is guaranteed free quota: of one agent, or of one sender to it.
+// grant is a guaranteed free quota: of one agent, or of one sender to it.
 type grant struct {
 	federation.Remaining
 
 	until time.Time
 }
 
-// pair is a recipient and a sender of messages; the sender "" is all senders.
+// pair is a recipient and a sender; the sender "" means all senders.
 type pair struct{ to, from string }
 
-// grants holds the inboxes with known free quota. The goroutine that receives the map owns
-// it until it sends it back. A restart forgets the map, and the quota is counted again.
+// grants holds the inboxes with known free quota. The goroutine that receives the map owns it until it
+// sends it back. After a restart, the quota is counted again.
 type grants struct{ left chan map[pair]grant }
 
 func newGrants() grants {
@@ -293,8 +290,8 @@ func newGrants() grants {
 	return g
 }
 
-// use takes one message of a size from the grants of its recipient and its sender, and reports
-// whether both had enough.
+// use takes one message of a size from the grants of its recipient and its sender. It reports whether
+// both had enough.
 func (g grants) use(to, from string, size int64, now time.Time) bool {
 	left := <-g.left
 	defer func() { g.left <- left }()
@@ -322,8 +319,8 @@ func (g grants) give(to, from string, whole, share federation.Remaining, now tim
 	}
 }
 
-// checkRoom rejects a plain message if the inbox of its recipient is full, or its sender's share of
-// it. Held messages, messages not handed out yet and steps count.
+// checkRoom rejects a plain message if the inbox of its recipient, or its sender's share of it, is
+// full. Held messages, unfetched messages and steps count.
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkRoom(ctx context.Context, d *inbound) error {

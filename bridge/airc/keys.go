@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// keyOverlap is the time for which a replaced key stays valid.
+// keyOverlap is how long a replaced key stays valid.
 //
 // spec: airc-v0.1.1 §5.4
 const keyOverlap = 24 * time.Hour
@@ -24,14 +24,14 @@ const keyOverlap = 24 * time.Hour
 // registryKeyPrefix starts the kid of the registry, and no other kid.
 const registryKeyPrefix = "reg_"
 
-// farthestExpiry is the last second of the year 2199: later times are mistakes, most of them
+// farthestExpiry is the last second of the year 2199. Later times are mistakes, most of them
 // milliseconds.
 const farthestExpiry = 7_258_118_399
 
 const maxReasonChars = 280
 
-// checkKey rejects a key that was not valid when a message arrived. The time in the message does
-// not count: a thief of a key would claim an early one.
+// checkKey rejects a key not valid when a message arrived. The time in the message does not
+// count, because a thief of a key would backdate it.
 func checkKey(key agents.Key, received time.Time) error {
 	if key.ID == "" {
 		return wire.Refuse(wire.CodeInvalidSignature, "kid names no key of the sender")
@@ -46,7 +46,7 @@ func checkKey(key agents.Key, received time.Time) error {
 	return nil
 }
 
-// authority returns the agent's key that signed a change of its keys, under one of the schemes.
+// authority returns the agent's key that signed a change of its keys with one of the schemes.
 //
 // spec: airc-v0.1.1 §5.4
 func authority(agent agents.Agent, body []byte, signature string, now time.Time, schemes ...signing.Scheme) (agents.Key, error) {
@@ -66,12 +66,12 @@ type keyChange struct {
 	*wire.Object
 
 	agent   agents.Agent
-	session federation.Session // session of the token
+	session federation.Session // of the token
 	body    []byte
 	now     time.Time
 }
 
-// readKeyChange reads a key change. It counts against the rate limit of the agent.
+// readKeyChange reads a key change. It counts against the agent's rate limit.
 func (l *Link) readKeyChange(c *call) (keyChange, error) {
 	change := keyChange{now: time.Now()}
 	var err error
@@ -101,8 +101,8 @@ type replaced struct {
 	RevokedAt *int64           `json:"revokedAt"`
 }
 
-// postRotate answers POST /identity/rotate: a new key replaces the key that signed for it. The old
-// key stays valid for a day.
+// postRotate answers POST /identity/rotate: a new key replaces the key that signed for it. The old key
+// stays valid for [keyOverlap].
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) postRotate(c *call) (answer, error) {
@@ -153,8 +153,8 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	}{key.ID, agents.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
 }
 
-// provedDID returns the did:key of the new key if that key signed a bound rotation document. It
-// returns "" if the request only names the key, or if its signatures name no registry.
+// provedDID returns the did:key of the new key if that key signed a bound rotation document, or "" if
+// the request only names the key or its signatures name no registry.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.PublicKey, document []byte) (federation.DID, error) {
@@ -189,7 +189,7 @@ func (*Link) keyRefusal(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// expiry returns an agent's expiry of its own key, in unix seconds, zero for none.
+// expiry returns the expiry set by an agent for its own key, or the zero time for none.
 //
 // spec: airc-v0.1.1 §5.3
 func expiry(o *wire.Object, now time.Time) time.Time {
@@ -247,8 +247,8 @@ func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agen
 	return agents.Key{}
 }
 
-// readmit issues new tokens to an agent that proved its active key for this registry. It also marks
-// the key as proved, and ends the sessions begun without such a proof.
+// readmit issues new tokens to an agent that proved its active key for this registry. It marks the key
+// as proved, and ends the sessions begun without such a proof.
 //
 // spec: airc-shapes "Requests", "Sessions and proofs"
 func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Time) (answer, error) {
@@ -270,8 +270,8 @@ func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Tim
 	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
 }
 
-// prove gives an agent the did:key of a key that it proved for its handle, and returns the updated
-// agent. Another agent's DID is not reassigned, and a key revoked for its DID proves nothing.
+// prove gives an agent the did:key of a key that it proved for its handle. Another agent's DID is not
+// reassigned, and a key revoked for its DID proves nothing.
 //
 // spec: airc-shapes "Who is who"
 func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, now time.Time) (agents.Agent, error) {
@@ -281,7 +281,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	did := identity.KeyDID(key.Public)
 	_, err := l.deps.Record.AgentOf(ctx, did)
 	switch {
-	case err == nil: // two agents that share a key must not cause a write per message
+	case err == nil: // agents that share a key must not cause a write per message
 		return agent, nil
 	case !errors.Is(err, federation.ErrNotFound):
 		return agent, fmt.Errorf("look up agent: %w", err)
@@ -296,7 +296,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	return after, nil
 }
 
-// checkRevoked refuses a key revoked for its own did:key: it proves nothing.
+// checkRevoked refuses a key revoked for its own did:key.
 func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now time.Time) error {
 	revoked, err := l.deps.Keys.Revoked(ctx, identity.KeyDID(public), federation.KeyID(public), now)
 	if err != nil {
