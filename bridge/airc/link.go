@@ -1,49 +1,46 @@
-// Package airc is an AIRC registry: agents register here, write signed messages to each
-// other and to people on other networks, and read their inbox.
+// Package airc is an AIRC registry: agents register here, exchange signed messages with each other and
+// with people on other networks, and read their inbox.
 //
-// To an agent a handoff is a conversation with a handle. Each DID of another network has a handle
-// ([wire.Handle]). Its steps arrive as messages from that handle, signed with the key of the
-// registry. The answers of the agent become steps: the gateway vouches for them, with the signed
-// message as evidence. A step proved with the agent's own signature is filed as signed. A message
-// to a handle, or to "anyone", may open a handoff.
+// To an agent, a handoff is a conversation with a handle. Each DID of another network has a handle
+// ([wire.Handle]). Its steps arrive as messages from that handle, signed with the key of the registry.
+// The agent's answers become steps: the gateway vouches for them, with the signed message as evidence.
+// A step proved with the agent's own signature is filed as signed. A message to a handle, or to
+// "anyone", may open a handoff.
 //
-// It implements the levels Core and Federation of AIRC v0.1.1. That includes registration with
-// proof of possession, rotation and revocation of keys, sessions with refresh tokens, identity and
-// presence. Agents have messages, threads, an inbox with long polls, and consent with held messages
-// and the handshake of the registry. There are limits, and the evidence behind vouched steps. It
-// implements two optional profiles: OpenID Connect accounts, and mutual TLS between registries. It
-// does not implement tenants or DPoP.
+// The package implements the levels Core and Federation of AIRC v0.1.1, and two optional profiles:
+// OpenID Connect accounts, and mutual TLS between registries. It does not implement tenants or DPoP.
 //
-// Below /api the same registry serves the clients in use today: they authenticate with a token, and
-// their messages are unsigned or have signatures without proof value. The registry signs for them,
-// and marks the message accordingly ("assurance").
+// Below /api the registry serves deployed clients. They authenticate with a token, and their messages
+// are unsigned or have signatures without proof value. The registry signs for them, and marks the
+// messages accordingly ("assurance").
 //
 // # Other registries
 //
-// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in order, until the
-// other registry accepts it; the sender gets a notice if that takes long or fails. A relay signed by its
-// registry may be any step. An unsigned relay is at most a message, from a name that begins with "?", and
-// waits until its recipient accepts the name or an operator allows the message. Each of two gateways is the
-// home of its own side of a handoff; the ids of messages connect the sides. In open federation, an unsigned
-// relay is held only if the named registry confirms the sender. A relay is refused when its envelope names
-// another recipient, or when it has the id of another message. Package peers manages the other registries.
+// "amy@peer.example" is an agent of another registry. Messages to it are queued and sent, in order,
+// until that registry accepts them. The sender gets a notice if this fails or takes long. A relay
+// signed by its registry may be any step. An unsigned relay is at most a message, from a name that
+// begins with "?". It waits until its recipient accepts the name or an operator allows the message. In
+// open federation, it is held only if the named registry confirms the sender. A relay is refused if its
+// envelope names another recipient, or if it has the ID of another message. Each of two gateways is the
+// home of its own side of a handoff; the IDs of messages connect the sides. Package peers manages the
+// other registries.
 //
 // GET /federation/identity and /federation/presence query other registries at their published
-// endpoints, and pass on only the members that this package reads.
+// endpoints, and forward only the members that this package reads.
 //
 // # Webhooks
 //
-// An agent that registers with the delivery "webhook" and an address has its messages posted
-// there. A posted message counts as fetched.
+// If an agent registers with the delivery "webhook" and an address, its messages are posted there. A
+// posted message counts as fetched.
 //
 // # State
 //
-// A [Link] keeps in memory the present agents, recent documents of other registries, and inboxes
-// with known free quota; everything else is in the record. Its methods and routes may be called
+// A [Link] keeps in memory the present agents, recent documents of other registries, and inboxes with
+// known free quota; everything else is in the record. Its methods and routes may be called
 // concurrently.
 //
-// A delivered message has a member seq beside the signed ones: to verify it, drop signature
-// and seq first.
+// A delivered message has an unsigned member seq. To verify the message, remove signature and seq
+// first.
 //
 // spec: airc-v0.1.1 §5-§11
 package airc
@@ -72,56 +69,54 @@ type Deps struct {
 	bridge.Ports
 
 	Record   registry.Bound
-	Keyring  *identity.Keyring // with the key of the registry
-	Hooks    bridge.Webhooks   // posts to addresses of agents; nil for none
-	Fetch    *identity.Client  // for requests to other registries; nil without any
+	Keyring  *identity.Keyring // contains the registry key
+	Hooks    bridge.Webhooks   // posts to agents' addresses; nil for none
+	Fetch    *identity.Client  // for requests to other registries; nil if there are none
 	Issuer   *identity.Client  // for requests to the issuer of accounts; unused if none is configured
-	TokenKey []byte            // secret; its holder can write tokens and challenges
+	TokenKey []byte            // secret: signs tokens and challenges
 
-	// Take counts one message of a DID, and returns how long to wait if that exceeds its rate; then it
-	// is not counted. The gateway counts steps in the same rate.
+	// Take counts one message of a DID. If that exceeds the rate, Take returns how long to wait, and
+	// does not count the message. The gateway counts steps in the same rate.
 	Take func(did federation.DID, now time.Time) time.Duration
 	// Left returns the remaining messages of a DID.
 	Left func(did federation.DID, now time.Time) bridge.Allowance
 	// Admit returns a [*federation.NewDIDLimitError] for a new DID over the limit. The context has the
-	// address of the client, see [bridge.WithSubnet].
+	// client's address, see [bridge.WithSubnet].
 	Admit func(ctx context.Context, did federation.DID, now time.Time) error
-	// Meet records that the DID is known from now on.
+	// Meet records that the DID is known.
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 
-	Quotas func() Quotas // the current limits
-	// TXT returns the texts in DNS under a name; it is not an error if there are none.
+	Quotas func() Quotas
+	// TXT returns the DNS texts under a name. An empty result is not an error.
 	TXT func(ctx context.Context, name string) ([]string, error)
-	// Mode returns the mode that an operator set for another registry, which takes precedence over
-	// the configuration, or "" for none.
+	// Mode returns the mode set by an operator for another registry, or "" for none. It takes
+	// precedence over the configuration.
 	Mode func(domain string) string
-	// Authenticate returns the participant of the token of any network in a request, and false
-	// without a valid token. It blocks on the record and returns its errors.
+	// Authenticate returns the participant of the token of any network in a request, and false without
+	// a valid token. It blocks on the record.
 	Authenticate func(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 
-	// Authorities holds the authorities of client certificates, by the configured file.
+	// Authorities holds the authorities of client certificates, by configured file.
 	Authorities map[string]*x509.CertPool
 
-	// RunExclusive calls a function while this replica of the home has the lease of the
-	// registry, until ctx ends; nil if there is one replica.
+	// RunExclusive calls a function while this replica of the home has the lease of the registry, until
+	// ctx ends. It is nil if there is one replica.
 	RunExclusive func(ctx context.Context, do func(context.Context))
 
-	// Logins counts the login attempts of each address, at all listeners.
+	// Logins counts login attempts per address, at all listeners.
 	Logins credential.Addresses
-	// Writes counts the steps and messages of each address, at all listeners. The gateway
-	// counts the steps in it.
+	// Writes counts steps and messages per address, at all listeners. The gateway counts the steps.
 	Writes credential.Addresses
 }
 
-// Quotas are limits of a registry that may change while it runs.
+// Quotas are limits that may change while the registry runs.
 type Quotas struct {
-	Room                 federation.InboxLimits // limits of pending entries for one agent
-	FirstContacts        federation.InboxLimits // limits of entries held for one agent until it consents
-	RegistrationsPerHour int                    // registrations per hour of one address; 0 means no limit
+	Room                 federation.InboxLimits // pending entries for one agent
+	FirstContacts        federation.InboxLimits // entries held for one agent until it consents
+	RegistrationsPerHour int                    // per address; 0 means no limit
 }
 
-// Link is one registry. It implements [bridge.Mounted] and
-// [bridge.Recorder].
+// Link is one registry. It implements [bridge.Mounted] and [bridge.Recorder].
 type Link struct {
 	bridge.Hearing
 
@@ -139,7 +134,7 @@ type Link struct {
 	grants        grants
 	accounts      accounts
 	end           sync.Once
-	ended         chan struct{} // closed when Run is over
+	ended         chan struct{} // closed at the end of Run
 }
 
 var (
@@ -152,8 +147,7 @@ var (
 	_ bridge.Registrar     = (*Link)(nil)
 )
 
-// Open returns a registry. It does no I/O; its error joins a [*bridge.KeyError]
-// for each mistake.
+// Open returns a registry. It does no I/O. Its error joins one [*bridge.KeyError] per mistake.
 func Open(cfg Config, d Deps) (*Link, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -210,9 +204,8 @@ func (*Link) Name() string { return wire.Network }
 // Network implements [bridge.Link].
 func (*Link) Network() string { return wire.Network }
 
-// Run implements [bridge.Link]. A registry does not dial: it is up until ctx ends, and the
-// HTTP listener of the gateway serves it. Run sends the pending deliveries to other
-// registries.
+// Run implements [bridge.Link]. A registry does not dial: it is up until ctx ends, and the gateway's
+// HTTP listener serves it. Run sends the pending deliveries to other registries.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
 	if l.cfg.Federation != peers.FederationOff && l.deps.Fetch != nil {
@@ -230,8 +223,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 //go:embed reference.toml
 var referenceFile string
 
-// Network describes the AIRC registry of the gateway. Its link gets the ports of each link instead
-// of those in deps.
+// Network describes the AIRC registry of the gateway. Its link replaces the ports in deps with its own.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: wire.Network, Table: "airc", Reference: referenceFile,
@@ -247,28 +239,28 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// The treatment of a step for an agent without consent to its sender.
+// How to treat a step for an agent without consent to its sender.
 const (
-	// OffersHold holds it until the agent answers the handshake.
+	// OffersHold holds the step until the agent answers the handshake.
 	OffersHold = "hold"
-	// OffersDeliver delivers it at once.
+	// OffersDeliver delivers the step at once.
 	OffersDeliver = "deliver"
 )
 
 // Config is the table [airc] of the configuration.
 type Config struct {
 	Enabled            bool             `toml:"enabled"`
-	Domain             string           `toml:"domain"`              // the required "aud"; empty means the name of the home
+	Domain             string           `toml:"domain"`              // required "aud"; "" means the name of the home
 	Name               string           `toml:"name"`                // display name
 	Offers             string           `toml:"offers"`              // [OffersHold] or [OffersDeliver]
 	Dialects           []string         `toml:"dialects"`            // "d1" for agents that sign, "d2" for registries, "d3" below /api
 	AppendixB          bool             `toml:"appendix_b"`          // accept messages with a nonce but without kid and aud
 	Reregister         string           `toml:"reregister"`          // [ReregisterProof] or [ReregisterKeyless]
-	MintTokenFile      string           `toml:"mint_token_file"`     // the operator's credential; empty for none
+	MintTokenFile      string           `toml:"mint_token_file"`     // file of the operator's credential; "" for none
 	HeaderRegistration string           `toml:"header_registration"` // [HeaderOwn] or [HeaderDeny]
 	MaxPayloadBytes    int              `toml:"max_payload_bytes"`
 	Federation         string           `toml:"federation"`  // [peers.FederationOff], [peers.FederationAllowlist] or [peers.FederationOpen]
-	RequireDNS         bool             `toml:"require_dns"` // the key of another registry must be in DNS too
+	RequireDNS         bool             `toml:"require_dns"` // also require other registries' keys in DNS
 	OIDC               OIDCConfig       `toml:"oidc"`
 	MTLS               peers.MTLSConfig `toml:"mtls"`
 	Peers              []peers.Config   `toml:"peers"`
@@ -279,7 +271,7 @@ func DefaultConfig() Config {
 	return Config{Enabled: true, Name: "Baton", Dialects: []string{peers.DialectD1, peers.DialectD2, peers.DialectD3}, Offers: OffersHold, Reregister: ReregisterProof, HeaderRegistration: HeaderOwn, MaxPayloadBytes: 65536, Federation: peers.FederationAllowlist}
 }
 
-// check returns all mistakes, each a [*bridge.KeyError], joined.
+// check joins all mistakes, each a [*bridge.KeyError].
 func (c Config) check() error {
 	var mistakes []error
 	mistake := func(key, why string) { mistakes = append(mistakes, &bridge.KeyError{Key: key, Why: why}) }

@@ -28,16 +28,16 @@ type inbound struct {
 	key       agents.Key
 	recipient contact
 	received  time.Time
-	charged   bool // counted against its sender's rate
+	charged   bool // counted against the sender's rate
 	session   federation.Session
 }
 
 type posted struct {
 	ID      string              `json:"id"`
 	Status  string              `json:"status"`
-	Consent agents.ConsentState `json:"consent,omitempty"` // consent of a held message
+	Consent agents.ConsentState `json:"consent,omitempty"` // of a held message
 	Message string              `json:"message,omitempty"` // how a held message gets delivered
-	Seq     uint64              `json:"seq,omitempty"`     // sequence number of a delivered one
+	Seq     uint64              `json:"seq,omitempty"`     // of a delivered message
 	Handoff *filed              `json:"handoff,omitempty"`
 }
 
@@ -48,11 +48,10 @@ type filed struct {
 	State   federation.State     `json:"state"`
 	Lost    []string             `json:"lost,omitempty"`
 
-	held bool // on disk, but pending: a ruling of the handoff's home or a key is missing
+	held bool // on disk, but still without a ruling of the handoff's home or a key
 }
 
-// postMessage answers POST /messages. A message counts once in its sender's rate, regardless of the
-// outcome.
+// postMessage answers POST /messages. A message counts once in its sender's rate, whatever the outcome.
 func (l *Link) postMessage(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -64,7 +63,7 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	}
 	a, err := l.process(c, d)
 	if !d.charged {
-		_ = l.charge(c.Context(), d) // it was refused for another reason
+		_ = l.charge(c.Context(), d) // the message is already refused for another reason
 	}
 	if err == nil && d.nonce != "" {
 		l.nonces.spend(d.from, d.nonce, d.received)
@@ -72,9 +71,8 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	return a, err
 }
 
-// process judges a message and files it. The first error determines the code, and only a 2xx uses
-// the id up. The message is filed after its step: if the answer is lost, a repeat of the message
-// finds its step filed.
+// process judges a message and files it. The first error determines the code, and only a 2xx consumes
+// the ID. The message is filed after its step: if the response is lost, a retry finds the step filed.
 func (l *Link) process(c *call, d *inbound) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -90,7 +88,7 @@ func (l *Link) process(c *call, d *inbound) (answer, error) {
 	return l.dispatch(ctx, d)
 }
 
-// dispatch files a message from an authenticated sender.
+// dispatch files a message of an authenticated sender.
 func (l *Link) dispatch(ctx context.Context, d *inbound) (answer, error) {
 	if d.to == systemHandle && strings.EqualFold(strings.TrimSpace(d.body), pairCommand) {
 		return l.postPair(ctx, d)
@@ -113,7 +111,7 @@ func (l *Link) dispatch(ctx context.Context, d *inbound) (answer, error) {
 	return l.postToAgent(ctx, d)
 }
 
-// authorize checks that a message is the sender's, for this registry, new, and signed, and fills in
+// authorize checks that a message is from the sender, for this registry, new, and signed. It fills in
 // the key.
 //
 // spec: airc-v0.1.1 §7.3
@@ -151,9 +149,9 @@ func (l *Link) authorize(ctx context.Context, d *inbound) error {
 	return l.proveSender(ctx, d)
 }
 
-// proveSender records that the sender holds the key that signed its message, and binds the session
-// that began with that key. A message without a registry proves nothing, because it could have been
-// signed for another registry.
+// proveSender records that the sender has the key that signed its message, and binds the session begun
+// with that key. A message without a registry proves nothing, because it could have been signed for
+// another registry.
 //
 // spec: airc-shapes "Who is who", "Sessions and proofs"
 func (l *Link) proveSender(ctx context.Context, d *inbound) error {
@@ -176,8 +174,8 @@ func (l *Link) proveSender(ctx context.Context, d *inbound) error {
 	return nil
 }
 
-// checkUnused refuses an id that the sender used before, and reports whether it was for the same
-// message: for a client that repeats a message after a lost answer, this means success.
+// checkUnused refuses an ID already used by the sender, and reports whether the message was the same.
+// That means success to a client that retries after a lost response.
 func (l *Link) checkUnused(ctx context.Context, d *inbound) error {
 	m, err := l.deps.Record.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
 	switch {
@@ -191,8 +189,7 @@ func (l *Link) checkUnused(ctx context.Context, d *inbound) error {
 	return wire.Refuse(wire.CodeDuplicateMessage, "this id was used in the last 24 hours, for other bytes")
 }
 
-// checkPayload refuses a payload over the limit of the registry or of its
-// recipient.
+// checkPayload refuses a payload over the limit of the registry or of its recipient.
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkPayload(d *inbound) error {
@@ -219,8 +216,8 @@ func (l *Link) checkPayload(d *inbound) error {
 	return nil
 }
 
-// postStep takes a message to a DID of another network, or to anyone: a step, or text to the DID.
-// Such a handle never has to consent; the agent that writes to it thereby consents.
+// postStep files a message to a DID of another network, or to anyone: a step, or text to the DID. Such
+// a handle never has to consent; by writing to it, the agent consents.
 func (l *Link) postStep(ctx context.Context, d *inbound) (answer, error) {
 	s, err := l.readStep(ctx, d)
 	if errors.Is(err, errPlain) {
@@ -241,7 +238,7 @@ func (l *Link) postStep(ctx context.Context, d *inbound) (answer, error) {
 	return l.post(ctx, agents.Posting{Message: d.message(step)}, step)
 }
 
-// postToAgent takes a message from one agent to another, subject to consent.
+// postToAgent files a message from one agent to another, subject to consent.
 func (l *Link) postToAgent(ctx context.Context, d *inbound) (answer, error) {
 	admitted, err := l.checkConsent(ctx, d.from, d.recipient.handle)
 	if err != nil {
@@ -251,7 +248,7 @@ func (l *Link) postToAgent(ctx context.Context, d *inbound) (answer, error) {
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
 	if !admitted {
 		room := l.deps.Quotas().FirstContacts
-		if stepErr == nil && s.Verb != federation.Offer { // a later step always has room
+		if stepErr == nil && s.Verb != federation.Offer { // later steps always fit
 			room = federation.InboxLimits{}
 		}
 		if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, d.source(ctx), room, d.received); err != nil {
@@ -281,7 +278,7 @@ func (l *Link) postToAgent(ctx context.Context, d *inbound) (answer, error) {
 	}
 	if !admitted {
 		p.Held, p.Source = true, d.source(ctx)
-		if step == nil { // else it is on file, and its quota was checked before
+		if step == nil { // otherwise it is on file, and its quota was checked before
 			p.FirstContacts = l.deps.Quotas().FirstContacts
 		}
 		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)
@@ -292,14 +289,14 @@ func (l *Link) postToAgent(ctx context.Context, d *inbound) (answer, error) {
 	return l.post(ctx, p, step)
 }
 
-// source returns the consent source of the sender of a delivery: see [sourceOf].
+// source returns the consent source of the sender, see [sourceOf].
 func (d *inbound) source(ctx context.Context) string {
 	arrival := d.arrival()
 	arrival.Address = bridge.SubnetFrom(ctx).String()
 	return sourceOf(d.from, arrival)
 }
 
-// message returns the filed form of a delivery and its step, which is nil for a plain message.
+// message returns a delivery and its step in filed form. step is nil for a plain message.
 func (d *inbound) message(step *filed) agents.Message {
 	m := agents.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
 	if step != nil {
@@ -327,8 +324,7 @@ func (l *Link) post(ctx context.Context, p agents.Posting, step *filed) (answer,
 	}}, nil
 }
 
-// put files a message and wakes its recipient if there is something to read
-// now.
+// put files a message, and wakes its recipient if the message can be read now.
 func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	m, err := l.deps.Record.Post(ctx, p)
 	if err != nil {
@@ -343,8 +339,7 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 	return m, nil
 }
 
-// nonceLife is the time for which a nonce counts as used: the range of accepted timestamps, early
-// and late together.
+// nonceLife is how long a nonce counts as used: the whole range of accepted timestamps.
 const nonceLife = 2 * wire.ClockSkew
 
 // maxNonces bounds the remembered nonces, about 150 bytes each.
@@ -352,11 +347,11 @@ const maxNonces = 1 << 16
 
 const maxNonceBytes = 128
 
-// nonces accepts each nonce of each sender once. They are lost on restart: a message also has an
-// id, which the record keeps.
+// nonces accepts each nonce of a sender once. They are lost on restart, but messages also have IDs,
+// which the record keeps.
 type nonces struct {
-	// spent holds the used nonces until they expire. The goroutine that receives the map
-	// owns it until it sends it back.
+	// spent maps used nonces to their expiry. The goroutine that receives the map owns it until it
+	// sends it back.
 	spent chan map[string]time.Time
 }
 
@@ -366,8 +361,6 @@ func newNonces() nonces {
 	return n
 }
 
-// checkUnused refuses a nonce that its sender used before.
-//
 // spec: airc-v0.1.1 §7.3
 func (n nonces) checkUnused(from, nonce string, now time.Time) error {
 	if len(nonce) > maxNonceBytes {

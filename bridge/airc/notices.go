@@ -22,9 +22,8 @@ import (
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier]: it sends a message from the registry, but only to a
-// present agent. The id of the message comes from the notice, so that repeats are the same
-// message.
+// Notify implements [bridge.Notifier]. It sends a message from the registry, but only to a present
+// agent. The message ID is derived from the notice, so that repeats are the same message.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	row := n.Row()
 	agent, err := l.deps.Record.AgentOf(ctx, n.Reader())
@@ -68,7 +67,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return l.putOnce(ctx, m)
 }
 
-// putOnce files a message that may already have been sent before the record noted it.
+// putOnce files a message that may have been sent before the record noted it.
 func (l *Link) putOnce(ctx context.Context, m agents.Message) error {
 	if _, err := l.put(ctx, agents.Posting{Message: m}); !errors.Is(err, agents.ErrDuplicate) {
 		return err
@@ -81,14 +80,13 @@ func sentenceOf(n federation.Notice) string {
 	return strings.ToUpper(sentence[:1]) + sentence[1:] + "."
 }
 
-// sumID returns the id of the message that carries a notice, the same one each time.
+// sumID returns a stable ID for the message of a notice.
 func sumID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, " ")))
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:wire.MessageIDBytes])
 }
 
-// notify sends the outcome of a message to its sender once, if the sender is an agent of this
-// registry.
+// notify sends the outcome of a message to its sender once, if the sender is an agent of this registry.
 func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
 	_, err := l.deps.Record.Agent(ctx, row.Sender)
 	switch {
@@ -117,7 +115,7 @@ func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, 
 
 var _ bridge.RefusalNotifier = (*Link)(nil)
 
-// notice is a later outcome of an agent's step, after its 2xx.
+// notice is a later outcome of an accepted step.
 //
 // spec: airc-shapes "A step as payload"
 type notice struct {
@@ -131,8 +129,8 @@ type noticeData struct {
 	Handoff filed                  `json:"handoff"`
 }
 
-// NotifyRefusal implements [bridge.RefusalNotifier]: it sends a notice from the registry to a
-// present agent, and nothing to a removed one.
+// NotifyRefusal implements [bridge.RefusalNotifier]. It sends a notice from the registry to a present
+// agent, and nothing to a removed one.
 func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	agent, err := l.deps.Record.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -161,15 +159,15 @@ func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *
 	return err
 }
 
-// deliverWebhook is the value of an agent's delivery for webhooks.
+// deliverWebhook is the delivery of agents with a webhook.
 //
 // spec: airc-v0.1.1 "Appendix B"
 const deliverWebhook = "webhook"
 
 var _ bridge.Pusher = (*Link)(nil)
 
-// splitWebhook returns the webhook address of an agent, "" for none, and its capabilities without
-// it: the capabilities are public, but an address is often a secret.
+// splitWebhook returns the webhook address of an agent, or "" for none, and its other capabilities.
+// Capabilities are public, but an address is often secret.
 func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, err error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil || members["webhook"] == nil {
@@ -204,7 +202,7 @@ func (l *Link) checkWebhook(ctx context.Context, address string) error {
 	return err
 }
 
-// hook is a webhook in the one answer that shows its secret.
+// hook is a webhook in the only response that contains its secret.
 type hook struct {
 	ID        federation.WebhookID `json:"id"`
 	URL       string               `json:"url"`
@@ -212,8 +210,8 @@ type hook struct {
 	PublicKey string               `json:"publicKey"`
 }
 
-// hook registers the address of a newly registered agent. A failure returns no webhook: the agent
-// can poll, and register one at the API for agents.
+// hook registers the address of a new agent. It returns nil on failure: the agent can poll, and
+// register a webhook at the agent API.
 func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in federation.Session, now time.Time) *hook {
 	if address == "" {
 		return nil
@@ -230,7 +228,7 @@ func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in 
 // Pushes implements [bridge.Pusher].
 func (*Link) Pushes(h federation.Webhook) bool { return h.Participant != "" }
 
-// Write implements [bridge.Pusher]: a message in the form of the inbox.
+// Write implements [bridge.Pusher]. It writes a message as in the inbox.
 func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	m, err := messageOf(p)
 	if err == nil {
@@ -239,7 +237,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 	return "airc.message", data, err
 }
 
-// Taken implements [bridge.Pusher]: the message counts as fetched by the agent.
+// Taken implements [bridge.Pusher]. The message counts as fetched by the agent.
 func (l *Link) Taken(ctx context.Context, h federation.Webhook, p federation.Push) error {
 	m, err := messageOf(p)
 	if err != nil {

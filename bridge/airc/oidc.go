@@ -23,7 +23,7 @@ import (
 
 // OIDCConfig is the table [airc.oidc]: the issuer of accounts for registration.
 type OIDCConfig struct {
-	Issuer   string `toml:"issuer"`   // issuer of OpenID Connect; empty for none
+	Issuer   string `toml:"issuer"`   // issuer of OpenID Connect; "" for none
 	Audience string `toml:"audience"` // required audience of its tokens
 }
 
@@ -39,7 +39,7 @@ func (c OIDCConfig) check(mistake func(key, why string)) {
 const issuerLife = time.Hour
 
 type issuer struct {
-	keys    oidc.KeySet // nil if nothing is known yet
+	keys    oidc.KeySet // nil if not yet known
 	algs    []string
 	fetched time.Time
 }
@@ -65,9 +65,9 @@ type account struct {
 	IDToken string `json:"idToken,omitempty"`
 }
 
-// bind gives a registration the account that it proves, if it names one and this registry takes
-// accounts. It may block for the issuer. If that is unreachable it returns a
-// [*federation.UnavailableError] and restores the challenge, because the token may be bound to it.
+// bind verifies the account in a registration, if it names one and this registry accepts accounts. It
+// may block on the issuer. If the issuer is unreachable, bind returns a [*federation.UnavailableError]
+// and restores the challenge, because the token may be bound to it.
 func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error {
 	if reg.oidc == nil || l.cfg.OIDC.Issuer == "" {
 		return nil
@@ -80,10 +80,10 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 	return err
 }
 
-// verify returns the account that a registration proves with an issuer's token. A nonce in the
-// token must be the challenge of the registration; otherwise the token was issued for another
-// registration. A token without a nonce registers one agent. Its error is a refusal, or a
-// [*federation.UnavailableError] if the issuer's keys cannot be fetched.
+// verify returns the account proved by an issuer's token. A nonce in the token must be the challenge of
+// the registration; otherwise the token was issued for another registration. A token without a nonce
+// registers one agent. Its error is a refusal, or a [*federation.UnavailableError] if the issuer's keys
+// cannot be fetched.
 func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (agents.Account, error) {
 	var said account
 	if err := federation.DecodeJSON(text, &said); err != nil || said.IDToken == "" {
@@ -102,7 +102,7 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 	keys := &fetchedKeys{KeySet: from.keys}
 	token, err := oidc.NewVerifier(a.cfg.Issuer, keys, &oidc.Config{
 		ClientID: a.cfg.Audience, SupportedSigningAlgs: from.algs,
-		Now: func() time.Time { return now.Add(-credential.Leeway) }, // the library has five minutes of leeway on nbf, and none on exp
+		Now: func() time.Time { return now.Add(-credential.Leeway) }, // the library allows five minutes of leeway for nbf, and none for exp
 	}).Verify(ctx, said.IDToken)
 	if away, ok := errors.AsType[*federation.UnavailableError](keys.err); ok {
 		return agents.Account{}, away
@@ -118,14 +118,14 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 	account := agents.Account{Issuer: token.Issuer, Subject: token.Subject}
 	if token.Nonce == "" { // nothing binds the token to this registration
 		account.Since = token.IssuedAt.Add(-wire.ClockSkew)
-		if epoch := time.Unix(1, 0); account.Since.Before(epoch) { // without an issue time
+		if epoch := time.Unix(1, 0); account.Since.Before(epoch) { // no issue time
 			account.Since = epoch
 		}
 	}
 	return account, nil
 }
 
-// checkClaimNames checks the names of the claims in a token, because the library decodes them with
+// checkClaimNames checks the member names of the claims, because the library decodes them with
 // encoding/json. It leaves malformed tokens to the library.
 func checkClaimNames(token string) error {
 	parts := strings.Split(token, ".")
@@ -139,7 +139,7 @@ func checkClaimNames(token string) error {
 	return federation.ExactNames(claims, "iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources")
 }
 
-// checkTimes rejects a token with a time out of range, which the library would misread.
+// checkTimes rejects times out of range, which the library would misread.
 func checkTimes(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -158,8 +158,8 @@ func checkTimes(token string) error {
 	return nil
 }
 
-// issuer returns the metadata of the issuer, which is cached. Its keys are fetched again for each
-// token with an unknown key: a rate of registrations bounds how often, beside that of the host.
+// issuer returns the cached metadata of the issuer. Its keys are refetched for each token with an
+// unknown key, limited by the registration rate and the rate of the host.
 func (a accounts) issuer(ctx context.Context, now time.Time) (issuer, error) {
 	known := <-a.known
 	a.known <- known
@@ -184,8 +184,7 @@ func (a accounts) issuer(ctx context.Context, now time.Time) (issuer, error) {
 	return known, nil
 }
 
-// signatures returns those algorithms that a public key verifies: an issuer's claim to use others,
-// or none, is ignored.
+// signatures keeps only public-key algorithms. An issuer's claim to use others, or none, is ignored.
 func signatures(says []string) []string {
 	algs := []string{}
 	for _, alg := range says {
@@ -197,8 +196,7 @@ func signatures(says []string) []string {
 	return algs
 }
 
-// fetchedKeys keeps the error of a failed fetch of keys, because the verifier returns only its
-// text.
+// fetchedKeys keeps the error of a failed key fetch, because the verifier returns only its text.
 type fetchedKeys struct {
 	oidc.KeySet
 
@@ -215,7 +213,7 @@ func (k *fetchedKeys) VerifySignature(ctx context.Context, token string) ([]byte
 // reading is an [http.RoundTripper] over a client, for a library that makes its own requests.
 type reading struct{ from *identity.Client }
 
-// RoundTrip implements [http.RoundTripper]. It rejects anything except a document.
+// RoundTrip implements [http.RoundTripper]. It rejects every request except the fetch of a document.
 func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		return nil, fmt.Errorf("%s %s: issuers are only read", r.Method, r.URL.Redacted())

@@ -16,13 +16,12 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// presenceLife is the time for which one heartbeat is valid. Agents send them every 30 to 60
-// seconds.
+// presenceLife is the validity of a heartbeat. Agents send one every 30 to 60 seconds.
 //
 // spec: airc-v0.1.1 §8.4
 const presenceLife = 80 * time.Second
 
-// maxPresent bounds the agents present at once, some 700 bytes each.
+// maxPresent bounds the present agents, about 700 bytes each.
 const maxPresent = 1 << 16
 
 const maxListed = 1000
@@ -33,8 +32,6 @@ const (
 	maxMoodChars    = 64
 )
 
-// availability is the status of an agent.
-//
 // spec: airc-v0.1.1 §8.2
 type availability string
 
@@ -45,7 +42,7 @@ const (
 	statusOffline availability = "offline"
 )
 
-// parseStatus parses a status. An unknown status means online.
+// parseStatus treats an unknown status as online.
 func parseStatus(text string) availability {
 	switch strings.ToLower(text) {
 	case string(statusAway):
@@ -66,14 +63,14 @@ type present struct {
 	shows   agents.Shows
 	human   bool // registered as a person
 	beat    time.Time
-	first   time.Time // start of its uninterrupted presence
+	first   time.Time // start of the uninterrupted presence
 }
 
 func (p present) ends() time.Time { return p.beat.Add(presenceLife) }
 
 // presences holds the present agents. It is empty after a restart.
 type presences struct {
-	// A goroutine that receives the map from all owns it until it sends it back.
+	// The goroutine that receives the map owns it until it sends it back.
 	all chan map[string]present
 }
 
@@ -83,8 +80,8 @@ func newPresences() presences {
 	return p
 }
 
-// beat records a heartbeat and returns the resulting presence. An agent that reports offline is
-// removed.
+// beat records a heartbeat and returns the resulting presence. It removes an agent that reports
+// offline.
 func (p presences) beat(who present) (present, error) {
 	all := <-p.all
 	defer func() { p.all <- all }()
@@ -133,13 +130,11 @@ func (p presences) list(now time.Time, fits func(present) bool) []present {
 	return here[:min(maxListed, len(here))]
 }
 
-// viewer is the reader of presences.
 type viewer struct {
-	handle   string          // empty for a stranger
-	contacts map[string]bool // with consent both ways
+	handle   string          // "" for a stranger
+	contacts map[string]bool // consented in both directions
 }
 
-// viewer returns an agent as a reader of presences.
 func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
 	contacts, err := l.deps.Record.Contacts(ctx, handle, maxPresent)
 	if err != nil {
@@ -162,8 +157,6 @@ func (v viewer) sees(handle string, level agents.Visibility) bool {
 	return false
 }
 
-// presence is a presence in answers.
-//
 // spec: airc-v0.1.1 §8.1
 type presence struct {
 	Handle            string            `json:"handle"`
@@ -176,7 +169,7 @@ type presence struct {
 	ExpiresAt         int64             `json:"expiresAt"`
 }
 
-// levels returns an agent's visibility with the defaults filled in.
+// levels returns an agent's visibility, with defaults filled in.
 //
 // spec: airc-v0.1.1 §8.3
 func levels(s agents.Shows) agents.Shows {
@@ -185,8 +178,8 @@ func levels(s agents.Shows) agents.Shows {
 	}
 }
 
-// describe returns the view of an agent for a viewer that may see it. Moods are for contacts: there
-// is no way to publish one.
+// describe returns an agent as seen by a permitted viewer. Only contacts see moods: they cannot be
+// published.
 func (p present) describe(v viewer) presence {
 	shows := levels(p.shows)
 	seen := presence{
@@ -264,7 +257,7 @@ func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) (prese
 	return l.presences.beat(who)
 }
 
-// getPresence answers GET /presence: the present agents that the caller may see.
+// getPresence answers GET /presence: the present agents visible to the caller.
 func (l *Link) getPresence(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {

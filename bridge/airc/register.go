@@ -21,8 +21,8 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxProfileBytes bounds capabilities and metadata together: they are kept for
-// ever and read with every message.
+// maxProfileBytes bounds capabilities and metadata together: they are kept forever and read with every
+// message.
 const maxProfileBytes = 16384
 
 type registration struct {
@@ -30,14 +30,14 @@ type registration struct {
 	public       ed25519.PublicKey
 	challenge    string
 	signature    string
-	bound        bool   // the signature names this registry
-	body         []byte // request body
+	bound        bool // the signature names this registry
+	body         []byte
 	capabilities json.RawMessage
 	webhook      string // address; "" for none
 	metadata     json.RawMessage
-	expires      time.Time // expiry of the key; zero for no expiry
+	expires      time.Time // of the key; zero for never
 	oidc         json.RawMessage
-	account      agents.Account // account authenticated by oidc, if this registry accepts accounts
+	account      agents.Account // authenticated by oidc, if this registry accepts accounts
 }
 
 func parseRegistration(o *wire.Object, now time.Time) (registration, error) {
@@ -67,8 +67,8 @@ func parseRegistration(o *wire.Object, now time.Time) (registration, error) {
 	return reg, nil
 }
 
-// possessed reports whether the key signed the challenge: in a document that names this registry,
-// or bare, as text or as the decoded bytes.
+// possessed reports whether the key signed the challenge: in a document that names this registry, or
+// bare, as text or as decoded bytes.
 //
 // spec: airc-v0.1.1 §5.1; airc-shapes "Sessions and proofs"
 func (reg registration) possessed() bool {
@@ -135,8 +135,8 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	return l.admit(c, reg, now)
 }
 
-// admit files a new agent with its first session, and issues its tokens. The agent gets the did:key
-// of its key only if the signature names this registry.
+// admit files a new agent with its first session, and issues its tokens. The agent gets the did:key of
+// its key only if the signature names this registry.
 func (l *Link) admit(c *call, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
 	key, began := agents.Key{ID: signing.AgentKeyID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}, federation.BeganChallenge
@@ -186,8 +186,8 @@ func (l *Link) registered(agent agents.Agent, kid string, pair tokenPair) regist
 
 func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Signer.Kept("airc:" + handle) }
 
-// owner returns the agent of a handle. It returns [federation.ErrNotFound] for a released handle;
-// the next owner inherits its inbox and consent.
+// owner returns the agent of a handle. It returns [federation.ErrNotFound] for a released handle, whose
+// inbox and consent go to the next owner.
 func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	agent, err := l.deps.Record.Agent(ctx, handle)
 	if err == nil && !agent.Released.IsZero() {
@@ -196,8 +196,8 @@ func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// holding returns the agent with a handle, if it can return with a challenge: it has an active key.
-// The result is nil for a handle that can be registered.
+// holding returns the agent with a handle, or nil if the handle can be registered. It returns an error
+// unless the agent has an active key, with which it can log in by a challenge.
 func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error) {
 	if err := checkHandle(handle); err != nil {
 		return nil, err
@@ -214,8 +214,7 @@ func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error
 	return &agent, nil
 }
 
-// checkFree rejects an unavailable handle. Every alias is reserved, because the gateway may meet
-// its DID later.
+// checkFree rejects an unavailable handle. Every alias is reserved, because its DID may appear later.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) checkFree(ctx context.Context, handle string) error {
@@ -235,10 +234,10 @@ func (l *Link) checkFree(ctx context.Context, handle string) error {
 	return err
 }
 
-// capabilities holds the members read from an agent's capabilities.
+// capabilities has the supported members of an agent's capabilities.
 type capabilities struct {
 	Payloads       []string `json:"payloads"`
-	MaxPayloadSize int      `json:"maxPayloadSize"` // bytes; 0 if the agent names none
+	MaxPayloadSize int      `json:"maxPayloadSize"` // bytes; 0 if not declared
 	Delivery       []string `json:"delivery"`
 	Skills         []string `json:"skills"`
 }
@@ -257,7 +256,7 @@ func parseCapabilities(text json.RawMessage) (capabilities, error) {
 	return c, nil
 }
 
-// spend uses up a challenge for a handle, regardless of the outcome of the registration.
+// spend consumes a challenge for a handle, whatever the outcome of the registration.
 func (l *Link) spend(challenge, handle string, now time.Time) error {
 	err := l.challenges.Spend(challenge, handle, now)
 	switch {
@@ -299,7 +298,7 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 	}{challenge, ends.Unix(), l.domain}}, nil
 }
 
-// KeptAgent returns a new agent without its own key, for which the gateway signs. The error is a
+// KeptAgent returns a new agent for which the gateway signs. It has no key of its own. The error is a
 // [*bridge.ProblemError] for an invalid name.
 func KeptAgent(handle string, signer bridge.Signer, now time.Time) (agents.Agent, error) {
 	err := checkHandle(handle)
@@ -316,9 +315,8 @@ func KeptAgent(handle string, signer bridge.Signer, now time.Time) (agents.Agent
 	}, err
 }
 
-// addAgent files a new agent with its first session, unless the limit of new DIDs is reached. An
-// agent of another registry gets no session. The agent is counted first: if filing fails, it still
-// counts as new.
+// addAgent files a new agent with its first session, unless the limit of new DIDs is reached. An agent
+// of another registry gets no session. The agent counts as new even if filing fails.
 func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federation.Session, now time.Time) error {
 	if err := l.deps.Admit(ctx, agent.DID, now); err != nil {
 		return err
@@ -332,14 +330,14 @@ func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federatio
 	return l.deps.Record.AddAgentSession(ctx, agent, first)
 }
 
-// Purposes of bound proofs. A signature for one purpose is invalid for the others.
+// Purposes of bound proofs. A signature for one purpose is invalid for all others.
 const (
 	purposeRegister = "register"
 	purposeRotate   = "rotate"
 	purposeRevoke   = "revoke"
 )
 
-// isBound reports whether a request claims to carry a proof that names this gateway.
+// isBound reports whether a request claims to contain a proof that names this gateway.
 func isBound(o *wire.Object) bool { return o.Has("aud") || o.Has("purpose") }
 
 // checkBound rejects a bound proof for another gateway, for another purpose, or with a timestamp
@@ -365,8 +363,8 @@ func (l *Link) checkBound(o *wire.Object, purpose string, now time.Time) error {
 	return nil
 }
 
-// boundDocument returns the document covered by a bound proof: the request, with defaults for
-// omitted members.
+// boundDocument returns the document covered by a bound proof: the request, with defaults for omitted
+// members.
 func boundDocument(o *wire.Object, defaults map[string]string) []byte {
 	members := map[string]json.RawMessage{}
 	for name, text := range defaults {
@@ -380,20 +378,19 @@ func boundDocument(o *wire.Object, defaults map[string]string) []byte {
 	return document
 }
 
-// needBound returns the refusal of a change whose signature names no gateway.
+// needBound refuses a change whose signature names no gateway.
 func needBound(c wire.Code, members string) error {
 	return wire.Refuse(c, "a signature that names no registry is not enough: sign the JCS form of "+members+" (aud is this registry's domain)")
 }
 
-// Members covered by bound proofs.
 const (
 	boundRegistration = "aud, challenge, handle, publicKey, purpose, timestamp"
 	boundRotation     = "aud, handle, newKid, newPublicKey, purpose, timestamp"
 	boundRevocation   = "aud, handle, kid, purpose, reason, timestamp"
 )
 
-// authorized returns the key with which an agent signed a change of its keys. The signature is a
-// bound proof over document, or a bare signature in a bound session.
+// authorized returns the key with which an agent signed a change of its keys. The signature is a bound
+// proof over document, or a bare signature in a bound session.
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) authorized(change keyChange, purpose, covered string, document []byte, bound signing.Scheme, bare ...signing.Scheme) (agents.Key, error) {
@@ -417,8 +414,8 @@ func (l *Link) authorized(change keyChange, purpose, covered string, document []
 	return authority(change.agent, document, signature, change.now, bound)
 }
 
-// boundBy records that an agent made a bound proof, and ends the agent's sessions that began
-// without one. The session of the request survives if it began with the same key.
+// boundBy records a bound proof of an agent, and ends the agent's sessions begun without one. The
+// session of the request survives if it began with the same key.
 func (l *Link) boundBy(c *call, agent agents.Agent, key agents.Key, now time.Time) error {
 	current := ""
 	if c.session.ID != "" && c.session.Key == federation.KeyID(key.Public) {

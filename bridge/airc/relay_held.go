@@ -18,8 +18,7 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// unverifiedPart is the divisor of the list of first contacts of one recipient that gives the part
-// for unverified senders.
+// unverifiedPart is a divisor: the share of unverified senders in the first contacts of one recipient.
 const unverifiedPart = 5
 
 // holdUnverified holds a message without proof of its sender until its recipient consents or an
@@ -81,9 +80,9 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), err
 }
 
-// checkUnverifiedRoom refuses a message if too many unverified senders wait for its recipient, or
-// the recipient has no room for it. An invented sender costs nothing, so without this bound
-// unverified senders would leave no room for the requests of verified ones.
+// checkUnverifiedRoom refuses a message if too many unverified senders wait for its recipient, or the
+// recipient has no room. Inventing a sender costs nothing, so without this limit unverified senders
+// would crowd out verified ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, d *inbound, edge agents.Consent, sealed agents.Message) error {
 	limits := l.deps.Quotas().FirstContacts
 	if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {
@@ -113,8 +112,8 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, d *inbound, edge agents.
 	return nil
 }
 
-// announce notifies a participant of another network that a message of an unverified sender is held
-// for it, without the text.
+// announce notifies a participant of another network that a message of an unverified sender is held.
+// The notice does not contain the text.
 func (l *Link) announce(ctx context.Context, from string, to contact, now time.Time) error {
 	text := fmt.Sprintf("%s wants to write to you. Nothing proves who that is, so the message is held. To read it, allow %s; to refuse it, block %[2]s."+
 		" On IRC say that to me; over REST, PUT {\"state\":\"allowed\"} to /api/v1/contacts/%s", strings.TrimPrefix(from, agents.Unverified), from, strings.Replace(from, "?", "%3F", 1))
@@ -125,8 +124,8 @@ func (l *Link) announce(ctx context.Context, from string, to contact, now time.T
 	return err
 }
 
-// show sends a message of an unverified sender to a participant of another network. It is
-// idempotent. An agent here has the message in its inbox.
+// show sends a message of an unverified sender to a participant of another network. It is idempotent.
+// For a local agent it does nothing: the message is in the inbox.
 func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error {
 	to, err := l.find(ctx, m.To)
 	if err != nil || to.agent != nil {
@@ -147,8 +146,8 @@ func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error 
 	return err
 }
 
-// unverifiedText returns a message of an unverified sender as text, marked as such. An offer opens
-// no handoff: its title is in the text.
+// unverifiedText returns a message of an unverified sender as text, marked as such. An offer opens no
+// handoff: its title is in the text.
 func (l *Link) unverifiedText(m agents.Message) string {
 	said := l.readStored(m)
 	text := said.Body
@@ -184,7 +183,7 @@ func (l *Link) AllowHeld(ctx context.Context, id int64, now time.Time) error {
 	return l.allow(ctx, agents.Held{ID: id, Message: m}, now)
 }
 
-// allow delivers one held message. Its row is held until the message is on file elsewhere.
+// allow delivers one held message. Its row is kept until the message is on file elsewhere.
 func (l *Link) allow(ctx context.Context, held agents.Held, now time.Time) error {
 	if err := l.show(ctx, held.Message, now); err != nil {
 		return fmt.Errorf("show %s: %w", held.Message.ID, err)
@@ -197,8 +196,8 @@ func (l *Link) allow(ctx context.Context, held agents.Held, now time.Time) error
 	return err
 }
 
-// writeInstead returns the handle to use instead of that of an unverified sender, in a sentence,
-// and false for any other handle.
+// writeInstead explains which handle to use instead of an unverified sender's. It returns false for any
+// other handle.
 func writeInstead(handle string) (reason string, unverified bool) {
 	signed, unverified := strings.CutPrefix(handle, agents.Unverified)
 	return handle + " names a sender that its registry did not sign for: write to " + signed + " instead", unverified

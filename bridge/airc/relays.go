@@ -21,11 +21,11 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// The assurance levels of the author of a message from another registry. The signed envelope for
-// the recipient uses the same words.
+// The assurance levels of the author of a message from another registry. The signed envelope for the
+// recipient uses the same words.
 const (
-	assuranceRegistry   = "registry"   // its registry signed for it
-	assuranceVouched    = "vouched"    // not signed, from a registry that the operator trusts for that
+	assuranceRegistry   = "registry"   // signed by its registry
+	assuranceVouched    = "vouched"    // unsigned, from a registry trusted by the operator for that
 	assuranceUnverified = "unverified" // any host may have sent it
 )
 
@@ -34,7 +34,7 @@ func (*Link) Unverified(handle string) string { return agents.Unverified + handl
 
 type relayed struct {
 	origin, from, to string // domain, and handles without one
-	id               string // local id
+	id               string // local ID
 	messageID        string // message ID of this attempt
 	body             string
 	payload          json.RawMessage
@@ -84,8 +84,8 @@ func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 	return m, nil
 }
 
-// relayID returns the local id of a relayed message. It is the same for each attempt if the
-// registry sends an id. The id in the agent's envelope takes precedence.
+// relayID returns the local ID of a relayed message. It is stable across attempts if the registry sends
+// an ID. The ID in the agent's envelope takes precedence.
 func relayID(o *wire.Object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`
@@ -100,12 +100,12 @@ func relayID(o *wire.Object, m relayed) string {
 }
 
 func (l *Link) postRelay(c *call) (answer, error) {
-	c.Request = c.WithContext(bridge.WithSubnet(c.Context(), netip.Prefix{})) // the address is the registry's, not the agent's
+	c.Request = c.WithContext(bridge.WithSubnet(c.Context(), netip.Prefix{})) // the address of the registry is not the agent's
 	a, err := l.takeRelay(c)
 	return a, federationRefusal(err)
 }
 
-// federationRefusal converts a refusal to the codes between registries.
+// federationRefusal converts a refusal to the error codes between registries.
 func federationRefusal(err error) error {
 	p, ok := errors.AsType[*wire.ProblemError](err)
 	if !ok {
@@ -157,8 +157,8 @@ func (m relayed) sender() string {
 	return address
 }
 
-// relayedBefore answers a repeated message: each attempt of the other registry has another id, but
-// the message has one.
+// relayedBefore answers a repeated message. Each attempt of the other registry has another ID, but the
+// message has a single one.
 func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	sent, err := l.deps.Record.Sent(ctx, m.sender(), m.id, now.Add(-agents.MessageIDWindow))
 	switch {
@@ -170,7 +170,7 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 	if !m.saidBefore(sent) {
 		return answer{}, wire.Refuse(wire.CodeDuplicateMessage, "this id was used in the last 24 hours, for another message")
 	}
-	if m.assurance == assuranceUnverified && sent.Seq > 0 { // the record may have failed meanwhile
+	if m.assurance == assuranceUnverified && sent.Seq > 0 { // the record may have failed in between
 		if err := l.show(ctx, sent, now); err != nil {
 			return answer{}, unreached(err)
 		}
@@ -182,8 +182,7 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 	return a, nil
 }
 
-// saidBefore reports whether the same message is on file. Its attempts differ only in their ids and
-// times.
+// saidBefore reports whether the same message is on file. Attempts differ only in their IDs and times.
 func (m relayed) saidBefore(sent agents.Message) bool {
 	var before struct {
 		To      string          `json:"to"`
@@ -195,8 +194,7 @@ func (m relayed) saidBefore(sent agents.Message) bool {
 		sameJSON(before.Payload, m.payload) && sameJSON(before.Origin.Envelope, m.envelope)
 }
 
-// answerRelayed answers a registry about its message. For deployed registries only a 201 is a
-// success.
+// answerRelayed answers a registry about its message. Deployed registries treat only a 201 as success.
 func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 	said := wire.Members{
 		"success": true, "assurance": m.assurance, "message": wire.Members{
@@ -214,15 +212,15 @@ func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 	return answer{status: http.StatusCreated, body: said}
 }
 
-// origin is the proof of origin for the recipient of a relayed message.
+// origin proves the origin of a relayed message to its recipient.
 type origin struct {
 	Registry  string          `json:"registry"`
 	MessageID string          `json:"message_id,omitempty"`
 	Envelope  json.RawMessage `json:"envelope,omitempty"` // as signed by the agent
 }
 
-// sealRelayed returns a relayed message for its recipient: signed by this registry, with the
-// agent's signed envelope inside.
+// sealRelayed returns a relayed message for its recipient: signed by this registry, with the agent's
+// signed envelope inside.
 func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agents.Message, error) {
 	return l.sign(ctx, outgoing{
 		ID: m.id, From: m.sender(), To: m.to, Body: m.body, Payload: m.payload, Assurance: m.assurance,
@@ -250,8 +248,8 @@ func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answe
 	return l.answerRelayed(m, done, now), nil
 }
 
-// acquaint returns an agent of another registry in its local form: with a DID whose key this
-// gateway keeps, as for its own agents.
+// acquaint returns an agent of another registry in its local form, with a DID whose key this gateway
+// keeps.
 func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (agents.Agent, error) {
 	agent, err := l.deps.Record.Agent(ctx, address)
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {
@@ -314,8 +312,8 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: wire.Members{"success": true, "status": edge.State, "version": edge.Version}}, nil
 }
 
-// takeConsent files a request for consent to an agent here, or a remote agent's decision about the
-// edge from an agent here to it.
+// takeConsent files a request for consent to a local agent, or a remote agent's decision about the edge
+// from a local agent to it.
 func (l *Link) takeConsent(ctx context.Context, action string, m relayed, message string, now time.Time) (agents.Consent, error) {
 	who, err := known(l.find(ctx, m.to))
 	if err != nil {
@@ -329,7 +327,7 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	case actionRequest:
 		return l.decideDeployed(ctx, agent, who, action, message, now)
 	case actionAccept:
-		// Only its recipient here can open the way back.
+		// Only its recipient here can open the reverse edge.
 		return l.deps.Record.AcceptOneWay(ctx, who.handle, agent.Handle, now)
 	case actionBlock:
 		return l.deps.Record.Block(ctx, who.handle, agent.Handle, now)
@@ -339,8 +337,8 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	return agents.Consent{}, wire.Refuse(wire.CodeBadRequest, "type is none of request, accept, block and unblock")
 }
 
-// admitRelay determines the assurance of a relay, and rejects one over a limit or with
-// contradictory contents.
+// admitRelay determines the assurance of a relay. It rejects a relay over a limit or with contradictory
+// contents.
 func (l *Link) admitRelay(c *call, o *wire.Object, m *relayed, now time.Time) error {
 	cfg, err := l.peers.AdmitOrigin(c.Request, m.origin)
 	if err != nil {
@@ -363,12 +361,12 @@ func (l *Link) admitRelay(c *call, o *wire.Object, m *relayed, now time.Time) er
 	if l.peers.Configured(m.origin) {
 		return nil
 	}
-	_, err = l.peers.Identity(c.Context(), m.origin, m.from, now) // no operator named this registry: it must have the sender
+	_, err = l.peers.Identity(c.Context(), m.origin, m.from, now) // unconfigured registry: it must confirm the sender
 	return err
 }
 
-// admitSigned checks whether a registry signed a message for this registry, and sets the assurance
-// of its author.
+// admitSigned checks whether a registry signed a message for this registry, and sets the assurance of
+// its author.
 func (l *Link) admitSigned(c *call, o *wire.Object, m *relayed, cfg peers.Config, now time.Time) error {
 	var err error
 	if m.peer, err = l.peers.AdmitSigned(c.Context(), cfg, m.raw, o.First(peers.SignatureMember), credential.AddressOf(c.Request), now); err != nil {
@@ -384,8 +382,8 @@ func (l *Link) admitSigned(c *call, o *wire.Object, m *relayed, cfg peers.Config
 	return l.verifyEnvelope(c.Context(), *m)
 }
 
-// checkAttempt binds a signed relay to this registry and the current time: another registry that
-// read it could send it on.
+// checkAttempt binds a signed relay to this registry and the current time. Otherwise, another registry
+// could replay it.
 func (l *Link) checkAttempt(o *wire.Object, now time.Time) error {
 	to, bound := wire.ParseAddress(cmp.Or(o.First("to_address"), o.First("to")))
 	switch {
@@ -397,9 +395,9 @@ func (l *Link) checkAttempt(o *wire.Object, now time.Time) error {
 	return nil
 }
 
-// checkEnvelope refuses a relay whose agent signed another message, or the message for
-// another agent. It returns nil for a relay without an envelope. The audience of the
-// envelope is the registry of its agent.
+// checkEnvelope refuses a relay whose agent signed another message, or signed it for another agent. It
+// returns nil for a relay without an envelope. The audience of the envelope is the registry of its
+// agent.
 func (l *Link) checkEnvelope(m relayed) (*envelope, error) {
 	if m.envelope == nil {
 		return nil, nil //nolint:nilnil // deployed registries send none
@@ -417,8 +415,8 @@ func (l *Link) checkEnvelope(m relayed) (*envelope, error) {
 	return &e, nil
 }
 
-// verifyEnvelope checks the signature of an agent in a relay. If its registry does not provide the
-// agent's key now, the signature of the registry suffices: the registry vouches.
+// verifyEnvelope checks the signature of an agent in a relay. If the agent's key is unavailable now,
+// the signature of its registry suffices: the registry vouches.
 func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 	e, err := l.checkEnvelope(m)
 	if err != nil || e == nil {
@@ -436,12 +434,12 @@ func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 	return nil
 }
 
-// statusQueued is the status of a message that its recipient's registry has not accepted yet.
+// statusQueued means that the recipient's registry has not accepted the message yet.
 const statusQueued = "queued"
 
-// postToRemote files a message to an agent of another registry and queues it for that registry,
-// which applies the consent of the agent. The sender thereby accepts the agent, as with a DID of
-// another network, and gets a notice of the outcome.
+// postToRemote files a message to an agent of another registry and queues it for that registry, which
+// applies the agent's consent. The sender thereby accepts the agent, as with a DID of another network,
+// and gets a notice of the outcome.
 func (l *Link) postToRemote(ctx context.Context, d *inbound, domain string) (answer, error) {
 	if reason, unverified := writeInstead(d.recipient.handle); unverified {
 		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, reason)

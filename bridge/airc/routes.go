@@ -20,14 +20,14 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// drainBytes bounds the part of an oversized body that is read and discarded, so that a client
-// that sends everything before it reads still gets its answer.
+// drainBytes bounds how much of an oversized body is read and discarded. Without this, a client that
+// writes its whole request before it reads would miss the response.
 const drainBytes = 4 << 20
 
 type answer struct {
 	status int
 	body   any  // marshalled as JSON; a [raw] is written unchanged
-	keep   bool // never changes; clients may cache it
+	keep   bool // immutable; clients may cache it
 	// after runs after the response was sent. It may be nil.
 	after func(ctx context.Context) error
 }
@@ -40,7 +40,7 @@ type call struct {
 
 	agent   agents.Agent // owner of the access token
 	session federation.Session
-	denied  error // error for a missing or invalid access token; else nil
+	denied  error // why the access token is missing or invalid, or nil
 }
 
 func (c *call) caller() (agents.Agent, error) { return c.agent, c.denied }
@@ -49,8 +49,7 @@ func (c *call) caller() (agents.Agent, error) { return c.agent, c.denied }
 // place.
 type endpoint func(c *call) (answer, error)
 
-// Mount implements [bridge.Mounted]. Every other path and method of the mux is
-// answered in JSON too.
+// Mount implements [bridge.Mounted]. Every other path and method of the mux is answered in JSON too.
 //
 // spec: airc-v0.1.1 §11.1
 func (l *Link) Mount(mux *http.ServeMux) {
@@ -184,7 +183,7 @@ func (l *Link) readBody(c *call) ([]byte, error) {
 		return nil, &wire.ProblemError{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
 	}
 	if int64(len(body)) > l.deps.HTTP.MaxBodyBytes {
-		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same for any size
+		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the response is the same for any size
 		return nil, &wire.ProblemError{
 			Code: wire.CodePayloadTooLarge, Unreadable: "size",
 			Message: "a body is at most " + strconv.FormatInt(l.deps.HTTP.MaxBodyBytes, 10) + " bytes",
@@ -205,7 +204,7 @@ func (l *Link) readSigned(c *call) (o *wire.Object, raw []byte, err error) {
 	return o, raw, err
 }
 
-// check rejects a request over a rate whose bucket holds one period's worth.
+// check rejects a request over a rate. The bucket contains one period's worth.
 func check(a bridge.Allowance, period time.Duration) error {
 	if a.Limit == 0 || a.Left > 0 {
 		return nil
@@ -213,8 +212,8 @@ func check(a bridge.Allowance, period time.Duration) error {
 	return wire.TooMany(period / time.Duration(a.Limit))
 }
 
-// mayWrite rejects a message if its sender or address has no allowance left, before the message is
-// read and its signature verified.
+// mayWrite rejects a message if its sender or address has no allowance left. This precedes reading and
+// verifying the message.
 func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) error {
 	if err := check(l.deps.Left(did, now), time.Minute); err != nil {
 		return err
@@ -222,8 +221,7 @@ func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) 
 	return check(l.deps.Writes.Left(bridge.SubnetFrom(ctx), now), time.Minute)
 }
 
-// charge counts a message other than a step, for its sender and its address; the gateway counts
-// steps.
+// charge counts a message for its sender and its address. The gateway counts steps.
 func (l *Link) charge(ctx context.Context, d *inbound) error {
 	d.charged = true
 	if wait := l.deps.Writes.Wait(bridge.SubnetFrom(ctx), d.received); wait > 0 {
@@ -235,7 +233,7 @@ func (l *Link) charge(ctx context.Context, d *inbound) error {
 	return nil
 }
 
-// login counts an attempt to log in, or rejects it if its address made too many.
+// login counts a login attempt. It rejects an address with too many attempts.
 func (l *Link) login(c *call, now time.Time) error {
 	if wait := l.deps.Logins.Wait(bridge.SubnetFrom(c.Context()), now); wait > 0 {
 		return wire.TooMany(wait)
@@ -243,7 +241,7 @@ func (l *Link) login(c *call, now time.Time) error {
 	return nil
 }
 
-// allowance returns the bucket of a request: that of its agent, else that of its address.
+// allowance returns the bucket of the request's agent, or else of its address.
 func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 	if c.denied == nil {
 		return l.deps.Left(c.agent.DID, now)
@@ -251,7 +249,7 @@ func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 	return l.registrations.Left(credential.AddressOf(c.Request), now)
 }
 
-// checkCaller rejects a request from a blocked address, or with the token of a blocked agent.
+// checkCaller rejects a request from a blocked address or with a blocked agent's token.
 func (l *Link) checkCaller(ctx context.Context, c *call) error {
 	s := federation.Source{Network: wire.Network, Address: bridge.SubnetFrom(ctx)}
 	if c.denied == nil {
@@ -264,15 +262,14 @@ func (l *Link) checkBlocked(ctx context.Context, handle string, dids ...federati
 	return l.deps.CheckBlocked(ctx, federation.Source{Network: wire.Network, Participants: []string{handle}, DIDs: dids})
 }
 
-// judgedError marks the refusal of a step that the gateway judged, and therefore logged.
+// judgedError marks the refusal of a step that the gateway has already logged.
 type judgedError struct{ error }
 
-// Unwrap returns the refusal.
 func (e judgedError) Unwrap() error { return e.error }
 
-// logRejected counts a rejected request and writes its one log line: with the client's message for
-// errors that a client can cause at will, else with the cause. A step that the gateway judged has
-// its line already.
+// logRejected counts a rejected request and writes one log line: with the client's message for errors
+// that a client can cause at will, or else with the cause. It does not log a step again that the
+// gateway judged.
 func (l *Link) logRejected(ctx context.Context, route string, f wire.Failure, err error) {
 	if f.Status < http.StatusInternalServerError {
 		l.deps.Metrics.Refusals.WithLabelValues(wire.Network, string(f.Code)).Inc()

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// begin files a new session of an agent and returns it with the end of its key.
+// begin files a new session of an agent, and returns it with the expiry of its key.
 func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Session, error) {
 	begun, err := l.deps.Record.StartAgentSession(ctx, s)
 	if errors.Is(err, federation.ErrSessionEnded) {
@@ -40,7 +40,7 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 	case c.Session != "":
 	case c.Use == useAPI:
 		c.Session = "api:" + c.Subject
-	default: // issued before access tokens named a session: the client refreshes it
+	default: // issued before access tokens named a session: the client must refresh it
 		return federation.Session{}, wire.Refuse(wire.CodeTokenExpired, "this token has expired")
 	}
 	s, err := credential.SessionOf(ctx, l.deps.Record.Participants, c, now)
@@ -63,7 +63,7 @@ func errSessionEnded() error {
 	return wire.Refuse(wire.CodeUnauthorized, "the session of this token has ended")
 }
 
-// stillIn returns nil while the session of a call lasts, and then the refusal.
+// stillIn returns a refusal once the session of a call has ended.
 func (l *Link) stillIn(c *call) error {
 	_, err := l.deps.Record.Session(c.Context(), c.session.ID, time.Now())
 	switch {
@@ -105,8 +105,8 @@ func (l *Link) endUnbound(ctx context.Context, agent agents.Agent, except string
 	return nil
 }
 
-// requester returns the agent whose sessions or keys a request manages. It accepts an access token,
-// a token of /api, or the login token of a DID of the agent.
+// requester returns the agent whose sessions or keys a request manages. It accepts an access token, a
+// token of /api, or the login token of a DID of the agent.
 func (l *Link) requester(c *call) (agents.Agent, error) {
 	if c.denied == nil {
 		return c.agent, nil
@@ -133,7 +133,7 @@ func (l *Link) requester(c *call) (agents.Agent, error) {
 }
 
 // ownerOf is requester for a request that names a handle. The first login with the did:key of an
-// active key of that agent proves the key for the handle.
+// agent's active key proves that key for the handle.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, error) {
@@ -167,7 +167,7 @@ func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, err
 
 type shownSession struct {
 	ID        string           `json:"id"`
-	KeyID     string           `json:"kid"` // "" for none, and for an unknown key
+	KeyID     string           `json:"kid"` // "" for none or an unknown key
 	Began     federation.Began `json:"began"`
 	CreatedAt *int64           `json:"createdAt"`
 	UsedAt    *int64           `json:"usedAt"`
@@ -229,8 +229,8 @@ func (l *Link) endSession(c *call, agent agents.Agent, id string) (answer, error
 	return ended(1), nil
 }
 
-// deleteSessions answers DELETE /auth/sessions: it ends all sessions of the agent except the
-// session of the token.
+// deleteSessions answers DELETE /auth/sessions: it ends all sessions of the agent except that of the
+// token.
 func (l *Link) deleteSessions(c *call) (answer, error) {
 	agent, err := l.requester(c)
 	if err != nil {
@@ -248,7 +248,7 @@ func ended(n int) answer {
 	return answer{status: http.StatusOK, body: map[string]int{"ended": n}}
 }
 
-// useAPI is the use of the tokens of clients that never refresh. They are valid only below /api.
+// useAPI is the use of long-lived tokens, which are valid only below /api.
 const useAPI credential.Use = "api"
 
 func newTokens(key []byte, domain string) *credential.Tokens {
@@ -263,7 +263,7 @@ func newTokens(key []byte, domain string) *credential.Tokens {
 type tokenPair struct {
 	AccessToken  string `json:"accessToken"`
 	RefreshToken string `json:"refreshToken"`
-	ExpiresAt    int64  `json:"expiresAt"` // expiry of the access token
+	ExpiresAt    int64  `json:"expiresAt"` // of the access token
 }
 
 func (l *Link) tokensOf(s federation.Session, now time.Time) (tokenPair, error) {
@@ -347,8 +347,8 @@ func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agen
 	return agent, session, nil
 }
 
-// postRefresh answers POST /auth/refresh: the token is spent and replaced by the next one of its
-// session. A token spent before ends the session: two parties have it, and one of them is a thief.
+// postRefresh answers POST /auth/refresh: it replaces the token with the next one of its session. A
+// reused token ends the session: two parties have it, and one of them is a thief.
 //
 // spec: airc-v0.1.1 §11.3
 func (l *Link) postRefresh(c *call) (answer, error) {

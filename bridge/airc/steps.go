@@ -20,19 +20,19 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// errPlain marks a message without a step, which is fine between two agents.
+// errPlain marks a message without a step, which is valid between two agents.
 var errPlain = fmt.Errorf("airc: plain message: %w", translate.ErrNotHandoff)
 
 type step struct {
 	aircmsg.Step
 
-	view    federation.View    // zero of an offer
-	replyTo federation.EventID // the step whose message this one answers
+	view    federation.View    // zero for an offer
+	replyTo federation.EventID // the step answered by this message
 }
 
-// readStep reads the step in a message and the handoff it refers to, which does not exist yet for
-// an offer. It returns [errPlain] for a plain message, and for a message between agents that names
-// no handoff. It rejects any other payload that opens or names a handoff but is not a valid step.
+// readStep reads the step in a message and its handoff, which does not exist yet for an offer. It
+// returns [errPlain] for a plain message, and for a message between agents that names no handoff. It
+// rejects any other payload that opens or names a handoff but is not a valid step.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) readStep(ctx context.Context, d *inbound) (step, error) {
@@ -40,7 +40,7 @@ func (l *Link) readStep(ctx context.Context, d *inbound) (step, error) {
 		return step{}, errPlain
 	}
 	read, err := aircmsg.Decode(d.payload)
-	mayBePlain := d.recipient.agent != nil && !read.Explicit // agents may mean anything by a type
+	mayBePlain := d.recipient.agent != nil && !read.Explicit // the meaning of a type is up to agents
 	switch {
 	case errors.Is(err, translate.ErrNotHandoff):
 		return step{}, errPlain
@@ -67,7 +67,7 @@ func (l *Link) readStep(ctx context.Context, d *inbound) (step, error) {
 		return step{}, &federation.RefusalError{Code: federation.UnknownHandoff, Handoff: s.Handoff}
 	}
 	if !s.Explicit && (s.Verb == federation.Accept || s.Verb == federation.Decline) && s.replyTo != s.view.ID {
-		return step{}, errPlain // it acknowledges a message of the handoff, not the offer
+		return step{}, errPlain // acknowledges a message of the handoff, not the offer
 	}
 	var parties []federation.DID
 	for _, did := range s.view.Others(d.sender.DID) {
@@ -81,8 +81,8 @@ func (l *Link) readStep(ctx context.Context, d *inbound) (step, error) {
 	return s.fitted(), nil
 }
 
-// refuseNamed returns the refusal of an unreadable step, or [errPlain] if the message names no
-// handoff: between agents its type may mean anything.
+// refuseNamed returns the refusal of an unreadable step, or [errPlain] if the message names no handoff.
+// Between agents, the meaning of a type is open.
 func (l *Link) refuseNamed(ctx context.Context, d *inbound, s step, refusal error) error {
 	if err := l.locate(ctx, d, &s); err != nil {
 		return err
@@ -97,7 +97,7 @@ func misdirected(v federation.View, detail string) error {
 	return &federation.RefusalError{Code: federation.InvalidTarget, Handoff: v.ID, View: v, Detail: detail}
 }
 
-// fitted returns the step with the verb that fits its handoff: AIRC has one word for several steps.
+// fitted returns the step with the verb for its handoff: AIRC has one word for several steps.
 //
 // spec: airc-shapes "A step as payload"
 func (s step) fitted() step {
@@ -111,7 +111,7 @@ func (s step) fitted() step {
 	return s
 }
 
-// implied returns the step that a completion implies, or "".
+// implied returns the step implied by a completion, or "".
 func (s step) implied() federation.Verb {
 	switch {
 	case s.Verb != federation.Complete:
@@ -123,8 +123,8 @@ func (s step) implied() federation.Verb {
 	return ""
 }
 
-// locate finds the handoff that a step names, by its id or by the ids of messages
-// about it, and leaves the view zero if none is known.
+// locate finds the handoff of a step by its ID or by the IDs of messages about it. The view is zero if
+// none is known.
 func (l *Link) locate(ctx context.Context, d *inbound, s *step) error {
 	id := s.Handoff
 	for _, ref := range s.Refs {
@@ -140,7 +140,7 @@ func (l *Link) locate(ctx context.Context, d *inbound, s *step) error {
 		id, s.replyTo = m.Handoff, m.Event
 	}
 	if s.replyTo.IsZero() {
-		s.replyTo = id // answers the offer, whose event has the id of the handoff
+		s.replyTo = id // it answers the offer, whose event has the ID of the handoff
 	}
 	if id.IsZero() {
 		return nil
@@ -173,11 +173,11 @@ func (s step) lost(losses []federation.Loss) []string {
 	return names
 }
 
-// submit submits the step of a message to the home. If the payload has a proof, the step is as an
-// agent of this registry signed it. Otherwise the gateway vouches for it and first submits the
-// implied step. The answer is about the last step.
+// submit submits the step of a message to the home. If the payload has a proof, the agent has signed
+// the step itself. Otherwise the gateway vouches for it, and first submits any implied step. The result
+// describes the last step.
 func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {
-	// The registry of a remote sender vouches for it: no key of that sender is known here.
+	// The registry of a remote sender vouches for it, because the sender's keys are unknown here.
 	if _, isRemote := wire.SplitAddress(d.from); s.Proof != nil && !isRemote {
 		ev, err := l.attest(ctx, d, s)
 		if err != nil {
@@ -202,8 +202,8 @@ func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {
 	return l.file(ctx, d, ev, s.lost(losses))
 }
 
-// taken reports whether an implied step was refused because the agent already took it, in a handoff
-// of another home which has not ruled on it yet.
+// taken reports whether an implied step was refused because the agent already took it in a handoff
+// whose remote home has not ruled on it yet.
 func taken(v federation.View, err error) bool {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	return ok && v.Remote && refused.Code == federation.IllegalStep
@@ -223,8 +223,8 @@ func (l *Link) file(ctx context.Context, d *inbound, ev federation.Event, lost [
 	}, nil
 }
 
-// vouch returns a step signed by the gateway for the agent, with the message as evidence. The
-// agent's own signature covers the message, and could never stand for the step.
+// vouch returns a step signed by the gateway for the agent, with the message as evidence. The agent's
+// own signature covers only the message, so it cannot stand for the step.
 func (l *Link) vouch(ctx context.Context, d *inbound, s step) (federation.Event, []federation.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
 	if err != nil {
@@ -273,10 +273,10 @@ func (l *Link) open(ctx context.Context, d *inbound, s step, ev *federation.Even
 	return nil
 }
 
-// place returns the place and dialect of an offer on IRC. Between agents, or without a configured
-// link, there is no place.
+// place returns the place and dialect of an offer on IRC. Between agents, or without a configured link,
+// there is no place.
 func (l *Link) place(ctx context.Context, d *inbound, s step, from, to federation.DID) (federation.ChannelRef, federation.Dialect, error) {
-	channel, _ := translate.Channel(s.Channel) // an invalid channel counts as a channel of no link
+	channel, _ := translate.Channel(s.Channel) // treated like a channel of no link
 	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)
 	switch {
 	case err != nil:
@@ -284,7 +284,7 @@ func (l *Link) place(ctx context.Context, d *inbound, s step, from, to federatio
 	case place.Venue != "":
 		return place, tags, nil
 	case d.recipient.agent == nil && to != "":
-		declared, err := l.deps.Record.DeclaresItself(ctx, to) // then it reads its inbox here
+		declared, err := l.deps.Record.DeclaresItself(ctx, to) // if so, it reads its inbox here
 		if err == nil && !declared {
 			err = &federation.UnavailableError{What: "network of " + d.recipient.handle, Err: errNoLink}
 		}
@@ -297,8 +297,8 @@ func (l *Link) place(ctx context.Context, d *inbound, s step, from, to federatio
 
 var errNoLink = errors.New("airc: no link reaches it")
 
-// pair returns the venue of an offer made in private: with its recipient, or with the gateway if it
-// is open.
+// pair returns the venue of a private offer: with its recipient, or with the gateway if the offer is
+// open.
 func (l *Link) pair(from, to federation.DID) string {
 	if to == "" {
 		to = l.deps.Home.DID()
@@ -306,7 +306,7 @@ func (l *Link) pair(from, to federation.DID) string {
 	return federation.PrivateVenue(from, to)
 }
 
-// attest returns the step exactly as an agent signed it. The payload around it must match.
+// attest returns a step exactly as an agent signed it. The payload around it must match.
 //
 // spec: airc-shapes "A step as payload"
 func (l *Link) attest(ctx context.Context, d *inbound, s step) (federation.Event, error) {
@@ -362,15 +362,15 @@ func (d *inbound) verify(ctx context.Context, ev federation.Event, p aircmsg.Pro
 	case p.PublicKey != base64.RawURLEncoding.EncodeToString(key.Public):
 		return invalid("publicKey is not that of the sender")
 	}
-	judged, verdict, _ := signing.Verify(ctx, ownKey(key.Public), ev) // one known key: the verdict is enough
+	judged, verdict, _ := signing.Verify(ctx, ownKey(key.Public), ev) // the only key is known: the verdict suffices
 	if verdict != federation.Valid || judged.Signature.Document != p.Document {
 		return invalid("")
 	}
 	return nil
 }
 
-// checkOffer checks a signed offer against the payload around it, and finds its place: it was
-// signed for an exchange of two parties.
+// checkOffer compares a signed offer with the payload around it, and finds its place. It was signed for
+// an exchange of two parties.
 func (l *Link) checkOffer(ctx context.Context, d *inbound, s step, ev federation.Event) (federation.Event, error) {
 	switch {
 	case ev.Verb != federation.Offer, !s.Handoff.IsZero() && s.Handoff != ev.Handoff:
@@ -385,7 +385,7 @@ func (l *Link) checkOffer(ctx context.Context, d *inbound, s step, ev federation
 	return ev, err
 }
 
-// ownKey implements [federation.KeySource] with the one key of a sender.
+// ownKey implements [federation.KeySource] with a sender's only key.
 type ownKey ed25519.PublicKey
 
 // Keys implements [federation.KeySource].

@@ -21,13 +21,12 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// errNoText returns the refusal of a message to a participant of another network that is neither a
-// step nor text.
+// errNoText refuses a message to a participant of another network if it is neither a step nor text.
 func errNoText() error {
 	return wire.Refuse(wire.CodeUnsupportedPayload, "a participant of another network takes steps, and text: a body without a payload")
 }
 
-// postText takes a message other than a step to a participant of another network. Its agent thereby
+// postText files a message other than a step to a participant of another network. Its agent thereby
 // accepts the recipient: the gateway calls [Link.Answer].
 //
 // spec: airc-shapes "First contact"
@@ -79,8 +78,8 @@ func (l *Link) postText(ctx context.Context, d *inbound) (answer, error) {
 	return answer{status: http.StatusCreated, body: posted{ID: d.id, Status: "delivered", Seq: m.Seq}}, nil
 }
 
-// unreached returns the refusal of a message to a participant that no link reaches, and any other
-// error unchanged.
+// unreached refuses a message to a participant that no link reaches. It returns any other error
+// unchanged.
 func unreached(err error) error {
 	if errors.Is(err, federation.ErrNotFound) {
 		return wire.Refuse(wire.CodeIdentityNotFound, "no link reaches this participant")
@@ -88,8 +87,8 @@ func unreached(err error) error {
 	return err
 }
 
-// answers returns the ID on record of the message that a text answers, from the sender's ID of that
-// message; "" for none.
+// answers returns the record's ID of the answered message for the sender's ID of that message, or ""
+// for none.
 func (l *Link) answers(ctx context.Context, d *inbound, replyTo string) (id string, err error) {
 	if replyTo == "" {
 		return "", nil
@@ -110,16 +109,14 @@ func arrivalOf(d *inbound) federation.Arrival {
 	return a
 }
 
-// textID returns the ID of a message: the same one if the sender repeats it after a lost
-// answer.
+// textID returns the ID of a message. It is the same if the sender retries after a lost response.
 func textID(d *inbound) (federation.EventID, error) {
 	sum := sha256.Sum256([]byte("airc " + d.from + " " + d.id))
 	return federation.NewEventID(d.timestamp, bytes.NewReader(sum[:]))
 }
 
-// text returns the message of a participant of another network for its agent, signed by the
-// registry. It is held like any first message. The error is a refusal if the agent blocked the
-// sender.
+// text returns the message of a participant of another network for its agent, signed by the registry.
+// It is held like any first message. A blocked sender is refused.
 func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, error) {
 	agent, err := l.deps.Record.AgentOf(ctx, t.To)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -155,9 +152,9 @@ func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, e
 	return []agents.Posting{p}, err
 }
 
-// remoteText returns the message of a participant of another network to an agent of another
-// registry, which applies the consent of the agent. It is queued for that registry, and the sender
-// is notified of the outcome.
+// remoteText returns the message of a participant of another network to an agent of another registry,
+// which applies the agent's consent. It is queued for that registry, and the sender is notified of the
+// outcome.
 func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to string) ([]agents.Posting, error) {
 	if reason, unverified := writeInstead(to); unverified {
 		return nil, t.Refuse(federation.InvalidTarget, reason)
@@ -178,8 +175,7 @@ func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to strin
 	return []agents.Posting{p}, err
 }
 
-// sealText returns the text of a participant of another network for an agent, signed by the
-// registry.
+// sealText returns the text of a participant of another network for an agent, signed by the registry.
 func (l *Link) sealText(ctx context.Context, t federation.Text, from, to string, now time.Time) (agents.Message, error) {
 	replyTo, err := l.answeredAs(ctx, t)
 	if err != nil {
@@ -193,8 +189,8 @@ func (l *Link) sealText(ctx context.Context, t federation.Text, from, to string,
 	return m, err
 }
 
-// answeredAs returns the ID of the message that a text answers, if an agent of this registry wrote
-// that message; else "".
+// answeredAs returns the ID of the answered message if an agent of this registry wrote that message, or
+// "" otherwise.
 func (l *Link) answeredAs(ctx context.Context, t federation.Text) (string, error) {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {
@@ -215,7 +211,7 @@ type proofOfText struct {
 	SHA256 string `json:"sha256"`
 }
 
-// mention returns the payload of a message that names a handoff, nil for any other.
+// mention returns the payload of a message that names a handoff, or nil otherwise.
 func mention(t federation.Text) json.RawMessage {
 	if t.About.IsZero() {
 		return nil
