@@ -11,19 +11,18 @@ import (
 	"github.com/baton-gateway/baton/bridge/credential"
 )
 
-// unprovenPerMinute limits unsigned relays from one address, and its key look-ups at registries not
-// configured by an operator. Deployed registries accept as many relays from one other registry.
+// unprovenPerMinute limits, per address, unsigned relays and key lookups at registries that no operator
+// configured. Deployed registries accept as many relays from one registry.
 const unprovenPerMinute = 10
 
-// unproven rate-limits, by address, callers no operator vouches for: unproven registries, and
-// registries not configured by an operator. An unsigned relay never counts in the rate of the
-// registry that it names.
+// unproven rate-limits, by address, callers that no operator vouches for: unproven and unconfigured
+// registries. An unsigned relay never counts in the rate of the registry that it names.
 type unproven struct {
-	relays  credential.Addresses // unsigned ones
-	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
-	keys    credential.Addresses // key look-ups at registries not configured by an operator
-	unnamed credential.Addresses // signed relays of all those registries together
-	lookups credential.Addresses // look-ups of identities and presence at other registries
+	relays  credential.Addresses // unsigned relays
+	vouched credential.Addresses // unsigned relays of a registry from which the operator allows them
+	keys    credential.Addresses // key lookups at unconfigured registries
+	unnamed credential.Addresses // signed relays of all unconfigured registries together
+	lookups credential.Addresses // lookups of identities and presence
 }
 
 func newUnproven() unproven {
@@ -36,7 +35,6 @@ func newUnproven() unproven {
 	}
 }
 
-// acquire counts one request of an address and refuses one over the limit.
 func acquire(meter credential.Addresses, perMinute int, from netip.Prefix, now time.Time) error {
 	if !meter.Take(from, now) {
 		return wire.TooMany(time.Minute / time.Duration(perMinute))
@@ -44,7 +42,7 @@ func acquire(meter credential.Addresses, perMinute int, from netip.Prefix, now t
 	return nil
 }
 
-// AdmitOrigin refuses a registry without an exchange of messages, and a caller without the
+// AdmitOrigin refuses a registry without an exchange of messages, and a caller without the required
 // certificate of the registry that it names.
 //
 // spec: airc-v0.1.1 §11.4
@@ -60,7 +58,7 @@ func (ps *Registries) AdmitOrigin(r *http.Request, origin string) (Config, error
 }
 
 // AdmitUnsigned counts an unsigned relay against the rate of its address, and reports whether the
-// operator trusts it: it must come from the registry's networks or use its certificate. A trusted one
+// operator trusts it. A trusted relay comes from the registry's networks or uses its certificate, and
 // has a higher limit. AdmitOrigin must have checked mutual TLS.
 //
 // spec: airc-shapes "Sessions and proofs"
@@ -81,13 +79,13 @@ func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) 
 	return vouched, nil
 }
 
-// AdmitSigned verifies the signature of a registry, and only then counts the message in the rate of
-// that registry. If the key cannot be read now, the caller has to send the message again.
+// AdmitSigned verifies the signature of a registry, and then counts the message in the rate of that
+// registry. If the key cannot be read now, the caller must retry.
 func (ps *Registries) AdmitSigned(
 	ctx context.Context, cfg Config, message []byte, signature string, from netip.Prefix, now time.Time,
 ) (Peer, error) {
 	p, err := ps.verifyPeer(ctx, cfg, message, signature, from, now)
-	if err == nil && !ps.Configured(cfg.Domain) { // the owner of one domain has any number of names below it
+	if err == nil && !ps.Configured(cfg.Domain) { // the owner of a domain can create any number of subdomains
 		err = acquire(ps.unproven.unnamed, DefaultPerMinute, from, now)
 	}
 	if err != nil {
@@ -103,10 +101,10 @@ func (ps *Registries) AdmitSigned(
 	return p, nil
 }
 
-// verifyPeer checks the signature of a registry in a message. Without a pinned key it fetches the
-// registry's key if none is known, and again if the known key does not match, because the key may
-// have been replaced. Keys of the configured registries are cached, which bounds these look-ups.
-// All other look-ups count against the limit of the caller's address.
+// verifyPeer checks the signature of a registry. Without a pinned key it fetches the registry's key if
+// none is known, and again if the known key does not match, because the key may have been replaced.
+// Keys of the configured registries are cached, which bounds these lookups. All other lookups count
+// against the limit of the caller's address.
 func (ps *Registries) verifyPeer(
 	ctx context.Context, cfg Config, message []byte, signature string, from netip.Prefix, now time.Time,
 ) (Peer, error) {
@@ -156,14 +154,14 @@ func errPeerSignature() error {
 	return wire.Refuse(wire.CodeInvalidRegistrySignature, "the signature of the registry does not match its key")
 }
 
-// MTLSConfig is the table [airc.mtls]: the authorities that certify registries. The HTTP
-// listener and the HTTP client of the gateway check the certificates.
+// MTLSConfig is the table [airc.mtls]: the authorities that certify registries. The gateway's HTTP
+// listener and HTTP client check the certificates.
 type MTLSConfig struct {
-	CAFile string `toml:"ca_file"` // empty if registries show each other no certificates
+	CAFile string `toml:"ca_file"` // "" if registries do not use certificates
 }
 
-// certified reports whether a client presented a certificate for a domain, issued by one of the
-// authorities in a file.
+// certified reports whether a client presented a certificate for a domain, issued by an authority in a
+// file.
 func (ps *Registries) certified(r *http.Request, file, domain string) bool {
 	roots := ps.deps.Authorities[file]
 	if roots == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {

@@ -25,14 +25,14 @@ const (
 	noticeUndeliverable = "undeliverable"
 )
 
-// The pauses that the engine leaves to this package.
+// Pauses that the delivery engine leaves to this package.
 const (
 	firstPause = time.Second // first retry of a delivery that the registry did not judge
 )
 
-// Run sends the queued deliveries to other registries until ctx ends: one at a time to each
-// registry, to many registries concurrently. A registry that does not answer is paused as in the
-// record, also after a restart.
+// Run sends the queued deliveries to other registries until ctx ends: one at a time to each registry,
+// concurrently to many registries. The pause of an unresponsive registry is in the record and survives
+// a restart.
 func (ps *Registries) Run(ctx context.Context) {
 	wake, stop := ps.deps.PubSub.Subscribe(bridge.RelayTopic)
 	defer stop()
@@ -47,11 +47,11 @@ func (ps *Registries) Run(ctx context.Context) {
 		delivery.RunOverdue(ctx, pool.Log, time.Now, delivery.Overdue{Policy: delivery.ToRegistry, Delay: ps.delay, Expire: ps.expire})
 	})
 	defer group.Wait()
-	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // leases of a killed replica; only one replica runs this at a time
+	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // leases of a killed replica: only one replica runs this at a time
 	pool.Run(ctx, wake)
 }
 
-// hurry ends the pauses of registries that sent something, until ctx ends.
+// hurry ends the pauses of registries that sent a message, until ctx ends.
 func (ps *Registries) hurry(ctx context.Context) {
 	for {
 		select {
@@ -63,7 +63,7 @@ func (ps *Registries) hurry(ctx context.Context) {
 	}
 }
 
-// endPause makes a paused registry due. Its failures stay counted.
+// endPause makes a paused registry due. It keeps the failure count.
 func (ps *Registries) endPause(ctx context.Context, name string, now time.Time) error {
 	paused, err := ps.deps.Record.PeerOutboxes(ctx)
 	for _, p := range paused {
@@ -77,8 +77,7 @@ func (ps *Registries) endPause(ctx context.Context, name string, now time.Time) 
 	return err
 }
 
-// open returns a registry as a destination. It fetches the registry's description, unless that is
-// cached.
+// open returns a registry as a destination. It fetches the registry's description unless cached.
 func (ps *Registries) open(ctx context.Context, due federation.Destination) (delivery.Destination, error) {
 	name := strings.TrimPrefix(due.Name, federation.PeerDestination(""))
 	p, err := ps.peer(ctx, name, time.Now())
@@ -115,8 +114,8 @@ func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit in
 	return len(slow), err
 }
 
-// expire abandons at most limit deliveries to each registry: those queued at or before a time, or
-// all to a registry without an exchange of messages. It returns the largest number of one registry.
+// expire abandons at most limit deliveries to each registry: deliveries queued at or before a time, or
+// all to a registry without an exchange of messages. It returns the largest number for one registry.
 func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit int) (most int, err error) {
 	peers, err := ps.deps.Record.PeerOutboxes(ctx)
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Bounds of requests to other registries on behalf of a caller, and of the results.
+// Limits for requests to other registries on behalf of a caller, and for their results.
 const (
 	lookupsPerMinute   = 30 // from one address
 	foundLife          = 5 * time.Minute
-	maxFound           = 1024 // identities in memory, a few KiB each
+	maxFound           = 1024 // cached identities, a few KiB each
 	maxPresenceEntries = 500
-	maxWordChars       = 64  // maximum length of a status, a kind or a time
-	maxWorkChars       = 280 // maximum length of the current work of an agent
+	maxWordChars       = 64  // of a status, a kind or a time
+	maxWorkChars       = 280 // of the current work of an agent
 )
 
-// Identity is the identity of an agent of another registry. Only these members are passed on.
+// Identity is the identity of an agent of another registry. No other members are forwarded.
 type Identity struct {
 	Handle      string         `json:"handle"`
 	FederatedID string         `json:"federated_id"`
@@ -43,7 +43,7 @@ type Identity struct {
 	CreatedAt   string         `json:"created_at,omitempty"`
 }
 
-// Presence is the presence of an agent at another registry. Only these members are passed on.
+// Presence is the presence of an agent at another registry. No other members are forwarded.
 type Presence struct {
 	Handle      string `json:"handle"`
 	FederatedID string `json:"federated_id"`
@@ -58,7 +58,7 @@ type finding struct {
 	until    time.Time
 }
 
-// found caches the latest answers of other registries. Its user takes the map and puts it back.
+// found caches the latest responses of other registries. Its user takes the map and puts it back.
 type found struct{ known chan map[wire.Address]finding }
 
 func newFound() found {
@@ -83,8 +83,8 @@ func (f found) put(of wire.Address, one finding) {
 	f.known <- known
 }
 
-// AdmitLookup rejects a look-up at a registry without an exchange of messages, or over the rate
-// limit of the caller's address.
+// AdmitLookup rejects a lookup at a registry without an exchange of messages, or over the rate limit of
+// the caller's address.
 func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.Time) error {
 	if !wire.ValidDomain(registry) {
 		return wire.Refuse(wire.CodeBadRequest, "registry is no host name")
@@ -95,8 +95,8 @@ func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.T
 	return acquire(ps.unproven.lookups, lookupsPerMinute, from, now)
 }
 
-// Identity fetches an agent's identity from another registry, at the endpoint that the registry
-// publishes. It returns a refusal if the registry does not know the agent or does not answer.
+// Identity fetches an agent's identity from the endpoint published by its registry. It returns a
+// refusal if the registry does not know the agent or does not respond.
 func (ps *Registries) Identity(ctx context.Context, registry, handle string, now time.Time) (Identity, error) {
 	of := wire.Address{Handle: handle, Domain: registry}
 	if known, ok := ps.found.get(of, now); ok {
@@ -123,9 +123,8 @@ func (ps *Registries) Identity(ctx context.Context, registry, handle string, now
 	return one.identity, one.err
 }
 
-// Presence fetches the presence of agents at another registry: of one agent from the endpoint for
-// identities, or of all agents from the endpoint next to it. Deployed registries list theirs below
-// /api.
+// Presence fetches the presence of one agent, from the identity endpoint, or of all agents of another
+// registry, from the presence endpoint. In deployed registries, the latter is below /api.
 func (ps *Registries) Presence(ctx context.Context, registry, handle string, now time.Time) ([]Presence, error) {
 	if handle != "" {
 		agent, err := ps.Identity(ctx, registry, handle, now)
@@ -154,8 +153,8 @@ func unreachable(err error) error {
 	return wire.Refuse(wire.CodeFederationUnavailable, "that registry cannot be asked now")
 }
 
-// parseElsewhere reads a registry's description of one of its agents, in the shape of any dialect.
-// An answer about another agent is rejected.
+// parseElsewhere reads a registry's description of one of its agents, in any dialect. It rejects a
+// response about another agent.
 func parseElsewhere(text []byte, of wire.Address) (Identity, error) {
 	o, err := wire.ParseObject(text)
 	if err == nil && o.Has("identity") {
@@ -193,7 +192,7 @@ func parseElsewhere(text []byte, of wire.Address) (Identity, error) {
 	return id, nil
 }
 
-// parsePresenceElsewhere reads a list of agents in the shape of any dialect.
+// parsePresenceElsewhere reads a list of agents in any dialect.
 func parsePresenceElsewhere(text []byte, registry string) []Presence {
 	seen := []Presence{}
 	o, err := wire.ParseObject(text)
@@ -221,8 +220,8 @@ func parsePresenceElsewhere(text []byte, registry string) []Presence {
 	return seen
 }
 
-// Paths at other registries, below the base of each. A registry publishes its own paths for the
-// last three; these are the defaults.
+// Paths at other registries, relative to the base of each. The last three are defaults: a registry
+// publishes its own paths.
 const (
 	wellKnownPath        federation.URLPath = "/.well-known/airc"
 	agentPath            federation.URLPath = "/.well-known/airc/identity"
@@ -233,8 +232,8 @@ const (
 	defaultPresencePath federation.URLPath = "/api/presence"
 )
 
-// endpoints are the paths that a registry publishes. Each is a path below the registry's own base,
-// never another host.
+// endpoints are the paths published by a registry, relative to its own base. They never name another
+// host.
 type endpoints struct {
 	relay    federation.URLPath
 	identity federation.URLPath // takes ?handle=
@@ -275,22 +274,21 @@ func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, 
 	return text, err
 }
 
-// Why an answer of another registry is unusable: reasons of the counter of unreadable input. A
-// missing response does not count as any of these.
+// Why a response of another registry is unusable: the reasons in the counter of unreadable input. A
+// missing response has no reason.
 const (
 	unusableJSON      = "json"     // not JSON, of an unexpected type, or ambiguous
 	unusableSize      = "size"     // above the limit
-	unusableElsewhere = "redirect" // redirect to another host or an invalid location
+	unusableElsewhere = "redirect" // to another host or an invalid location
 	unusableSlow      = "slow"     // incomplete at the deadline
-	unusableKey       = "key"      // unreadable, or not the one in DNS
+	unusableKey       = "key"      // unreadable, or different from the key in DNS
 )
 
 type uselessError struct{ reason, why string }
 
-// Error implements error.
 func (e *uselessError) Error() string { return e.why }
 
-// useless returns the error for an unusable answer of a registry. The next one may be usable.
+// useless returns the error for an unusable response. The next response may be usable.
 func useless(domain, reason, why string) error {
 	return &federation.UnavailableError{What: "registry " + domain, Err: &uselessError{reason, why}}
 }
@@ -310,8 +308,8 @@ func unusable(err error) string {
 	return ""
 }
 
-// noteUnusable counts and logs an unusable answer of another registry, without its content. The
-// rate of requests bounds the number of lines.
+// noteUnusable counts and logs an unusable response, without its content. The request rate bounds the
+// number of lines.
 func (ps *Registries) noteUnusable(ctx context.Context, domain string, err error) {
 	reason := unusable(err)
 	if reason == "" || ctx.Err() != nil {
@@ -322,8 +320,8 @@ func (ps *Registries) noteUnusable(ctx context.Context, domain string, err error
 		slog.String("peer", domain), slog.String("reason", reason), slog.Any("err", err))
 }
 
-// push sends JSON to another registry. Its errors are as for [identity.Client.Post]. The caller
-// interprets the answer, an unusable one too.
+// push sends JSON to another registry. Its errors are the errors of [identity.Client.Post]. The caller
+// interprets all responses, even unusable ones.
 func (ps *Registries) push(ctx context.Context, p Peer, address string, body []byte) (identity.Answer, error) {
 	reply, err := ps.deps.Fetch.Post(ctx, address, body)
 	switch {

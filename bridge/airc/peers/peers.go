@@ -1,9 +1,9 @@
-// Package peers exchanges messages with other AIRC registries. It holds the list of allowed
-// registries, reads their self-descriptions and verifies their signatures. It sends queued messages
-// in order until they are accepted, and requests identities and presence.
+// Package peers exchanges messages with other AIRC registries. It has the list of allowed registries,
+// reads their self-descriptions and verifies their signatures. It sends queued messages in order until
+// they are accepted, and requests identities and presence.
 //
-// A registry signs each relay, in the member [SignatureMember]. A signed relay counts in the rate of
-// its registry once its signature is verified, an unsigned one in the rate of its address. In open
+// A registry signs each relay in the member [SignatureMember]. A signed relay counts in the rate of its
+// registry once its signature is verified; an unsigned relay counts in the rate of its address. In open
 // federation, registries that no operator named share the rate of their address too.
 package peers
 
@@ -34,18 +34,18 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// Values of airc.federation: the registries that this one exchanges messages with.
+// Values of airc.federation: the registries to exchange messages with.
 const (
 	FederationOff       = "off"
-	FederationAllowlist = "allowlist" // the registries of the configuration
-	FederationOpen      = "open"      // every registry not blocked
+	FederationAllowlist = "allowlist" // configured registries
+	FederationOpen      = "open"      // all registries not blocked
 )
 
-// Modes of the exchange with another registry.
+// Modes of the exchange with a registry.
 const (
 	ModeAllow = "allow"
-	ModeLimit = "limit" // few a minute
-	ModeHold  = "hold"  // incoming messages wait for their recipient, regardless of consent
+	ModeLimit = "limit" // a few messages per minute
+	ModeHold  = "hold"  // hold incoming messages for their recipient, regardless of consent
 	ModeBlock = "block"
 )
 
@@ -57,44 +57,44 @@ const (
 	DialectD3   = "d3"
 )
 
-// Default rates in messages a minute, each way. Deployed registries accept ten, of all handles of a
-// registry together.
+// Default rates in messages per minute and direction. Deployed registries accept ten, for all handles
+// of a registry together.
 const (
 	DefaultPerMinute  = 60
 	limitedPerMinute  = 10
 	deployedPerMinute = 9
 )
 
-// How long a registry's self-description is cached, and how long a failure to read it.
+// Cache lifetimes of a registry's self-description, and of a failure to read it.
 const (
 	wellKnownLife = time.Hour
 	silenceLife   = 5 * time.Second
 )
 
-// maxPeers bounds the remembered registries, a few KiB each.
+// maxPeers bounds the cached registries, a few KiB each.
 const maxPeers = 1024
 
-// SignatureMember holds a registry's signature on a document for another registry.
+// SignatureMember has a registry's signature on a document for another registry.
 const SignatureMember = "origin_registry_signature"
 
-// Config is a table [[airc.peers]] of the configuration: one other registry.
+// Config is one [[airc.peers]] table: another registry.
 type Config struct {
 	Domain            string `toml:"domain"`
-	Mode              string `toml:"mode"`                // [ModeAllow], [ModeLimit], [ModeHold] or [ModeBlock]; empty is the first
-	Dialect           string `toml:"dialect"`             // "auto", "d1", "d2" or "d3"; empty is the first
-	URL               string `toml:"url"`                 // empty is https:// and the domain
-	PublicKey         string `toml:"public_key"`          // pins it, base64url; empty is that of its well-known document
-	Unsigned          string `toml:"unsigned"`            // "hold" or "allow" relays without its signature; empty means "hold"
-	MessagesPerMinute int    `toml:"messages_per_minute"` // to it; 0 is what it advertises
+	Mode              string `toml:"mode"`                // [ModeAllow] (default), [ModeLimit], [ModeHold] or [ModeBlock]
+	Dialect           string `toml:"dialect"`             // "auto" (default), "d1", "d2" or "d3"
+	URL               string `toml:"url"`                 // default: https:// and the domain
+	PublicKey         string `toml:"public_key"`          // pinned key in base64url; default: the key in its well-known document
+	Unsigned          string `toml:"unsigned"`            // "hold" (default) or "allow" unsigned relays
+	MessagesPerMinute int    `toml:"messages_per_minute"` // to the registry; 0 means the advertised rate
 
 	// Requirements for an allowed unsigned relay: an address in Networks, in CIDR form, and a
-	// certificate for Domain issued by an authority in the file ClientCA. One of the two is
-	// required unless all registries present certificates.
+	// certificate for Domain issued by an authority in the file ClientCA. At least one of the two must
+	// be set unless all registries present certificates.
 	Networks []string `toml:"networks"`
 	ClientCA string   `toml:"client_ca"`
 }
 
-// Check reports the mistakes of a peer. With mutual, all registries present certificates.
+// Check reports the mistakes of a peer. mutual means that all registries present certificates.
 func (p Config) Check(mutual bool, mistake func(key, why string)) {
 	one := func(key, value string, of ...string) {
 		if value != "" && !slices.Contains(of, value) {
@@ -126,7 +126,7 @@ func (p Config) Check(mutual bool, mistake func(key, why string)) {
 	}
 }
 
-// trusts returns the policy by which unsigned relays count as from their registry, "" for none.
+// trusts returns the policy by which unsigned relays count as sent by their registry, or "" for none.
 func (p Config) trusts() string {
 	if p.Unsigned != ModeAllow {
 		return ""
@@ -141,8 +141,7 @@ func (p Config) trusts() string {
 	return cmp.Or(strings.Join(by, ", "), "with a certificate for "+p.Domain)
 }
 
-// within reports whether a request came from an address in the registry's networks, or from any
-// address if it has none.
+// within reports whether a request came from the registry's networks. It is true if there are none.
 func (p Config) within(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return len(p.Networks) == 0 || err == nil && slices.ContainsFunc(p.Networks, func(text string) bool {
@@ -151,7 +150,7 @@ func (p Config) within(r *http.Request) bool {
 	})
 }
 
-// wellKnown holds the members read from a registry's well-known document.
+// wellKnown has the supported members of a registry's well-known document.
 type wellKnown struct {
 	Protocol        string `json:"protocol"`
 	ProtocolVersion string `json:"protocol_version"`
@@ -171,46 +170,46 @@ type wellKnown struct {
 	} `json:"rate_limits"`
 }
 
-// Peer is another registry in its current state.
+// Peer is the current state of another registry.
 type Peer struct {
 	Config
 
 	base    string
 	paths   endpoints
-	key     ed25519.PublicKey // nil if it publishes none
+	key     ed25519.PublicKey // nil if not published
 	dialect string
 	perMin  int
 	fetched time.Time
-	err     error // error from reading its description
+	err     error // from reading its description
 }
 
 // Deps has the dependencies of [Registries].
 type Deps struct {
 	bridge.Ports
 
-	Domain     string // domain of this registry
+	Domain     string // of this registry
 	Federation string // [FederationOff], [FederationAllowlist] or [FederationOpen]
-	RequireDNS bool   // the key of another registry must be in DNS too
-	CAFile     string // CA file of the authorities that certify all registries; empty for none
+	RequireDNS bool   // also require other registries' keys in DNS
+	CAFile     string // authorities that certify all registries; "" for none
 	Peers      []Config
 
 	Record  registry.Bound
-	Keyring *identity.Keyring // with the key of this registry
-	Fetch   *identity.Client  // nil if messages are exchanged with no registry
+	Keyring *identity.Keyring // contains the key of this registry
+	Fetch   *identity.Client  // nil if there is no exchange with any registry
 
-	// TXT returns the texts in DNS under a name; it is not an error if there are none.
+	// TXT returns the DNS texts under a name. An empty result is not an error.
 	TXT func(ctx context.Context, name string) ([]string, error)
-	// Mode returns the mode that an operator set for a registry, which takes precedence over
-	// the configuration, or "" for none.
+	// Mode returns the mode set by an operator for a registry, or "" for none. It takes precedence over
+	// the configuration.
 	Mode func(domain string) string
-	// Authorities holds the authorities of client certificates, by the configured file.
+	// Authorities has the authorities of client certificates, by configured file.
 	Authorities map[string]*x509.CertPool
 	// Notify reports the result of a queued message to its sender, once.
 	Notify func(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error
 }
 
-// Registries are the other registries: which of them messages are exchanged with, their descriptions
-// and their queues. The descriptions are lost on restart. Its methods may be called concurrently.
+// Registries are the other registries, with their policies, descriptions and queues. Descriptions are
+// lost on restart. It is safe for concurrent use.
 type Registries struct {
 	deps     Deps
 	unproven unproven
@@ -219,10 +218,10 @@ type Registries struct {
 	known chan map[string]Peer // owned by the goroutine that receives it, until it sends it back
 	rates chan map[string]*rate.Limiter
 	paces chan map[string]*pace
-	heard chan string // registries that sent something
+	heard chan string // registries that sent a message
 }
 
-// pace limits the messages to one registry, with the advertised rate.
+// pace limits the messages to one registry to its advertised rate.
 type pace struct {
 	*delivery.Pace
 	perMinute int
@@ -233,7 +232,7 @@ func New(d Deps) *Registries {
 	ps := &Registries{
 		deps: d, unproven: newUnproven(), found: newFound(),
 		known: make(chan map[string]Peer, 1), rates: make(chan map[string]*rate.Limiter, 1), paces: make(chan map[string]*pace, 1),
-		heard: make(chan string, 16), // a dropped entry is noted the next time
+		heard: make(chan string, 16), // a dropped entry is added by the next message
 	}
 	ps.known <- map[string]Peer{}
 	ps.paces <- map[string]*pace{}
@@ -241,8 +240,7 @@ func New(d Deps) *Registries {
 	return ps
 }
 
-// Exchanges returns the configuration of a registry, and whether messages are exchanged with it at
-// all.
+// Exchanges returns the configuration of a registry, and whether messages are exchanged with it.
 func (ps *Registries) Exchanges(domain string) (Config, bool) {
 	cfg := Config{Domain: domain}
 	for _, one := range ps.deps.Peers {
@@ -262,13 +260,12 @@ func (ps *Registries) Exchanges(domain string) (Config, bool) {
 	return cfg, ps.Configured(domain) && ps.deps.Federation == FederationAllowlist
 }
 
-// Configured reports whether an operator named a registry, in the configuration or while
-// the gateway runs.
+// Configured reports whether an operator named a registry, in the configuration or at run time.
 func (ps *Registries) Configured(domain string) bool {
 	return ps.deps.Mode(domain) != "" || slices.ContainsFunc(ps.deps.Peers, func(p Config) bool { return p.Domain == domain })
 }
 
-// Peers returns the registries of the configuration.
+// Peers returns the configured registries.
 func (ps *Registries) Peers() []bridge.Peer {
 	peers := make([]bridge.Peer, len(ps.deps.Peers))
 	for i, p := range ps.deps.Peers {
@@ -280,7 +277,7 @@ func (ps *Registries) Peers() []bridge.Peer {
 	return peers
 }
 
-// CheckPeer rejects a name other than the domain of a registry.
+// CheckPeer rejects any name other than the domain of a registry.
 func CheckPeer(name string) error {
 	if !wire.ValidDomain(name) {
 		return errors.New("the domain of a registry such as peer.example, not " + name)
@@ -288,8 +285,8 @@ func CheckPeer(name string) error {
 	return nil
 }
 
-// peer returns the description of another registry. Its error wraps [*federation.UnavailableError]
-// if the registry cannot be reached now.
+// peer returns the description of another registry. Its error wraps [*federation.UnavailableError] if
+// the registry cannot be reached now.
 func (ps *Registries) peer(ctx context.Context, domain string, now time.Time) (Peer, error) {
 	cfg, federated := ps.Exchanges(domain)
 	if !federated {
@@ -321,7 +318,7 @@ func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (
 	ps.noteUnusable(ctx, cfg.Domain, p.err)
 	known := <-ps.known
 	if old, found := known[cfg.Domain]; found && old.err == nil && p.err != nil {
-		p = old // the old description remains in use while the registry is unreachable
+		p = old // keep the old description while the registry is unreachable
 		p.fetched = now.Add(silenceLife - wellKnownLife)
 	}
 	if len(known) >= maxPeers {
@@ -374,7 +371,7 @@ func (p Peer) pace(doc wellKnown) int {
 	return cmp.Or(max(0, doc.RateLimits.MessagesPerMinute), DefaultPerMinute)
 }
 
-// checkDNS compares the key of a registry with the one in DNS, if required.
+// checkDNS compares the key of a registry with its key in DNS, if required.
 func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
 	if !ps.deps.RequireDNS || p.key == nil {
 		return nil
@@ -406,7 +403,7 @@ func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 	return known.Pace
 }
 
-// Heard records that a registry sent a message and may accept its queued messages. It does not
+// Heard records that a registry sent a message, and so may accept its queued messages. It does not
 // block.
 func (ps *Registries) Heard(domain string) {
 	select {
@@ -429,7 +426,7 @@ func (ps *Registries) limiter(name string, perMinute int) *rate.Limiter {
 	return limiter
 }
 
-// ErrBlocked returns the refusal for a registry that messages are not exchanged with.
+// ErrBlocked refuses a registry without an exchange of messages.
 func ErrBlocked() error {
 	return wire.Refuse(wire.CodeFederationBlocked, "no messages are exchanged with this registry")
 }
@@ -458,7 +455,6 @@ func (ps *Registries) sign(ctx context.Context, message map[string]json.RawMessa
 	return text, nil
 }
 
-// AgentKeys fetches the keys of an agent from its registry.
 func (ps *Registries) AgentKeys(ctx context.Context, p Peer, handle string) ([]agents.Key, error) {
 	text, err := ps.ask(ctx, p, agentPath.Join(handle), nil)
 	if err != nil {

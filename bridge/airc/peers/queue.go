@@ -18,7 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// consentDocument is a decision for another registry, without the members that each attempt adds.
+// consentDocument is a decision for another registry, without the members added by each attempt.
 type consentDocument struct {
 	Type      string `json:"type"`
 	From      string `json:"from"`
@@ -26,9 +26,9 @@ type consentDocument struct {
 	ToAddress string `json:"to_address"`
 }
 
-// ShareDecision queues an agent's decision about a handle for the registry of that handle. It is in
-// one lane with the agent's messages to the handle, so that both arrive in order. When it returns
-// nil the decision is on disk.
+// ShareDecision queues an agent's decision about a handle for the registry of that handle. It is in the
+// same lane as the agent's messages to the handle, so that they arrive in order. After a nil error, the
+// decision is on disk.
 func (ps *Registries) ShareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
 	address, ok := wire.ParseAddress(edge.From)
 	if !ok {
@@ -54,9 +54,8 @@ func (ps *Registries) ShareDecision(ctx context.Context, action string, edge age
 	return nil
 }
 
-// relayDocument is a message for another registry, without the members that each attempt adds. One
-// document serves registries of all dialects: deployed ones read the first members and ignore the
-// rest.
+// relayDocument is a message for another registry, without the members added by each attempt. One
+// document serves all dialects: deployed registries ignore the later members.
 type relayDocument struct {
 	Origin  string          `json:"origin_registry"`
 	From    string          `json:"from"`
@@ -67,11 +66,11 @@ type relayDocument struct {
 	Version     string          `json:"protocol_version"`
 	FromAddress string          `json:"from_address"`
 	ToAddress   string          `json:"to_address"`
-	Key         string          `json:"idempotency_key"` // the same for each attempt
-	Envelope    json.RawMessage `json:"envelope"`        // as signed by its agent
+	Key         string          `json:"idempotency_key"` // stable across attempts
+	Envelope    json.RawMessage `json:"envelope"`        // as signed by the agent
 }
 
-// Relay returns the item to queue for the registry of a recipient.
+// Relay returns the queue item for the registry of a recipient.
 func (ps *Registries) Relay(to string, m agents.Message, body string, payload json.RawMessage) (*federation.PeerDelivery, error) {
 	address, ok := wire.ParseAddress(to)
 	if !ok {
@@ -93,19 +92,19 @@ func (ps *Registries) Relay(to string, m agents.Message, body string, payload js
 
 func lane(from, to string) string { return from + " " + to }
 
-// relayBody returns the text of a relay: deployed registries require one, of limited length.
+// relayBody returns the text of a relay. Deployed registries require a text of limited length.
 func relayBody(body string, payload json.RawMessage) string {
 	if body == "" {
 		var typed struct {
 			Type string `json:"type"`
 		}
-		_ = federation.DecodeJSON(payload, &typed) // no type is an empty type
+		_ = federation.DecodeJSON(payload, &typed) // a missing type is empty
 		body = "(" + cmp.Or(typed.Type, "no text") + ")"
 	}
 	return wire.Cut(body, wire.MaxTextChars)
 }
 
-// deliver sends one document. If the description of the registry is missing, unknown is the reason.
+// deliver sends one document. unknown explains a missing description of the registry.
 func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row federation.PeerDelivery) error {
 	if _, federated := ps.Exchanges(row.Peer); !federated {
 		return &federation.DeadLetterError{Reason: federation.DeadRefused, Why: string(wire.CodeFederationBlocked)}
@@ -123,7 +122,7 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row fe
 		later.Unsure = id
 	}
 	switch {
-	case became.delivered, became.reason == "deduplicated" && row.Unsure != "": // the unanswered attempt had arrived
+	case became.delivered, became.reason == "deduplicated" && row.Unsure != "": // the unanswered attempt arrived
 		return nil
 	case became.dead:
 		return &federation.DeadLetterError{Reason: federation.DeadRefused, Why: became.reason}
@@ -165,14 +164,14 @@ func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDe
 		return fate{away: true, unsure: true, reason: "it did not answer"}
 	}
 	if isDecision && reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
-		return fate{delivered: true} // regardless of the content
+		return fate{delivered: true} // whatever the content
 	}
 	return readReply(reply, p.dialect)
 }
 
-// ended reports the result of a delivery to the sender of a document. A message accepted by its
-// registry stops waiting in the inbox here. The result of a decision is not reported: this registry
-// enforces it anyway.
+// ended reports the result of a delivery to the sender of a document. An accepted message stops waiting
+// in the inbox. The result of a decision is not reported, because this registry enforces the decision
+// anyway.
 func (ps *Registries) ended(ctx context.Context, row federation.PeerDelivery, how federation.Settlement) {
 	if row.Kind == federation.DecisionDelivery {
 		return
@@ -199,12 +198,12 @@ func (ps *Registries) noteRelay(ctx context.Context, err error) {
 
 type fate struct {
 	delivered bool
-	dead      bool          // never retried; reason has the cause
-	away      bool          // the registry answers no requests now
-	unsure    bool          // no response; the registry may have accepted the message
-	pause     time.Duration // its requested retry delay
-	tooMuch   bool          // earlier messages were refused because of a rate limit
-	consent   bool          // its agent has not consented yet
+	dead      bool          // never retry; reason has the cause
+	away      bool          // the registry does not respond now
+	unsure    bool          // no response: the registry may have accepted the message
+	pause     time.Duration // requested retry delay
+	tooMuch   bool          // rate limited because of earlier messages
+	consent   bool          // the agent has not consented yet
 	reason    string
 }
 
@@ -222,8 +221,8 @@ func (f fate) outcome() string {
 	return "again"
 }
 
-// readReply interprets a registry's answer to a message. A deployed registry marks an id as seen
-// before it judges the message: any response other than 201 means that nothing was delivered.
+// readReply interprets the response to a message. A deployed registry marks an ID as seen before it
+// judges the message, so any response other than 201 means that nothing was delivered.
 func readReply(reply identity.Answer, dialect string) fate {
 	var said struct {
 		Error        string `json:"error"`
