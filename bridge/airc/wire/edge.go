@@ -1,4 +1,4 @@
-// Package wire has the formats of AIRC: the codes of refusals and the mapping of errors to answers, JSON
+// Package wire has the formats of AIRC: the codes of refusals, the mapping of errors to responses, JSON
 // objects from clients, handles and addresses, and public keys. It does no I/O.
 package wire
 
@@ -14,11 +14,11 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Code is the member "error" of a failed answer: a flat string, because deployed peers copy that
-// member as one.
+// Code is the member "error" of a failed response. It is a flat string, because deployed peers copy it
+// as one.
 type Code string
 
-// The codes of the specification, then ours.
+// The codes of the specification, then our own.
 //
 // spec: airc-v0.1.1 §11.5
 const (
@@ -31,7 +31,7 @@ const (
 	CodeFederationBlocked        Code = "FEDERATION_BLOCKED"
 	CodeFederationUnavailable    Code = "FEDERATION_UNAVAILABLE"
 	CodeRemoteIdentityNotFound   Code = "REMOTE_IDENTITY_NOT_FOUND"
-	CodeRemoteConsentRequired    Code = "REMOTE_CONSENT_REQUIRED" // read only: here messages are held
+	CodeRemoteConsentRequired    Code = "REMOTE_CONSENT_REQUIRED" // read only: messages are held here
 	CodeRemoteConsentBlocked     Code = "REMOTE_CONSENT_BLOCKED"
 	CodeInvalidRegistrySignature Code = "INVALID_REGISTRY_SIGNATURE"
 
@@ -77,41 +77,39 @@ const (
 // short enough for a polling client.
 const retryAfter = 5 * time.Second
 
-// FullRetry is the Retry-After if something has to be read or to end before there is room again.
+// FullRetry is the Retry-After if messages must be read or work must end first.
 const FullRetry = time.Minute
 
-// ProblemError is an error of this registry itself; steps are refused with a
-// [federation.RefusalError].
+// ProblemError is an error of this registry itself. Refusals of steps are a [federation.RefusalError].
 type ProblemError struct {
 	Code    Code
 	Message string
-	// Unreadable is the reason, for the counter, of an unreadable body.
+	// Unreadable is the metric label of the reason for an unreadable body.
 	Unreadable string
 	// Allow lists the methods of the path.
 	Allow string
-	// RetryAfter is the time until a request over a limit may be retried.
+	// RetryAfter is the wait before a retry of a request over a limit.
 	RetryAfter time.Duration
-	// Approval is the message to be approved; nil for any other refusal.
+	// Approval is the message to be approved; nil for all other refusals.
 	Approval *Approval
 }
 
-// Approval is the text as it would be stored. It is part of the refusal of a message that differs
-// from the approved one.
+// Approval is the text as it would be stored. It is part of the refusal of a message that differs from
+// the approved message.
 type Approval struct {
 	Reason string `json:"reason"`
 	Text   string `json:"server_text"`
 	SHA256 string `json:"server_sha256"`
 }
 
-// Error implements error.
 func (p *ProblemError) Error() string { return string(p.Code) + ": " + p.Message }
 
-// Refuse returns an error with a sentence for the sender.
+// Refuse returns an error with a message for the sender.
 func Refuse(c Code, message string) error { return &ProblemError{Code: c, Message: message} }
 
-// Failure is an answer with an error status.
+// Failure is a response with an error status.
 type Failure struct {
-	Success *bool    `json:"success,omitempty"` // false below /api, because clients read it there
+	Success *bool    `json:"success,omitempty"` // false below /api, because its clients check it
 	Code    Code     `json:"error"`
 	Message string   `json:"message"`
 	Handoff *outcome `json:"handoff,omitempty"`
@@ -122,7 +120,7 @@ type Failure struct {
 	retryAfter time.Duration
 }
 
-// WriteHeader adds the headers of a failure for clients and proxies.
+// WriteHeader adds the headers of a failure.
 func (f Failure) WriteHeader(h http.Header) {
 	if f.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
@@ -141,11 +139,11 @@ type outcome struct {
 	Assignee federation.DID       `json:"assignee,omitempty"`
 }
 
-// maxSentenceChars bounds the shown and logged text of a refusal: some of it quotes the sender.
+// maxSentenceChars bounds the text of a refusal in responses and logs, because it may quote the sender.
 const maxSentenceChars = 300
 
-// Render turns an error into an answer. It is the only function in this package that does. The text
-// of an error of an unknown class is not shown.
+// Render converts an error to a response. No other function in this package does. It hides the text of
+// unknown errors.
 func Render(err error) Failure {
 	f := classify(err)
 	if f.Status == http.StatusTooManyRequests && f.retryAfter <= 0 {
@@ -201,8 +199,8 @@ func unavailable(message string, after time.Duration) Failure {
 	return Failure{Code: codeUnavailable, Message: message, Status: http.StatusServiceUnavailable, retryAfter: after}
 }
 
-// word returns the AIRC code of a refused step: the code of the specification if there is one,
-// else ours with underscores.
+// word returns the AIRC code of a refused step: the code of the specification, if any, or else our own
+// code with underscores.
 //
 // spec: handofftag "The client's side"
 func word(c federation.RefusalCode) Code {
@@ -277,7 +275,7 @@ func status(c Code) int {
 	return http.StatusInternalServerError
 }
 
-// TooMany returns the refusal of a request over a rate limit, until the wait is over.
+// TooMany refuses a request over a rate limit until the wait is over.
 func TooMany(wait time.Duration) error {
 	return &ProblemError{Code: CodeRateLimited, Message: "too many requests; wait a little", RetryAfter: wait}
 }

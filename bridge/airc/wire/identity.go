@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxAddressChars is the maximum length of an address at deployed registries.
+// maxAddressChars is the limit of deployed registries.
 const maxAddressChars = 100
 
 // Address is a handle at another registry.
@@ -21,8 +21,8 @@ type Address struct{ Handle, Domain string }
 
 func (r Address) String() string { return r.Handle + "@" + r.Domain }
 
-// ParseAddress reads "handle@domain", with or without an "@" before it. The domain must be
-// a name: no IP address, no port, and no second "@", which would be a user in a URL.
+// ParseAddress reads "handle@domain", optionally preceded by "@". The domain must be a name: no IP
+// address, no port, and no second "@", which would be a user in a URL.
 //
 //	amy@peer.example, @amy@peer.example
 func ParseAddress(text string) (Address, bool) {
@@ -31,8 +31,8 @@ func ParseAddress(text string) (Address, bool) {
 	return r, ok && len(text) <= maxAddressChars && WellFormed(handle) && ValidDomain(domain)
 }
 
-// LowerASCII lowers the letters A to Z of a name. Some other letters, such as the Kelvin sign, have
-// an ASCII letter as their lower case: folding them would make different names equal.
+// LowerASCII lowers only A to Z. Some other letters, such as the Kelvin sign, have an ASCII lower case,
+// so folding them would make different names equal.
 func LowerASCII(text string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -42,14 +42,14 @@ func LowerASCII(text string) string {
 	}, text)
 }
 
-// SplitAddress is [ParseAddress] for a valid address.
+// SplitAddress returns the domain of a valid address, see [ParseAddress].
 func SplitAddress(handle string) (domain string, isRemote bool) {
 	_, domain, isRemote = strings.Cut(handle, "@")
 	return domain, isRemote
 }
 
-// ValidDomain reports whether a text is a host name of at least two labels, in lower case. No
-// top-level name is a number, so no address is one.
+// ValidDomain reports whether a text is a lower-case host name of at least two labels. The top-level
+// label is never a number, so IP addresses are excluded.
 func ValidDomain(text string) bool {
 	const letters, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 	labels := strings.Split(text, ".")
@@ -61,12 +61,11 @@ func ValidDomain(text string) bool {
 	return len(text) <= 253 && len(labels) >= 2 && strings.ContainsAny(labels[len(labels)-1], letters)
 }
 
-// plcIDChars is the length of the part of a did:plc after the method, which fits a handle
-// unchanged.
+// plcIDChars is the length of the identifier of a did:plc, which fits a handle unchanged.
 const plcIDChars = 24
 
-// aliasHashChars is the length of the hash at the end of an alias: 50 bits, which two of 40 million
-// names share with a chance of one half.
+// aliasHashChars is the length of the hash at the end of an alias: 50 bits, for which 40 million names
+// have a collision with probability one half.
 const aliasHashChars = 10
 
 // maxSlugChars leaves room for the hash in 30 characters, the limit of the strictest peers.
@@ -87,7 +86,7 @@ func Handle(did federation.DID) string {
 	return "web_" + did.Hash()
 }
 
-// Alias returns the readable handle of a DID: its name when first seen, and a part of its hash.
+// Alias returns the readable handle of a DID: its first-seen name and a part of its hash.
 func Alias(did federation.DID, first string) string {
 	return slug(first) + "_" + did.Hash()[:aliasHashChars]
 }
@@ -110,8 +109,8 @@ func slug(name string) string {
 	return s
 }
 
-// ParseHandle returns the content of a handle of another network's DID: the DID itself, or the
-// first characters of its hash. Both are empty for a handle that can only be an agent's.
+// ParseHandle decodes the handle of another network's DID: the DID itself, or the first characters of
+// its hash. Both are empty for a handle that can only belong to an agent.
 func ParseHandle(handle string) (did federation.DID, hash string) {
 	i := strings.LastIndexByte(handle, '_')
 	if i < 0 {
@@ -136,8 +135,8 @@ func WellFormed(handle string) bool {
 	return len(handle) >= 3 && len(handle) <= 32 && strings.Trim(handle, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// Key is one key with which clients can verify messages. For a DID of another network, it is the
-// key that verified last; it was never registered.
+// Key is a key for verifying messages. For a DID of another network, it is the key that verified last;
+// it was never registered.
 type Key struct {
 	ID        string           `json:"kid"`
 	Public    string           `json:"publicKey"`
@@ -147,7 +146,7 @@ type Key struct {
 	RevokedAt *int64           `json:"revokedAt"`
 }
 
-// UnixTime returns unix seconds, nil for the zero time.
+// UnixTime returns Unix seconds, or nil for the zero time.
 func UnixTime(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
@@ -155,11 +154,11 @@ func UnixTime(t time.Time) *int64 {
 	return new(t.Unix())
 }
 
-// spkiPrefix starts an Ed25519 key in X.509; the 32 bytes of the key follow.
+// spkiPrefix precedes the 32 bytes of an Ed25519 key in X.509.
 const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
 
-// ParsePublicKey reads a public key in any form in use by clients: 32 bytes or X.509 in base64 of
-// either alphabet, padded or not, with "ed25519:" before it or not, or PEM.
+// ParsePublicKey reads a public key in any form in use by clients: PEM, or 32 bytes or X.509 in base64
+// of either alphabet, with or without padding and the prefix "ed25519:".
 func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	malformed := Refuse(CodeBadRequest, "the public key is no Ed25519 key that can be read")
 	encoded := strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"), "=")

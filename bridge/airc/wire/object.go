@@ -11,12 +11,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Members are the members of an answer. Each client reads some of them.
+// Members are the members of a response. Each client reads some of them.
 type Members map[string]any
 
-// PlainHandle normalizes a client's spelling of a handle, with "@", capitals and hyphens. In the
-// form "@scout@peer.example" the part after the name is kept. Letters and spaces outside ASCII are
-// kept too, so that no handle has two spellings that look alike.
+// PlainHandle normalizes "@", capitals and hyphens in a client's spelling of a handle. In the form
+// "@scout@peer.example" it keeps the part after the name. It also keeps letters and spaces outside
+// ASCII, so that no handle has two spellings that look alike.
 func PlainHandle(text string) string {
 	name, host, remote := strings.Cut(strings.TrimPrefix(LowerASCII(strings.Trim(text, " \t\r\n")), "@"), "@")
 	name = strings.ReplaceAll(name, "-", "_")
@@ -26,7 +26,7 @@ func PlainHandle(text string) string {
 	return name
 }
 
-// First returns the first non-blank string among some members.
+// First returns the first non-blank string among the named members.
 func (o *Object) First(names ...string) string {
 	for _, name := range names {
 		var s string
@@ -37,13 +37,13 @@ func (o *Object) First(names ...string) string {
 	return ""
 }
 
-// ISOTime formats a time in a fixed width: clients compare times as text.
+// ISOTime formats a time with a fixed width, because clients compare times as text.
 func ISOTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // ProtocolVersion is the version of the well-known documents.
 const ProtocolVersion = "0.2.0"
 
-// Time returns a time member, in unix seconds or as text; the zero time if it is invalid.
+// Time returns a time member, in Unix seconds or as text, or the zero time if it is invalid.
 func (o *Object) Time(name string) time.Time {
 	var seconds int64
 	if federation.DecodeJSON(o.Members[name], &seconds) == nil {
@@ -53,10 +53,10 @@ func (o *Object) Time(name string) time.Time {
 	return at
 }
 
-// MaxTextChars bounds the text of a message: the limit of deployed registries.
+// MaxTextChars is the limit of deployed registries for the text of a message.
 const MaxTextChars = 4000
 
-// OrNull returns a JSON text, null for none.
+// OrNull returns a JSON text, or null for none.
 func OrNull(text json.RawMessage) json.RawMessage {
 	if len(text) == 0 {
 		return json.RawMessage("null")
@@ -64,7 +64,7 @@ func OrNull(text json.RawMessage) json.RawMessage {
 	return text
 }
 
-// Cut shortens a text to maxChars characters.
+// Cut truncates a text to maxChars characters.
 func Cut(text string, maxChars int) string {
 	if runes := []rune(text); len(runes) > maxChars {
 		return string(runes[:maxChars])
@@ -72,7 +72,7 @@ func Cut(text string, maxChars int) string {
 	return text
 }
 
-// JSONString returns a text as JSON.
+// JSONString encodes a text as JSON.
 func JSONString(text string) json.RawMessage {
 	quoted, err := json.Marshal(text)
 	if err != nil {
@@ -84,10 +84,10 @@ func JSONString(text string) json.RawMessage {
 // MessageIDBytes is the number of random bytes in a message id.
 const MessageIDBytes = 16
 
-// IDChars are the characters of ids of messages and keys.
+// IDChars are the characters allowed in IDs of messages and keys.
 const IDChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
 
-// NewMessageID returns an id of 128 random bits after a prefix.
+// NewMessageID returns a prefix followed by 128 random bits.
 func NewMessageID(prefix string) string {
 	random := make([]byte, MessageIDBytes)
 	_, _ = rand.Read(random) // never fails
@@ -102,7 +102,7 @@ const Network = "airc"
 // spec: airc-v0.1.1 §7.3
 const ClockSkew = 300 * time.Second
 
-// Marshal is json.Marshal without escapes for HTML.
+// Marshal is json.Marshal without HTML escapes.
 func Marshal(value any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -111,14 +111,14 @@ func Marshal(value any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// Object is a JSON object whose members are found by their exact names: encoding/json would take
-// "From" for "from". Err keeps the first missing or wrong member; later reads are meaningless.
+// Object is a JSON object with case-sensitive member names: encoding/json would accept "From" for
+// "from". Err is the first missing or wrong member; later reads are meaningless.
 type Object struct {
 	Members map[string]json.RawMessage
 	Err     error
 }
 
-// ParseObject parses a body strictly: one object, no duplicate member.
+// ParseObject parses a body strictly: one object, no duplicate members.
 func ParseObject(text []byte) (*Object, error) {
 	unreadable := func(why string) error {
 		return &ProblemError{Code: CodeBadRequest, Message: why, Unreadable: "json"}
@@ -159,7 +159,7 @@ func (o *Object) Nested(name string) json.RawMessage {
 	return o.Members[name]
 }
 
-// Fail keeps the first reason for rejecting an object.
+// Fail records the first reason to reject an object.
 func (o *Object) Fail(why string) {
 	if o.Err == nil {
 		o.Err = Refuse(CodeBadRequest, why)
