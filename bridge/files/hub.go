@@ -20,23 +20,22 @@ import (
 	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
-// The paths of the hub, shared with the API for agents: The hub serves "start" and "poll". The API
-// for agents serves all other paths with a ULID as ID.
+// The paths of the hub, shared with the agent API. The hub serves "start" and "poll"; the agent API
+// serves all paths with a ULID as ID.
 const (
 	agentsPrefix = "/api/v1/"
 	hubPrefix    = agentsPrefix + "handoffs/"
 )
 
-// Hub serves the HTTP interface of the voice protocol, for all voice directories of a gateway
-// with tokens for it. The zero Hub serves no directory. Its methods may be called
-// concurrently.
+// Hub serves the HTTP interface of the voice protocol for all voice directories of a gateway that have
+// hub tokens. The zero Hub serves no directory. It is safe for concurrent use.
 type Hub struct {
 	links atomic.Pointer[[]*VoiceLink]
 	mux   *http.ServeMux
 }
 
-// Mount registers the routes of the hub. Any request not for the hub goes to the handler of
-// the API for agents on the same mux.
+// Mount registers the routes of the hub. Requests not for the hub go to the handler of the agent API on
+// the same mux.
 func (h *Hub) Mount(mux *http.ServeMux) {
 	h.mux = mux
 	mux.HandleFunc("POST "+hubPrefix+"start", h.serve(h.start))
@@ -44,7 +43,6 @@ func (h *Hub) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+hubPrefix+"{id}/{verb}", h.serve(h.step))
 }
 
-// leave stops serving a directory.
 func (h *Hub) leave(l *VoiceLink) {
 	if h != nil {
 		h.change(func(links []*VoiceLink) []*VoiceLink {
@@ -67,15 +65,14 @@ func (h *Hub) change(do func([]*VoiceLink) []*VoiceLink) {
 	}
 }
 
-// hubCaller is an agent authenticated by a token, with the directory of the
-// token.
+// hubCaller is an authenticated agent, with the directory of its token.
 type hubCaller struct {
 	link  *VoiceLink
 	agent string
 }
 
-// caller returns the agent behind the token of a request. It compares the token with each one,
-// so that the time reveals nothing.
+// caller returns the agent with the token of a request. It compares all tokens, so that the timing
+// reveals nothing.
 func (h *Hub) caller(r *http.Request) (c hubCaller, ok bool) {
 	links := h.links.Load()
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -94,13 +91,13 @@ func (h *Hub) caller(r *http.Request) (c hubCaller, ok bool) {
 	return c, ok
 }
 
-// serve serves a route of the hub, or passes the request to the API for agents.
+// serve serves a route of the hub, or passes the request to the agent API.
 func (h *Hub) serve(route func(ctx context.Context, c hubCaller, r *http.Request) hubAnswer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		links := h.links.Load()
 		_, notULID := federation.ParseEventID(r.PathValue("id"))
 		if links == nil || len(*links) == 0 || r.PathValue("id") != "" && notULID == nil {
-			// The API for agents answers; with 404 if it is off.
+			// The agent API answers, with 404 if it is disabled.
 			agents := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: agentsPrefix}}
 			handler, _ := h.mux.Handler(agents)
 			handler.ServeHTTP(w, r)
@@ -126,13 +123,13 @@ func (a hubAnswer) write(w http.ResponseWriter) {
 	text := a.file
 	if text == nil {
 		var err error
-		if text, err = json.Marshal(a); err != nil { // texts have a JSON form
+		if text, err = json.Marshal(a); err != nil { // text always encodes as JSON
 			panic("files: " + err.Error())
 		}
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.code)
-	_, _ = w.Write(text) // the client is gone
+	_, _ = w.Write(text) // the client may be gone
 }
 
 func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
@@ -162,7 +159,7 @@ func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	return answer
 }
 
-// poll returns the oldest file waiting for the caller, and waits for one if asked to.
+// poll returns the oldest file for the caller. It waits for one if requested.
 func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	query := r.URL.Query()
 	if agent := query.Get("agent"); agent != "" && agent != c.agent {
@@ -206,7 +203,7 @@ func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	}
 }
 
-// readWait reads the wait of a poll: seconds, or a duration.
+// readWait parses the wait of a poll: seconds, or a duration.
 func readWait(text string, most time.Duration) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -221,7 +218,6 @@ func readWait(text string, most time.Duration) (time.Duration, error) {
 	return min(wait, most), nil
 }
 
-// step serves accept, complete and reject.
 func (*Hub) step(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	id, verb := r.PathValue("id"), r.PathValue("verb")
 	if verb != "accept" && verb != "complete" && verb != "reject" {

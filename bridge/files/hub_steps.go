@@ -15,15 +15,14 @@ import (
 	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
-// startKey names a handoff of the hub in the record by its handoff_id, and startedKey the
-// handoff_id by the handoff.
+// startKey maps a handoff_id of the hub to its handoff in the record; startedKey is the reverse.
 func startKey(id string) string { return "hub\x00" + id }
 
 func startedKey(id federation.HandoffID) string { return "started\x00" + id.String() }
 
-// start files the offer of a handoff sent to the hub by an agent. The same handoff again gets
-// the same answer, and another handoff with its handoff_id a conflict. It writes no file: if
-// the recipient reads the directory, the delivery of the offer does.
+// start files the offer of a handoff sent to the hub by an agent. A repeated handoff gets the same
+// response; another handoff with its handoff_id is a conflict. start writes no file: if the recipient
+// reads the directory, the delivery of the offer writes it.
 func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sealed) (hubAnswer, error) {
 	file, err := sealed.Trusted(l.secretsOf(sealed))
 	if len(l.secretsOf(sealed)) == 0 {
@@ -55,7 +54,7 @@ func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sea
 // startHandoff files the offer of the hub under the ID of a slot.
 func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.File, body []byte) (err error) {
 	s.Digest, s.Body = sha256.Sum256([]byte(file.Key)), body
-	if !s.fresh { // the ID may be too old, and the body from an earlier try
+	if !s.fresh { // the ID may be too old, and the body of an earlier attempt
 		if s, err = l.remint(ctx, s); err != nil {
 			return err
 		}
@@ -70,7 +69,7 @@ func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.Fil
 	return err
 }
 
-// startedFile returns the file of a handoff that began at the hub, nil for another handoff.
+// startedFile returns the file of a handoff begun at the hub, or nil for another handoff.
 func (l *VoiceLink) startedFile(ctx context.Context, id federation.HandoffID) ([]byte, voicefile.File, error) {
 	s, err := l.glance(ctx, startedKey(id))
 	if err != nil || len(s.Body) == 0 {
@@ -88,7 +87,7 @@ func (l *VoiceLink) startedFile(ctx context.Context, id federation.HandoffID) ([
 	return original.Body, file, err
 }
 
-// startedAs returns the handoff of a file that began at the hub, and false for another file.
+// startedAs returns the handoff of a file begun at the hub, and false for another file.
 func (l *VoiceLink) startedAs(ctx context.Context, file voicefile.File) (federation.HandoffID, bool, error) {
 	if l.secrets.hub[file.From] == "" {
 		return federation.HandoffID{}, false, nil
@@ -98,8 +97,8 @@ func (l *VoiceLink) startedAs(ctx context.Context, file voicefile.File) (federat
 	return s.Event, ours, err
 }
 
-// keepStarted keeps the slots of a handoff begun at the hub during its work, and releases them after
-// its end. Until the file expires, the slots answer a repeated start.
+// keepStarted keeps the slots of a handoff begun at the hub while it is in progress, and releases them
+// after its end. Until the file expires, the slots answer a repeated start.
 func (l *VoiceLink) keepStarted(ctx context.Context, view federation.View) error {
 	if len(l.secrets.hub) == 0 || !view.Over && view.State != federation.Assigned {
 		return nil
@@ -113,7 +112,7 @@ func (l *VoiceLink) keepStarted(ctx context.Context, view federation.View) error
 		switch {
 		case err != nil:
 			return err
-		case s.fresh: // it was released before
+		case s.fresh: // already released
 		case view.Over:
 			err = l.release(ctx, s, file.Expires)
 		default:
@@ -131,10 +130,10 @@ type waiting struct {
 	voice
 
 	file    voicefile.File
-	handoff federation.HandoffID // zero for a file without a handoff
+	handoff federation.HandoffID // zero for none
 }
 
-// each calls do with the files to an agent with a valid HMAC, until do returns false.
+// each calls do with the files for an agent that have a valid HMAC, until do returns false.
 func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	for path, seen := range l.found {
 		if seen.to != agent {
@@ -142,7 +141,7 @@ func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 		}
 		content, err := directory.Read(path, voicefile.MaxBytes)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // another program moves it
+			continue // another program is moving it
 		}
 		if err != nil {
 			return err
@@ -162,8 +161,8 @@ func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	return nil
 }
 
-// waits reports whether a file waits for its recipient: it is pending, or the gateway has it in
-// custody and its handoff is offered.
+// waits reports whether a file waits for its recipient: it is pending, or the gateway has it in custody
+// and its handoff is offered.
 func (l *VoiceLink) waits(ctx context.Context, w waiting) (bool, error) {
 	switch {
 	case w.folder() == pendingFolder:
@@ -232,7 +231,7 @@ func (l *VoiceLink) someOther(agent, id string) bool {
 	return false
 }
 
-// stepOf submits a step on one file. It returns false if the file is in no state for it.
+// stepOf submits a step on one file. It returns false if the file's state does not allow the step.
 func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bool, reason string) (bool, error) {
 	taken := w.folder() == claimedFolder && !waits
 	switch {
@@ -245,7 +244,7 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 	case "accept":
 		to, err := l.move(w.path, claimedFolder, w.file.ClaimName(l.ports.Home))
 		if errors.Is(err, fs.ErrExist) || err == nil && to == "" {
-			return false, nil // another agent accepted
+			return false, nil // another agent accepted it
 		}
 		if err != nil {
 			return false, err
@@ -269,15 +268,15 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 		return false, err
 	}
 	if to, ours := l.paths[w.handoff]; ours && !w.handoff.IsZero() {
-		delete(l.found, to) // so that the next scan reads it, and files the step
+		delete(l.found, to) // forces the next scan to read it and file the step
 		_, err := l.moves(ctx, to)
 		return true, err
 	}
 	return true, nil
 }
 
-// moves files the step of a move. It returns false if the home refused the step: then the
-// file has moved on already.
+// moves files the step of a move. It returns false if the home refused the step, because the file has
+// since moved on.
 func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
 	if err := l.look(ctx, path); err != nil {
 		return false, err
@@ -286,8 +285,7 @@ func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
 	return there, nil
 }
 
-// stepOfOurs takes a step of an agent represented by the gateway, on a file in
-// its custody.
+// stepOfOurs takes a step of a represented agent on a file in the gateway's custody.
 func (l *VoiceLink) stepOfOurs(ctx context.Context, w waiting, verb, reason string) (bool, error) {
 	view, err := l.view(ctx, w.handoff)
 	if err != nil || !view.Exists() {

@@ -19,18 +19,17 @@ import (
 
 // Waits of a link.
 const (
-	// How often a link reads the whole directory: a notification may be lost, and
-	// some file systems send none.
+	// Rescan interval of the whole directory. A notification may be lost, and some file systems send
+	// none.
 	rescanWait = 5 * time.Second
-	// Time for which a notified file must be quiet before the link reads it. A
-	// program that writes in place sends many notifications.
+	// Quiet time before the link reads a notified file. A program that writes in place causes many
+	// notifications.
 	settleWait = 100 * time.Millisecond
 	// Interval of checks for a missing directory.
 	redialWait = 2 * time.Second
 )
 
-// maxChanged bounds the notified files that wait to be read. Above it the link reads the whole
-// directory.
+// maxChanged bounds the notified files to be read. Above it, the link rescans the whole directory.
 const maxChanged = 4096
 
 // call is a function to run in the goroutine of a link.
@@ -40,8 +39,8 @@ type call struct {
 	done chan error
 }
 
-// ask runs a function in the goroutine of the link, and returns its error. It returns an
-// [*federation.UnavailableError] while the link is down.
+// ask runs a function in the goroutine of the link and returns its error. While the link is down, the
+// error is an [*federation.UnavailableError].
 func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) error {
 	c := call{ctx, do, make(chan error, 1)}
 	select {
@@ -57,14 +56,12 @@ func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) erro
 	}
 }
 
-// directoryError is an error of the directory itself. It ends the session of the link, whose status
-// then shows the reason.
+// directoryError is an error of the directory itself. It ends the session of the link, and appears in
+// its status.
 type directoryError struct{ err error }
 
-// Error implements error.
 func (e *directoryError) Error() string { return e.err.Error() }
 
-// Unwrap returns the cause.
 func (e *directoryError) Unwrap() error { return e.err }
 
 func broken(err error) error {
@@ -74,7 +71,7 @@ func broken(err error) error {
 	return &directoryError{err}
 }
 
-// broken returns an error of a scan: that of ctx, or else of the directory.
+// broken returns the error of ctx or else of the directory.
 func (*base) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -85,14 +82,14 @@ func (*base) broken(ctx context.Context, err error) error {
 type tree interface {
 	// prepare checks the directory, and returns the folders to watch.
 	prepare() ([]string, error)
-	// scan reads all files. It returns the errors of the directory and of ctx.
+	// scan reads all files. It returns errors of the directory and of ctx.
 	scan(ctx context.Context) error
-	// look reads one file by its path. It returns the same errors as scan.
+	// look reads one file by path. It returns the same errors as scan.
 	look(ctx context.Context, path string) error
 }
 
-// Reconnected implements [bridge.ReconnectNotifier]: a check of the directory is cheap, so the link
-// checks soon.
+// Reconnected implements [bridge.ReconnectNotifier]. Checking the directory is cheap, so the link
+// retries soon.
 func (*base) Reconnected() <-chan struct{} {
 	back := make(chan struct{}, 1)
 	time.AfterFunc(redialWait, func() { back <- struct{}{} })
@@ -102,8 +99,8 @@ func (*base) Reconnected() <-chan struct{} {
 // Unpin implements [bridge.Pinned].
 func (b *base) Unpin() { b.unpinned.Store(true) }
 
-// pin returns an error if the directory differs from that of the earlier sessions, unless an
-// operator allowed it.
+// pin returns an error if the directory differs from that of earlier sessions, unless an operator
+// allowed the change.
 func (b *base) pin(root string) error {
 	folder, err := directory.FolderAt(root)
 	if err != nil {
@@ -115,8 +112,8 @@ func (b *base) pin(root string) error {
 	return b.here()
 }
 
-// here returns an error unless the directory is the pinned one. In another directory, missing files
-// were not deleted, so their offers must not be cancelled.
+// here returns an error unless the directory is the pinned one. Otherwise, files missing from another
+// directory would look deleted, and their offers would be cancelled.
 func (b *base) here() error {
 	folder, err := directory.FolderAt(b.root)
 	if err != nil {
@@ -132,9 +129,9 @@ type session struct {
 	*base
 
 	tree    tree
-	folders map[string]directory.Folder // watched folders by path
+	folders map[string]directory.Folder // by path
 	watcher *fsnotify.Watcher
-	changed map[string]bool // notified, and not read yet
+	changed map[string]bool // notified, but not yet read
 	settle  <-chan time.Time
 }
 
@@ -169,8 +166,7 @@ func (b *base) serve(ctx context.Context, up func(), root string, t tree) error 
 	return s.run(ctx)
 }
 
-// run serves calls, notifications and rescans until ctx ends or the directory
-// disappears.
+// run serves calls, notifications and rescans until ctx ends or the directory disappears.
 func (s *session) run(ctx context.Context) error {
 	rescan := time.NewTicker(rescanWait)
 	defer rescan.Stop()
@@ -197,7 +193,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// serveCall runs one call. An error of the directory ends the session too.
+// serveCall runs one call. A directory error also ends the session.
 func (s *session) serveCall(c call) error {
 	err := s.here()
 	if err == nil {
@@ -218,8 +214,8 @@ func (s *session) serveCall(c call) error {
 	return nil
 }
 
-// onEvent records a notification. The file is read once it has been quiet for a moment. The removal
-// of a watched folder ends the session, because a new folder in its place is not watched.
+// onEvent records a notification. The file is read once it has been quiet for [settleWait]. The removal
+// of a watched folder ends the session, because its replacement would not be watched.
 func (s *session) onEvent(event fsnotify.Event) error {
 	if _, watched := s.folders[event.Name]; watched && (event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)) {
 		return fmt.Errorf("%s was moved or deleted", event.Name)
@@ -253,8 +249,8 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	return nil
 }
 
-// rescan reads the whole directory. It returns an error if one of its folders was replaced, but not
-// for an outage of the record: the next rescan retries.
+// rescan reads the whole directory. It returns an error if a folder was replaced, but not for an outage
+// of the record, because the next rescan retries.
 func (s *session) rescan(ctx context.Context) error {
 	if err := s.here(); err != nil {
 		return err
@@ -269,8 +265,8 @@ func (s *session) rescan(ctx context.Context) error {
 	return s.tree.scan(ctx)
 }
 
-// fault returns an error that ends the session: that of the directory, or of ctx. It logs any
-// other error, of the record or of one step, and the file is read again later.
+// fault returns an error that ends the session: an error of the directory or of ctx. It logs any other
+// error, of the record or of one step; the file is read again later.
 func (b *base) fault(ctx context.Context, path string, err error) error {
 	if _, ok := errors.AsType[*directoryError](err); ok || ctx.Err() != nil {
 		return err
@@ -283,7 +279,7 @@ func (b *base) fault(ctx context.Context, path string, err error) error {
 	return nil
 }
 
-// unread counts an unreadable file, and logs the reason.
+// unread counts an unreadable file and logs the reason.
 func (b *base) unread(ctx context.Context, path, reason string, err error) {
 	b.ports.Metrics.BadInput.WithLabelValues(network, b.name, reason).Inc()
 	b.log.LogAttrs(ctx, slog.LevelWarn, "file not taken", slog.String("file", filepath.Base(path)), slog.String("reason", reason), slog.Any("err", err))

@@ -16,12 +16,12 @@ import (
 	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
-// nativePrefix begins the DIDs of agents known only to a directory.
+// nativePrefix starts the DIDs of agents known only to a directory.
 func (b *base) nativePrefix() string {
 	return "did:web:" + strings.ReplaceAll(string(b.ports.Home), ":", "%3A") + ":dir:" + escape(b.name) + ":"
 }
 
-// escape writes a name as a part of a DID.
+// escape encodes a name as a part of a DID.
 func escape(name string) string {
 	var out strings.Builder
 	for _, c := range []byte(name) {
@@ -34,8 +34,7 @@ func escape(name string) string {
 	return out.String()
 }
 
-// native returns the name of an agent known only to the directory, "" for
-// another DID.
+// native returns the name of an agent known only to the directory, or "" for any other DID.
 func (b *base) native(did federation.DID) string {
 	part, ok := strings.CutPrefix(string(did), b.nativePrefix())
 	if !ok || strings.Contains(part, ":") {
@@ -48,9 +47,8 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
-// nativeOf is like native, but also accepts the did:key that the gateway keeps for such an agent. A
-// network whose steps name only the signer identifies the agent by that key. Those keys are known
-// for the names in the configuration.
+// nativeOf is like native, but also accepts the did:key that the gateway keeps for such an agent: some
+// networks name only the signer of a step. Those keys are known only for configured names.
 func (b *base) nativeOf(did federation.DID) string {
 	if name := b.native(did); name != "" {
 		return name
@@ -58,8 +56,8 @@ func (b *base) nativeOf(did federation.DID) string {
 	return b.kept()[did]
 }
 
-// didOf returns the DID of an agent of the directory: from the configuration, from a binding,
-// or made of the name. It blocks on the record.
+// didOf returns the DID of an agent of the directory: the configured DID, a bound DID, or a DID derived
+// from the name. It blocks on the record.
 func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
 	if did, ok := b.agents[name]; ok {
 		return did, nil
@@ -74,8 +72,7 @@ func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
 	return federation.ParseDID(b.nativePrefix() + escape(name))
 }
 
-// nameOf returns the name of a DID in the directory, "" for a DID without one. It blocks on the
-// record.
+// nameOf returns the name of a DID in the directory, or "" for none. It blocks on the record.
 func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	for name, each := range b.agents {
 		if each == did {
@@ -105,8 +102,7 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	return "", nil
 }
 
-// asRefusal returns the error of a draft as a refusal, if the content of the file is the
-// reason.
+// asRefusal converts the error of a draft to a refusal if the content of the file caused it.
 func asRefusal(d stepbuilder.Draft, err error) error {
 	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok && problem.Status < http.StatusInternalServerError {
 		return &federation.RefusalError{Code: federation.InvalidTag, Event: d.ID, Handoff: d.ID, Detail: problem.Detail}
@@ -114,21 +110,21 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
-// asNotNow converts the error of a step for the directory. A step waiting on disk is not an error.
-// A step over its rate limit is retried later, because a file has no sender to send it again.
+// asNotNow converts the error of a step for the directory. A deferred step is not an error. A step over
+// its rate limit is retried later, because a file has no sender to retry it.
 func asNotNow(link string, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case ok && refused.Waits:
 		return nil
 	case ok && (refused.Code == federation.RateLimited || refused.Code == federation.InboxFull):
-		return away(link, errors.New(refused.Error())) // not wrapped: it is not a refusal here
+		return away(link, errors.New(refused.Error())) // not wrapped: this is no refusal here
 	}
 	return err
 }
 
-// rejection returns the sidecar code of a refused offer. The contract of the sidecar has no word
-// for most refusals: the detail names the code.
+// rejection returns the sidecar code of a refused offer. The sidecar contract has no code for most
+// refusals, so the detail names the code.
 func rejection(refused *federation.RefusalError) *voicefile.Error {
 	switch refused.Code { //nolint:exhaustive // all other codes are told in the detail
 	case federation.DeadlinePassed:
@@ -155,18 +151,16 @@ func ending(view federation.View, note string) *voicefile.Error {
 	return nil
 }
 
-// away is the error of a delivery to retry later.
+// away is the error of a delivery to be retried later.
 func away(link string, err error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: err}
 }
 
-// denied is the refusal of a step with no place in a directory. The gateway notifies
-// the offerer.
+// denied refuses a step that a directory cannot represent. The gateway notifies the offerer.
 func denied(ev federation.Event, why string) error {
 	return federation.Refuse(ev, federation.PolicyDenied, why)
 }
 
-// The statuses of the answers of the hub.
 const (
 	hubPending   = "pending"
 	hubAccepted  = "accepted"
@@ -181,12 +175,11 @@ type hubAnswer struct {
 	Reason    string `json:"reason,omitempty"`
 	Error     string `json:"error,omitempty"`
 
-	code int // of HTTP
+	code int // HTTP status
 	file []byte
 }
 
-// hubError returns the answer to a failed request. It hides the text of an
-// unknown error.
+// hubError returns the response to a failed request. It hides the text of unknown errors.
 func hubError(id string, err error) hubAnswer {
 	if invalid, ok := errors.AsType[*voicefile.Error](err); ok {
 		return hubAnswer{HandoffID: id, Status: hubRejected, Reason: invalid.Error(), code: http.StatusUnprocessableEntity}

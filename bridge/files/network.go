@@ -1,14 +1,14 @@
-// Package files links directories in which agents exchange work as files: voice directories,
-// whose files are signed and move from folder to folder, and ".handoffs" directories, whose
-// records change in place. It also serves the hub of the voice protocol.
+// Package files links directories in which agents exchange work as files. In voice directories, signed
+// files move from folder to folder; in ".handoffs" directories, records change in place. The package
+// also serves the hub of the voice protocol.
 //
-// The directory is the peer. A link watches it, and reads all of it every five seconds and at
-// the start, so that nothing depends on a notification. The action of a link on a file depends
-// only on the place and the content of the file, and on the state of its handoff. So a gateway
-// killed at any moment resumes by checking again. The record maps files to handoffs.
+// The directory is the peer. A link watches it, and reads all of it at the start and every five
+// seconds, so that nothing depends on notifications. The action of a link on a file depends only on the
+// place and the content of the file and on the state of its handoff. A gateway killed at any moment
+// therefore resumes by checking again. The record maps files to handoffs.
 //
-// A step read from a directory is vouched for by the gateway, with the bytes of the file as
-// evidence. README.md has the guide.
+// The gateway vouches for steps read from a directory, with the bytes of the file as evidence. See
+// README.md for the guide.
 package files
 
 import (
@@ -43,9 +43,8 @@ const network = "files"
 // Deps are the dependencies of the links in addition to the ports of each link.
 type Deps struct {
 	Record       registry.Bound
-	ChannelLinks func() []bridge.ChannelLink // the links with a place for offers
-	// Path resolves a path of the configuration; nil for a check of the
-	// configuration.
+	ChannelLinks func() []bridge.ChannelLink // links that can carry an offer to a channel
+	// Path resolves a configured path; nil for a check of the configuration.
 	Path func(string) string
 	Hub  *Hub // serves the hubs of the voice directories; nil for none
 }
@@ -91,11 +90,10 @@ func Tasks(deps Deps) bridge.Network {
 	}
 }
 
-// base is the common part of both links. The goroutine in Run owns the mutable
-// fields.
+// base is the common part of both links. The goroutine in Run owns the mutable fields.
 type base struct {
 	name   string
-	agents map[string]federation.DID        // agents of the configuration
+	agents map[string]federation.DID        // from the configuration
 	kept   func() map[federation.DID]string // names of agents by the did:keys kept for them
 	deps   Deps
 	ports  bridge.Ports
@@ -103,11 +101,10 @@ type base struct {
 	steps  stepbuilder.Builder
 	calls  chan call
 
-	// The default directory of all sessions, which an operator can change. Only the goroutine in
-	// Run uses both fields.
+	// The pinned directory, which an operator can change. Only the goroutine in Run uses both fields.
 	root     string
 	folder   directory.Folder
-	unpinned atomic.Bool // allow another directory in the next session
+	unpinned atomic.Bool // allows another directory in the next session
 }
 
 func newBase(name string, agents map[string]federation.DID, named []string, deps Deps, p bridge.Ports) *base {
@@ -137,18 +134,17 @@ func (b *base) Name() string { return b.name }
 // Network implements [bridge.Link].
 func (*base) Network() string { return network }
 
-// ReadsInbox implements [bridge.InboxReader]: an offer to an agent of the directory needs no
-// channel.
+// ReadsInbox implements [bridge.InboxReader]: an offer to an agent of the directory needs no channel.
 func (*base) ReadsInbox() {}
 
 // VoiceConfig is one [[files.voice]] table.
 type VoiceConfig struct {
 	Name          string            `toml:"name"` // unique among all links
-	Dir           string            `toml:"dir"`  // handoff, claimed, archive and rejected are below it
+	Dir           string            `toml:"dir"`  // contains handoff, claimed, archive and rejected
 	StateDir      string            `toml:"state_dir"`
 	ResumeWindow  time.Duration     `toml:"resume_window"`   // validity of a bootstrap
-	Agents        map[string]string `toml:"agents"`          // DIDs of the agents that Baton represents, by name
-	HubTokenFiles map[string]string `toml:"hub_token_files"` // by the name of the agent
+	Agents        map[string]string `toml:"agents"`          // DIDs of the agents represented by Baton, by name
+	HubTokenFiles map[string]string `toml:"hub_token_files"` // by agent name
 	Pairs         []PairConfig      `toml:"pairs"`
 }
 
@@ -159,7 +155,7 @@ func (c VoiceConfig) named() (names []string) {
 	return names
 }
 
-// PairConfig is one [[files.voice.pairs]] table: the secret of two agents.
+// PairConfig is one [[files.voice.pairs]] table: the secret shared by two agents.
 type PairConfig struct {
 	Agents       []string `toml:"agents"`
 	SecretFile   string   `toml:"secret_file"`
@@ -170,15 +166,15 @@ type PairConfig struct {
 type TasksConfig struct {
 	Name    string            `toml:"name"` // unique among all links
 	Dir     string            `toml:"dir"`
-	Agents  map[string]string `toml:"agents"`  // DIDs by the name of the agent
+	Agents  map[string]string `toml:"agents"`  // DIDs by agent name
 	Trusted []string          `toml:"trusted"` // agents that may create offers
 }
 
 // DefaultVoiceConfig returns the defaults of the table.
 func DefaultVoiceConfig() VoiceConfig { return VoiceConfig{ResumeWindow: 5 * time.Minute} }
 
-// minSecretBytes is the minimum length of a secret, and devSecret is the one known to every
-// reader of the reference implementation.
+// minSecretBytes is the minimum length of a secret. devSecret is the publicly known secret of the
+// reference implementation.
 const (
 	minSecretBytes = 16
 	devSecret      = "dev-only-secret"
@@ -190,7 +186,7 @@ func (m *mistakes) add(key, format string, args ...any) {
 	*m = append(*m, &bridge.KeyError{Key: key, Why: fmt.Sprintf(format, args...)})
 }
 
-// place checks the keys that both tables have, and returns the DIDs of the agents.
+// place checks the keys common to both tables, and returns the DIDs of the agents.
 func (m *mistakes) place(name, dir string, agents map[string]string) map[string]federation.DID {
 	if name == "" {
 		m.add("name", "is required")
@@ -228,18 +224,18 @@ func (m *mistakes) secret(key, file string, secrets bridge.Secrets) string {
 	return secret
 }
 
-// pair names two agents in either order.
+// pair is two agents in a canonical order.
 type pair struct{ low, high string }
 
 func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
 
 type voiceSecrets struct {
-	pairs map[pair][]string // the current one first
-	hub   map[string]string // tokens by the name of the agent
+	pairs map[pair][]string // current secret first
+	hub   map[string]string // tokens by agent name
 }
 
-// read checks a table and returns its DIDs and the contents of its files. Its
-// error joins one [*bridge.KeyError] for each mistake.
+// read checks a table and returns its DIDs and secrets. Its error joins one [*bridge.KeyError] per
+// mistake.
 func (c VoiceConfig) read(secrets bridge.Secrets) (map[string]federation.DID, voiceSecrets, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)
@@ -281,8 +277,7 @@ func (m *mistakes) pair(into map[pair][]string, p PairConfig, secrets bridge.Sec
 	}
 }
 
-// read checks a table and returns its DIDs. Its error joins one [*bridge.KeyError] for each
-// mistake.
+// read checks a table and returns its DIDs. Its error joins one [*bridge.KeyError] per mistake.
 func (c TasksConfig) read() (map[string]federation.DID, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)

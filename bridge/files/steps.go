@@ -16,12 +16,11 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// submit signs a step for the DID that takes it, and files it. The error of a refused step is a
-// [*federation.RefusalError]; a step waiting on disk is not an error. The view is the current state
-// of the handoff, or zero for an offer.
+// submit signs a step for its author and files it. A refused step is a [*federation.RefusalError]; a
+// deferred step is not an error. The view is the current state of the handoff, or zero for an offer.
 func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.View, name string) error {
 	now := time.Now()
-	d.Proved = true // the directory, or the token of the hub, is the proof
+	d.Proved = true // proved by access to the directory, or by the token of the hub
 	if b.nativeOf(d.From) != "" {
 		d.Name = name
 	}
@@ -36,15 +35,13 @@ func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.
 	return asNotNow(b.name, err)
 }
 
-// reportLoss logs the parts of a file that a step cannot carry. The evidence
-// of the step has all of it.
+// reportLoss logs the parts of a file that a step cannot carry. The evidence contains them.
 func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss federation.Loss) {
 	b.log.LogAttrs(ctx, slog.LevelInfo, "content does not fit the step", slog.String("handoff_id", id.String()),
 		slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 }
 
-// titled returns a text of a file, or "untitled" if it shows nothing, because each offer needs a
-// title.
+// titled returns a text of a file, or "untitled" if it is blank, because each offer needs a title.
 func titled(text string) string {
 	if strings.TrimSpace(plain(text)) == "" {
 		return "untitled"
@@ -55,20 +52,20 @@ func titled(text string) string {
 // plain returns a text of a file as a note: one line without hidden characters.
 func plain(text string) string { return federation.PlainText(translate.OneLine(text)) }
 
-// slot is the record's note of a file: the handoff that it became.
+// slot is the record's note that maps a file to its handoff.
 type slot struct {
 	federation.Answer
 
-	fresh bool // newly created
+	fresh bool
 }
 
-// kept is the lifetime of a slot without an end: of a handoff in progress, or of a record, which
-// never expires. The record deletes a slot a day after its time, which is set to an earlier one when
-// the handoff is over.
+// kept is the lifetime of a slot without a known end: of a handoff in progress, or of a record, which
+// never expires. The record deletes a slot a day after its time, which is brought forward when the
+// handoff ends.
 const kept = 50 * 365 * 24 * time.Hour
 
-// reserve returns the slot of a key, and mints the ID of its handoff if there is none. The ID
-// is on disk before the handoff is. A new slot is kept until a moment.
+// reserve returns the slot of a key. If there is none, it mints the ID of the handoff, which is on disk
+// before the handoff itself. A new slot is kept until a time.
 func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte, until time.Time) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -77,7 +74,7 @@ func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []
 	return b.reserveAs(ctx, key, digest, id, body, until)
 }
 
-// reserveAs is reserve for a handoff with its ID.
+// reserveAs is reserve with a given ID of the handoff.
 func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id federation.HandoffID, body []byte, until time.Time) (slot, error) {
 	sum := sha256.Sum256([]byte(b.name + "\x00" + key))
 	want := federation.Answer{DID: b.ports.Home.DID(), Key: "files:" + hex.EncodeToString(sum[:]), Digest: digest, Event: id, Body: body, At: until}
@@ -88,7 +85,7 @@ func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id fe
 	return slot{Answer: found, fresh: found.Event == id}, nil
 }
 
-// glance is like reserve, but only for a read: a new slot is soon deleted again.
+// glance is reserve for reads: a new slot is soon deleted again.
 func (b *base) glance(ctx context.Context, key string) (slot, error) {
 	now := time.Now()
 	id, err := federation.NewEventID(now, rand.Reader)
@@ -114,7 +111,7 @@ func (b *base) hold(ctx context.Context, s slot) (slot, error) {
 	return s, nil
 }
 
-// release lets the record delete a slot a day after a moment.
+// release lets the record delete a slot a day after a time.
 func (b *base) release(ctx context.Context, s slot, at time.Time) error {
 	if !s.At.After(at) {
 		return nil
@@ -123,8 +120,7 @@ func (b *base) release(ctx context.Context, s slot, at time.Time) error {
 	return b.keep(ctx, s)
 }
 
-// remint gives a slot a new ID. An ID reserved before a gateway went down may be too old for the
-// home after the restart.
+// remint gives a slot a new ID. After a restart, an ID reserved earlier may be too old for the home.
 func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -134,8 +130,7 @@ func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 	return s, b.keep(ctx, s)
 }
 
-// offer files the offer of a slot, under a new ID if the reserved one is too
-// old.
+// offer files the offer of a slot. If the reserved ID is too old, it uses a new one.
 func (b *base) offer(ctx context.Context, s slot, d stepbuilder.Draft, name string) (slot, error) {
 	d.Verb, d.ID = federation.Offer, s.Event
 	var cut []federation.Loss

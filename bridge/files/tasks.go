@@ -16,8 +16,7 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// writingTime is the time in which an unreadable record may be one that a program is writing in
-// place.
+// writingTime is how long an unreadable record may still be one that a program is writing in place.
 const writingTime = time.Second
 
 // TasksLink is one ".handoffs" directory.
@@ -29,16 +28,16 @@ type TasksLink struct {
 	found map[string]task // by file name; owned by the goroutine in Run
 }
 
-// task is the link's memory of a record it has read.
+// task is the state of a record when last read.
 type task struct {
 	stamp   directory.Stamp
 	digest  [32]byte
-	handoff federation.HandoffID // zero for a record that became no handoff
-	ours    bool                 // the gateway wrote it
+	handoff federation.HandoffID // zero for a record without a handoff
+	ours    bool                 // written by the gateway
 	// Handoff of a record claimed by another gateway; zero if unknown.
 	elsewhere federation.HandoffID
-	refused   [32]byte // digest of the last content counted as rejected
-	again     bool     // read the record again at the next rescan
+	refused   [32]byte // digest of the last rejected content
+	again     bool     // read it again at the next rescan
 }
 
 // Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is
@@ -48,12 +47,10 @@ func (l *TasksLink) Run(ctx context.Context, up func()) error {
 	return l.serve(ctx, up, l.cfg.Dir, l)
 }
 
-// prepare implements tree.
 func (l *TasksLink) prepare() ([]string, error) {
 	return []string{l.cfg.Dir}, nil
 }
 
-// scan implements tree.
 func (l *TasksLink) scan(ctx context.Context) error {
 	there := make(map[string]bool, len(l.found))
 	claims := false
@@ -85,7 +82,6 @@ func (l *TasksLink) scan(ctx context.Context) error {
 	return nil
 }
 
-// look implements tree.
 func (l *TasksLink) look(ctx context.Context, path string) error {
 	name := filepath.Base(path)
 	if !directory.IsRecord(name) {
@@ -132,7 +128,7 @@ func reasonOf(err error) string {
 	return "record"
 }
 
-// refuse counts a rejected record, once for each content.
+// refuse counts a rejected record, once per content.
 func (l *TasksLink) refuse(ctx context.Context, name string, digest [32]byte, reason string, err error) {
 	seen := l.found[name]
 	if seen.refused == digest && digest != [32]byte{} {
@@ -148,7 +144,7 @@ func (l *TasksLink) process(ctx context.Context, name string, item directory.Tas
 	digest := sha256.Sum256(item.Raw)
 	seen := l.found[name]
 	if seen.digest == digest && !seen.handoff.IsZero() {
-		return nil // the link wrote or judged this content already
+		return nil // already written or judged by the link
 	}
 	fed := item.Fed()
 	seen.elsewhere = federation.HandoffID{}
@@ -187,9 +183,9 @@ func (l *TasksLink) process(ctx context.Context, name string, item directory.Tas
 	return nil
 }
 
-// claim writes this gateway and the handoff into the note of an offered record. It returns the
-// changed record, or false if another program changed the record first. So only one of several
-// gateways claims a record.
+// claim writes this gateway and the handoff into the note of an offered record. It returns the changed
+// record, or false if another program changed the record first. Therefore, at most one gateway claims a
+// record.
 func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task, id federation.HandoffID) (directory.Task, bool, error) {
 	if fed := item.Fed(); fed.Gateway == string(l.ports.Home) && fed.ID == id.String() {
 		return item, true, nil
@@ -217,8 +213,8 @@ func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task,
 	return claimed, true, nil
 }
 
-// handoffOf returns the handoff of a record: from its note if the gateway wrote it, else from
-// its slot. The view is zero for a record without a handoff yet.
+// handoffOf returns the handoff of a record: from its note if the gateway wrote it, or else from its
+// slot. The view is zero for a record without a handoff yet.
 func (l *TasksLink) handoffOf(ctx context.Context, r taskfile.Record) (view federation.View, s slot, ours bool, err error) {
 	if id, notULID := federation.ParseEventID(r.Fed().ID); notULID == nil {
 		if view, err = l.view(ctx, id); err != nil {
@@ -242,8 +238,8 @@ func (l *TasksLink) handoffOf(ctx context.Context, r taskfile.Record) (view fede
 	return view, s, false, err
 }
 
-// latest returns the handoff of a record that the gateway wrote: after an agent of the directory
-// offered the failed task again, the new one.
+// latest returns the handoff of a record written by the gateway. If an agent of the directory has
+// offered the failed task again, it returns the new handoff.
 func (l *TasksLink) latest(ctx context.Context, r taskfile.Record, view federation.View) (federation.View, slot, bool, error) {
 	if view.State != federation.Failed || r.Status == taskfile.Failed {
 		return view, slot{}, true, nil
@@ -259,10 +255,10 @@ func (l *TasksLink) latest(ctx context.Context, r taskfile.Record, view federati
 	return view, s, true, err
 }
 
-// taskKey names a record in the record of the gateway.
+// taskKey is the slot key of a record.
 func taskKey(id string) string { return "task\x00" + id }
 
-// slotOf returns the slot of a record, and reserves one for an offer.
+// slotOf returns the slot of a record. It reserves one for an offer.
 func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error) {
 	if r.Status != taskfile.Offered {
 		return l.glance(ctx, taskKey(r.ID))
@@ -273,8 +269,7 @@ func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error)
 // maxRevivals bounds a chain of handoffs that replace each other in one record.
 const maxRevivals = 64
 
-// rootOf returns the first of the handoffs that share a record: each revives the failed one
-// before it.
+// rootOf returns the first of the handoffs that share a record. Each revives its failed predecessor.
 func (l *TasksLink) rootOf(ctx context.Context, view federation.View) (federation.HandoffID, error) {
 	for range maxRevivals {
 		if view.Replaces.IsZero() {

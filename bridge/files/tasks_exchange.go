@@ -22,14 +22,14 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// claimant returns the name under which this gateway claims records, which no other gateway uses.
+// claimant returns the unique name under which this gateway claims records.
 func (l *TasksLink) claimant() string {
 	sum := sha256.Sum256([]byte(l.ports.Home))
 	return "baton_" + hex.EncodeToString(sum[:4])
 }
 
-// Carries implements [bridge.Link]: an offer from outside the directory to a DID with a name in
-// it, and the later steps of handoffs with a party there.
+// Carries implements [bridge.Link]. The link carries offers from outside the directory to a DID named
+// in it, and later steps of handoffs with such a party.
 func (l *TasksLink) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if ev.Arrival.Link == l.name || ev.Verb == federation.Confirm {
 		return false, nil
@@ -49,8 +49,8 @@ func (l *TasksLink) Carries(ctx context.Context, ev federation.Event, after fede
 	return false, nil
 }
 
-// Deliver implements [bridge.Link]. An offer becomes a record, and any other step changes the
-// record of its handoff. It returns nil once the change is on disk.
+// Deliver implements [bridge.Link]. An offer creates a record; any other step changes the record of its
+// handoff. It returns nil once the change is on disk.
 func (l *TasksLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	return l.ask(ctx, func(ctx context.Context) error {
 		step := translate.Step{Entry: d.Entry, View: d.View}
@@ -77,7 +77,7 @@ func (l *TasksLink) writeStep(ctx context.Context, id string, step translate.Ste
 	return err
 }
 
-// recordOf returns the task_id of the record of a handoff, "" for none.
+// recordOf returns the task_id of the record of a handoff, or "" for none.
 func (l *TasksLink) recordOf(id federation.HandoffID) string {
 	for name, seen := range l.found {
 		if seen.handoff == id {
@@ -97,8 +97,8 @@ func (l *TasksLink) elsewhere(id federation.HandoffID) bool {
 	return false
 }
 
-// writeOffer writes the record of an offer, unless it is there already. An offer that revives a
-// failed handoff reuses the record of that.
+// writeOffer writes the record of an offer unless it already exists. An offer that revives a failed
+// handoff reuses its record.
 func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	if l.recordOf(s.Event.Handoff) != "" || s.View.Over {
 		return nil
@@ -143,7 +143,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// write gives a record the status of its handoff. The step is the cause of the change, nil if the
+// write gives a record the status of its handoff. step is the cause of the change, or nil if the
 // gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
@@ -182,8 +182,7 @@ func (l *TasksLink) write(ctx context.Context, id string, view federation.View, 
 	return nil
 }
 
-// keepOffer returns a note with the statements of an earlier one about the
-// offer.
+// keepOffer returns a note that keeps the offer's members of an earlier note.
 func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	if was.ID == is.ID {
 		is.Context, is.Hash, is.Evidence = was.Context, was.Hash, was.Evidence
@@ -197,8 +196,8 @@ func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	return is
 }
 
-// offerRecord offers a record. It does not change a record of an untrusted agent, a record for an
-// agent whose only DID is that of the directory, or a record that is already in progress.
+// offerRecord offers a record. It ignores a record of an untrusted agent, a record for an agent known
+// only to the directory, and a record already in progress.
 func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
 	if item.Status != taskfile.Offered || l.found[name].refused == sha256.Sum256(item.Raw) {
 		return nil
@@ -220,7 +219,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	original := string(item.Raw)
 	item, mine, err := l.claim(ctx, name, item, s.Event)
 	if err != nil || !mine {
-		return err // read again at the next rescan
+		return err // retried at the next rescan
 	}
 	replaces, _ := federation.ParseEventID(string(s.Body)) // a first offer replaces none
 	caps, deadline, losses := item.Terms()
@@ -241,12 +240,12 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	seen := l.found[name]
 	seen.handoff, seen.ours = s.Event, false
 	l.found[name] = seen
-	_, _, err = l.claim(ctx, name, item, s.Event) // after a retry the offer may have a later ID
+	_, _, err = l.claim(ctx, name, item, s.Event) // a retried offer may have a later ID
 	return err
 }
 
-// parties returns the DIDs of a record, and whether it leaves the directory: an offer to an agent
-// known only to the directory does not.
+// parties returns the DIDs of a record. leaves is false for an offer to an agent known only to the
+// directory.
 func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to federation.DID, leaves bool, err error) {
 	if from, err = l.didOf(ctx, r.From); err != nil || r.To == "" {
 		return from, "", err == nil, err
@@ -258,8 +257,8 @@ func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to fe
 	return from, to, l.native(to) == "" && to != from, err
 }
 
-// gone handles a record missing from its place. If it is claimed, the record reappears. A deleted
-// offer is cancelled, if the directory itself still exists.
+// gone handles a missing record. A claimed record reappears. A deleted offer is cancelled if the
+// directory itself still exists.
 func (l *TasksLink) gone(ctx context.Context, name string) error {
 	seen, known := l.found[name]
 	if !known || l.claimed(name) {
@@ -305,8 +304,7 @@ func (l *TasksLink) claimed(name string) bool {
 	return err == nil || changing
 }
 
-// report files the steps behind the status of a record, beyond the state of
-// its handoff.
+// report files the steps by which the status of a record is ahead of its handoff.
 func (l *TasksLink) report(ctx context.Context, name string, item directory.Task, view federation.View) error {
 	verbs, legal := taskfile.Verbs(view.State, item.Status)
 	if legal && len(verbs) == 0 && view.State != federation.Assigned {
@@ -341,8 +339,8 @@ func (l *TasksLink) report(ctx context.Context, name string, item directory.Task
 	return nil
 }
 
-// actor returns the DID of the recipient of a record, "" if it is not the party of
-// the handoff: another agent may not take or end the work of a party.
+// actor returns the DID of the recipient of a record. It is "" unless the recipient is the party of the
+// handoff, because no other agent may take or end a party's work.
 func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federation.View) (federation.DID, error) {
 	party := view.Assignee
 	if party == "" {
@@ -369,8 +367,8 @@ func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federatio
 	return named, nil
 }
 
-// conflict counts a change that the handoff does not follow, and restores a record written
-// by the gateway, or with another assignee than the first one.
+// conflict counts a change that the handoff does not follow. It restores a record written by the
+// gateway, or with a changed assignee.
 func (l *TasksLink) conflict(ctx context.Context, name string, item directory.Task, view federation.View, why string) error {
 	l.refuse(ctx, name, sha256.Sum256(item.Raw), "conflict", errors.New(why))
 	if !l.found[name].ours && view.State != federation.Assigned {

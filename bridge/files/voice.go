@@ -14,8 +14,7 @@ import (
 	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
-// The folders of a voice directory. The folder of a file is the state of its
-// handoff.
+// The folders of a voice directory. The folder of a file is the state of its handoff.
 const (
 	pendingFolder  = "handoff"
 	claimedFolder  = "claimed"
@@ -34,27 +33,26 @@ type VoiceLink struct {
 	cfg     VoiceConfig
 	secrets voiceSecrets
 	found   map[string]sighting             // by path; owned by the goroutine in Run
-	paths   map[federation.HandoffID]string // paths of files with a handoff on record; owned by the goroutine in Run
-	taken   map[string]string               // paths of files claimed by any gateway, by key; as above
+	paths   map[federation.HandoffID]string // paths of files whose handoff is on record; owned by the goroutine in Run
+	taken   map[string]string               // paths of files claimed by any gateway, by key; owned by the goroutine in Run
 	moved   chan struct{}                   // closed when a file was added or moved
 }
 
-// sighting is the link's memory of a file it has read.
+// sighting is the state of a file when last read.
 type sighting struct {
 	stamp   directory.Stamp
-	handoff federation.HandoffID // zero for a file without a handoff
-	to      string               // the recipient of a file with a valid HMAC
-	id      string               // its handoff_id
-	key     string               // its key, if claimed
-	again   bool                 // read the file again at the next rescan
+	handoff federation.HandoffID // zero for none
+	to      string               // recipient of a file with a valid HMAC
+	id      string               // handoff_id
+	key     string               // key of a claimed file
+	again   bool                 // read it again at the next rescan
 }
 
 func newVoiceLink(cfg VoiceConfig, secrets voiceSecrets, b *base) *VoiceLink {
 	return &VoiceLink{base: b, cfg: cfg, secrets: secrets, moved: make(chan struct{})}
 }
 
-// Run implements [bridge.Link]. It watches the directory until ctx ends or the
-// directory disappears.
+// Run implements [bridge.Link]. It watches the directory until ctx ends or the directory disappears.
 func (l *VoiceLink) Run(ctx context.Context, up func()) error {
 	l.found, l.paths, l.taken = map[string]sighting{}, map[federation.HandoffID]string{}, map[string]string{}
 	defer l.deps.Hub.leave(l)
@@ -66,8 +64,8 @@ func (l *VoiceLink) Run(ctx context.Context, up func()) error {
 	}, l.cfg.Dir, l)
 }
 
-// prepare makes the folders, and refuses folders on several file systems: a move between two is
-// not atomic.
+// prepare creates the folders. It refuses folders on several file systems, because a move between two
+// is not atomic.
 func (l *VoiceLink) prepare() ([]string, error) {
 	root, err := directory.FolderAt(l.cfg.Dir)
 	if err != nil {
@@ -91,12 +89,10 @@ func (l *VoiceLink) prepare() ([]string, error) {
 	return paths, nil
 }
 
-// scan implements tree.
 func (l *VoiceLink) scan(ctx context.Context) error {
 	there := map[string]bool{}
-	// Files move forward in the order of the folders, so the scan misses none. Claimed files are
-	// read before the pending ones as well, and all folders at the start, so that a file is claimed
-	// only once.
+	// Files move forward in the order of the folders, so the scan misses none. Claimed files are also
+	// read before the pending files, and all folders at the start, so that a file is claimed only once.
 	folders := append([]string{claimedFolder}, voiceFolders()...)
 	if len(l.found) == 0 {
 		folders = append([]string{claimedFolder, archiveFolder, rejectedFolder}, voiceFolders()...)
@@ -134,10 +130,9 @@ func (l *VoiceLink) forget(path string) {
 	delete(l.found, path)
 }
 
-// look implements tree.
 func (l *VoiceLink) look(ctx context.Context, path string) error {
 	if !strings.HasSuffix(path, ".json") && !isDotfile(path) || directory.IsTemp(filepath.Base(path)) || filepath.Dir(path) == l.cfg.Dir {
-		return nil // a sidecar, an unfinished file, or one outside the folders
+		return nil // a sidecar, an unfinished file, or a file outside the folders
 	}
 	stamp, err := directory.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -195,8 +190,8 @@ type voice struct {
 
 func (v voice) folder() string { return filepath.Base(filepath.Dir(v.path)) }
 
-// process judges a file, and files the resulting steps. Files to agents not represented by the
-// gateway stay unchanged, except the gateway's own files.
+// process judges a file, and files the resulting steps. It ignores files to agents that the gateway
+// does not represent, unless the gateway wrote them.
 func (l *VoiceLink) process(ctx context.Context, v voice) error {
 	if _, ours := l.agents[v.sealed.To]; ours {
 		return l.judgeInbound(ctx, v)
@@ -228,8 +223,8 @@ func (l *VoiceLink) took(path, key string) {
 	l.found[path], l.taken[key] = seen, path
 }
 
-// wasTaken reports whether another gateway or a native program claimed a file with the same key and
-// did not put it back.
+// wasTaken reports whether another gateway or a native program claimed a file with the same key and did
+// not put it back.
 func (l *VoiceLink) wasTaken(file voicefile.File) (bool, error) {
 	if path, known := l.taken[file.Key]; known && filepath.Base(path) != file.ClaimName(l.ports.Home) {
 		if _, err := directory.Stat(path); err == nil {
@@ -248,11 +243,11 @@ func (l *VoiceLink) secretsOf(s voicefile.Sealed) []string {
 	return l.secrets.pairs[pairOf(s.From, s.To)]
 }
 
-// Carries implements [bridge.Link]: an offer to an agent known only to the directory, and the
-// steps of handoffs between two parties with a name in the directory.
+// Carries implements [bridge.Link]. The link carries offers to an agent known only to the directory,
+// and steps of handoffs between two parties named in the directory.
 func (l *VoiceLink) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if after.Offeree == "" || ev.Verb == federation.Confirm {
-		return false, nil // each file has a recipient
+		return false, nil // a file needs a recipient
 	}
 	to, err := l.nameOf(ctx, after.Offeree)
 	if err != nil || to == "" {
@@ -269,8 +264,8 @@ func (l *VoiceLink) Carries(ctx context.Context, ev federation.Event, after fede
 	return from != "", err
 }
 
-// Deliver implements [bridge.Link]. An offer becomes a file, and any other step moves the file of
-// its handoff. It returns nil once the change is on disk.
+// Deliver implements [bridge.Link]. An offer creates a file; any other step moves the file of its
+// handoff. It returns nil once the change is on disk.
 func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	return l.ask(ctx, func(ctx context.Context) error {
 		if d.Entry.Event.Verb == federation.Offer {
@@ -284,8 +279,8 @@ func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// follow moves the file of a handoff to the folder for the handoff's state. A handoff without a
-// file here needs nothing.
+// follow moves the file of a handoff to the folder for its state. It ignores a handoff without a file
+// here.
 func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 	if err := l.keepStarted(ctx, view); err != nil {
 		return err

@@ -19,14 +19,14 @@ import (
 	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
-// defaultLifetime is the lifetime of the file of an offer without a deadline.
+// defaultLifetime applies to the file of an offer without a deadline.
 const defaultLifetime = 24 * time.Hour
 
 // maxNames bounds the names tried for a new file.
 const maxNames = 1000
 
-// writeOffer writes the file of an offer, unless it is there already: an earlier attempt may have
-// written it, and the agent may have moved it.
+// writeOffer writes the file of an offer unless it already exists: an earlier attempt may have written
+// it, and the agent may have moved it.
 func (l *VoiceLink) writeOffer(ctx context.Context, d federation.Delivery) error {
 	ev := d.Entry.Event
 	if _, there := l.paths[ev.Handoff]; there || d.View.Over {
@@ -56,7 +56,7 @@ func (l *VoiceLink) writeOffer(ctx context.Context, d federation.Delivery) error
 	return away(l.name, fmt.Errorf("%d files of one caller wait", maxNames))
 }
 
-// fileOf returns the file of an offer: the exact bytes of the hub's file, or a new file.
+// fileOf returns the file of an offer: the exact bytes from the hub, or a new file.
 func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, voicefile.File, error) {
 	ev := d.Entry.Event
 	if ev.Arrival.Link == l.name {
@@ -89,8 +89,8 @@ func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, 
 	return content, file, err
 }
 
-// judgeOutbound processes a file written by the gateway: if an agent moved it, the new folder
-// is a step of that agent.
+// judgeOutbound processes a file written by the gateway. If an agent moved it, the new folder is a step
+// of that agent.
 func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.File) error {
 	id, ok, err := l.handoffOf(ctx, file)
 	if err != nil || !ok {
@@ -105,15 +105,15 @@ func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.F
 		return err
 	}
 	if !view.Exists() {
-		return nil // a file that names an unknown handoff
+		return nil // names an unknown handoff
 	}
 	if same, err := l.ports.Gateway.Same(ctx, view.Offeree, agent); err != nil || !same {
-		return err // a file that names a handoff of other parties
+		return err // names a handoff of other parties
 	}
 	l.see(v.path, id, file)
 	for _, verb := range voiceVerbs(v.folder(), view) {
 		if verb == federation.Decline && time.Now().After(file.Expires) && !view.Deadline.IsZero() {
-			return nil // the home ends it with an expiry
+			return nil // the home will expire it
 		}
 		if view, err = l.report(ctx, v, file, view, agent, verb); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.F
 	return l.keepStarted(ctx, view)
 }
 
-// voiceVerbs returns the steps behind the folder of a file, beyond the state of its handoff.
+// voiceVerbs returns the steps by which the folder of a file is ahead of its handoff.
 func voiceVerbs(folder string, view federation.View) []federation.Verb {
 	var due []federation.Verb
 	switch folder {
@@ -148,8 +148,8 @@ func voiceVerbs(folder string, view federation.View) []federation.Verb {
 	return due
 }
 
-// report files a step taken by an agent with a move, and returns the handoff after it. A
-// refused step is logged: the state of the handoff then decides about the file.
+// report files a step that an agent took by a move, and returns the handoff after it. It logs a refused
+// step; the state of the handoff then decides about the file.
 func (l *VoiceLink) report(
 	ctx context.Context, v voice, file voicefile.File, view federation.View, agent federation.DID, verb federation.Verb,
 ) (federation.View, error) {
@@ -175,8 +175,7 @@ func (l *VoiceLink) report(
 	return l.view(ctx, view.ID)
 }
 
-// handoffOf returns the handoff of a file of the gateway, and false for a file of another
-// writer.
+// handoffOf returns the handoff of a file written by the gateway, and false for any other file.
 func (l *VoiceLink) handoffOf(ctx context.Context, file voicefile.File) (federation.HandoffID, bool, error) {
 	if id, ok, err := l.startedAs(ctx, file); ok || err != nil {
 		return id, ok, err
@@ -194,7 +193,7 @@ const clockSkew = 2 * time.Minute
 
 func fileKey(file voicefile.File) string { return "voice\x00" + file.ID + "\x00" + file.Key }
 
-// judgeInbound processes a file to an agent represented by the gateway.
+// judgeInbound processes a file to a represented agent.
 func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 	switch v.folder() {
 	case pendingFolder:
@@ -233,19 +232,19 @@ func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 	return nil
 }
 
-// endsWork reports whether a rejected file was claimed before. Its sidecar then has the outcome of
-// the handoff.
+// endsWork reports whether a rejected file was claimed before. Its sidecar then has the outcome of the
+// handoff.
 func endsWork(path string) bool {
 	sidecar, err := directory.Read(path+".reason", voicefile.MaxBytes)
 	ends := []voicefile.Code{voicefile.Declined, voicefile.Failed, voicefile.Cancelled}
 	return err == nil && slices.Contains(ends, voicefile.ReadReason(sidecar).Code)
 }
 
-// namedState is the body of a slot whose file is claimed under a name with a hash of its gateway.
+// namedState is the body of a slot whose file was claimed under a name with a hash of its gateway.
 const namedState = "named"
 
-// pickUp takes a pending file: it claims the file by a move, and offers the handoff. A file that
-// must not be taken is rejected with its reason.
+// pickUp claims a pending file by a move, and offers the handoff. It rejects a file that must not be
+// taken.
 func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	now := time.Now()
 	file, err := v.sealed.Open(l.secretsOf(v.sealed), now, clockSkew)
@@ -285,9 +284,9 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	return l.offerClaimed(ctx, voice{claimed, v.content, v.sealed}, file)
 }
 
-// offerClaimed offers a newly claimed file. It puts the file back if another program changed it
-// before the claim, or if another gateway claimed a copy. If two gateways claim copies, the later
-// one sees the earlier claim.
+// offerClaimed offers a newly claimed file. It puts the file back if another program changed it before
+// the claim, or if another gateway claimed a copy. If two gateways claim copies, the later one sees the
+// earlier claim.
 func (l *VoiceLink) offerClaimed(ctx context.Context, v voice, file voicefile.File) error {
 	content, err := directory.Read(v.path, voicefile.MaxBytes)
 	taken, unread := l.wasTaken(file)
@@ -314,9 +313,8 @@ func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 	return l.fault(ctx, path, err)
 }
 
-// custody processes a file claimed by the gateway: it offers the handoff unless already on
-// record, and moves the file after the handoff is over. From here on expires_at is the
-// deadline of the handoff.
+// custody processes a file claimed by the gateway. It offers the handoff unless already on record, and
+// moves the file after the handoff is over. From here on, expires_at is the deadline of the handoff.
 func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) error {
 	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {

@@ -42,15 +42,15 @@ func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, vie
 	return l.reject(ctx, v, file, ending(view, note))
 }
 
-// reject moves a file to the rejected files, with a sidecar with the reason. The sidecar is
-// there first: a rejected file always has one.
+// reject moves a file to the rejected files, with its reason in a sidecar. The sidecar is written
+// first, so that every rejected file has one.
 func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, why *voicefile.Error) error {
 	base := strings.TrimSuffix(filepath.Base(v.path), ".json")
 	reason := voicefile.Reason{Code: why.Code, Detail: why.Detail, At: time.Now()}
 	for _, name := range []string{base + ".json", base + "-" + v.sealed.Key() + ".json"} {
 		to := filepath.Join(l.cfg.Dir, rejectedFolder, name)
 		if _, err := os.Lstat(to); err == nil {
-			continue // another file has the name
+			continue // name in use
 		}
 		if err := directory.Replace(to+".reason", reason.Bytes(), 0o644); err != nil { // an interrupted move may have left a sidecar
 			return broken(err)
@@ -75,12 +75,12 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 		l.carry(v.path, to)
 		return nil
 	}
-	l.unread(ctx, v.path, "duplicate", why) // this very file is among the rejected ones
+	l.unread(ctx, v.path, "duplicate", why) // the same file was already rejected
 	return nil
 }
 
-// move moves a file to the first free name, and returns its new path. It returns "" if
-// another program has moved the file.
+// move moves a file to the first free name and returns its new path. It returns "" if another program
+// has moved the file.
 func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	var err error
 	for _, name := range names {
@@ -118,8 +118,8 @@ func (l *VoiceLink) carry(from, to string) {
 	l.moved = make(chan struct{})
 }
 
-// accepted processes a file accepted by an agent of the gateway: its slot is kept until the work is
-// over, and its bootstrap is written.
+// accepted processes a file accepted by a represented agent. It keeps the slot until the work is over,
+// and writes the bootstrap.
 func (l *VoiceLink) accepted(ctx context.Context, file voicefile.File) error {
 	s, err := l.reserve(ctx, fileKey(file), [32]byte{}, nil, file.Expires)
 	if err == nil {
@@ -131,8 +131,8 @@ func (l *VoiceLink) accepted(ctx context.Context, file voicefile.File) error {
 	return l.writeBootstrap(ctx, s, file)
 }
 
-// releaseFile releases the slot of a file after the end of its handoff. Until the file expires,
-// the slot shows that it was taken.
+// releaseFile releases the slot of a file after the end of its handoff. Until the file expires, the
+// slot shows that the file was taken.
 func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error {
 	s, err := l.glance(ctx, fileKey(file))
 	if err != nil {
@@ -141,13 +141,12 @@ func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error 
 	return l.release(ctx, s, file.Expires)
 }
 
-// bootstrapState is the body of the slot of a file with a decision about its
-// bootstrap.
+// bootstrapState is the body of the slot of a file whose bootstrap has been decided.
 const bootstrapState = "bootstrap"
 
-// writeBootstrap writes the bootstrap of a file accepted by an agent of the gateway: once, and
-// never again, even if the voice server has consumed it. The file is on disk under a hidden name
-// before the record notes it, and gets its name after that.
+// writeBootstrap writes the bootstrap of a file accepted by a represented agent, at most once, even if
+// the voice server has consumed it. The file is on disk under a hidden name before the record notes it,
+// and is renamed afterwards.
 func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.File) error {
 	folder := filepath.Join(l.cfg.StateDir, "handoffs")
 	hidden, path := filepath.Join(folder, "."+file.ID+".bootstrap"), filepath.Join(folder, file.ID+".json")
@@ -155,7 +154,7 @@ func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.F
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return broken(err)
 		}
-		_ = os.Remove(hidden) // left by a gateway that was killed before the record noted it
+		_ = os.Remove(hidden) // left by a gateway killed before the record noted it
 		if err := directory.Create(hidden, file.Bootstrap(time.Now()), 0o600); err != nil {
 			return broken(err)
 		}
@@ -165,7 +164,7 @@ func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.F
 		}
 	}
 	switch err := directory.Move(hidden, path); {
-	case err == nil, errors.Is(err, fs.ErrNotExist): // written before
+	case err == nil, errors.Is(err, fs.ErrNotExist): // already written
 		return l.sweepBootstraps(folder)
 	case errors.Is(err, fs.ErrExist):
 		_ = os.Remove(hidden)
