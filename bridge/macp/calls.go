@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// Bounds of a page of a list.
+// Page sizes.
 const (
 	defaultPage = 100
 	maxPage     = 500
@@ -67,7 +67,7 @@ func (l *Link) getManifest(_ context.Context, _ participant, req *macpv1.GetMani
 	return &macpv1.GetManifestResponse{Manifest: l.manifest()}, nil
 }
 
-// manifest returns the manifest of this runtime. It names no participant.
+// manifest returns the manifest of this runtime. It names no participants.
 func (l *Link) manifest() *macpv1.AgentManifest {
 	scheme := "http://"
 	if l.cfg.TLS {
@@ -114,8 +114,8 @@ func (l *Link) resumeSession(ctx context.Context, from participant, req *macpv1.
 	return &macpv1.ResumeSessionResponse{Ack: ack}, err
 }
 
-// listSessions lists the sessions of the caller in the order in which they began. The token of a
-// page is the name of its last session.
+// listSessions lists the sessions of the caller in the order in which they began. The page token is the
+// name of the page's last session.
 func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.ListSessionsRequest) (*macpv1.ListSessionsResponse, error) {
 	size := int(req.GetPageSize())
 	if size <= 0 {
@@ -139,7 +139,7 @@ func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.L
 			answer.Sessions = append(answer.Sessions, t.session.Metadata())
 			return nil
 		})
-		if _, gone := errors.AsType[*macpmode.Error](err); err != nil && !gone { // it was removed meanwhile
+		if _, gone := errors.AsType[*macpmode.Error](err); err != nil && !gone { // removed in the meantime
 			return nil, err
 		}
 	}
@@ -197,7 +197,7 @@ func (l *Link) unregisterPolicy(ctx context.Context, from participant, req *macp
 	return &macpv1.UnregisterPolicyResponse{Ok: ok, Error: why}, err
 }
 
-// onPolicies changes the policies. A refusal is an answer.
+// onPolicies changes the policies. A refusal is returned as a response.
 func (l *Link) onPolicies(ctx context.Context, do func(t *turn) error) (ok bool, why string, err error) {
 	err = l.engine.on(ctx, "", func(_ context.Context, t *turn) error { return do(t) })
 	if refused, isRefusal := errors.AsType[*macpmode.Error](err); isRefusal {
@@ -224,7 +224,7 @@ func (l *Link) listPolicies(ctx context.Context, _ participant, req *macpv1.List
 	})
 }
 
-// rows of a session sent to watchers at once.
+// firstSessions bounds the sessions sent to watchers at once.
 const firstSessions = 1000
 
 // watchSessions sends the caller its open sessions, and then each change.
@@ -280,8 +280,7 @@ func (l *Link) sessionsOf(ctx context.Context, from participant) ([]*macpv1.Sess
 	}
 }
 
-// watchSignals sends the caller the last state of its handoffs, and then each
-// signal.
+// watchSignals sends the caller the last state of its handoffs, and then each signal.
 func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.WatchSignalsRequest, begin func() error, send func(*macpv1.WatchSignalsResponse) error) error {
 	var out *outlet[*macpv1.WatchSignalsResponse]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
@@ -301,8 +300,7 @@ func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.Wat
 	return drain(ctx, out, send)
 }
 
-// lastSignals sends a connecting participant the last signal of each of its
-// sessions.
+// lastSignals sends a connecting participant the last signal of each of its sessions.
 func (l *Link) lastSignals(ctx context.Context, from participant, send func(*macpv1.WatchSignalsResponse) error) error {
 	known, err := l.sessionsOf(ctx, from)
 	if err != nil {
@@ -315,7 +313,7 @@ func (l *Link) lastSignals(ctx context.Context, from participant, send func(*mac
 			return nil
 		})
 		if err != nil || len(last) == 0 {
-			continue // a session removed meanwhile has no signal
+			continue // a session removed in the meantime has no signal
 		}
 		env, err := envelopeOf(last)
 		if err != nil {
@@ -328,7 +326,7 @@ func (l *Link) lastSignals(ctx context.Context, from participant, send func(*mac
 	return nil
 }
 
-// watchPolicies sends the caller all policies, now and after each change.
+// watchPolicies sends the caller all policies, at the start and after each change.
 func (l *Link) watchPolicies(ctx context.Context, from participant, _ *macpv1.WatchPoliciesRequest, begin func() error, send func(*macpv1.WatchPoliciesResponse) error) error {
 	var out *outlet[*macpv1.WatchPoliciesResponse]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
@@ -355,7 +353,7 @@ func (l *Link) leave(ctx context.Context, remove func(e *engine)) {
 	})
 }
 
-// drain sends the output of an outlet, until the outlet or ctx ends.
+// drain sends the output of an outlet until the outlet or ctx ends.
 func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
 	for {
 		select {
@@ -372,8 +370,8 @@ func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
 	}
 }
 
-// follow replays the stream of a session after a number, and then sends newly accepted
-// envelopes. It returns nil after the envelope that resolved the session.
+// follow replays the stream of a session after a number, and then sends newly accepted envelopes. It
+// returns nil after the envelope that resolved the session.
 func (l *Link) follow(ctx context.Context, from participant, id string, after uint64, send func(numbered) error) error {
 	out, until, over, err := l.subscribe(ctx, from, id)
 	if err != nil {
@@ -396,8 +394,8 @@ func (l *Link) follow(ctx context.Context, from participant, id string, after ui
 	})
 }
 
-// subscribe adds a reader to the stream of a session, and returns the number of the newest
-// envelope. For a closed session the stream is nil, and over is its end.
+// subscribe adds a reader to the stream of a session, and returns the number of the newest envelope.
+// For a closed session, the stream is nil and over is the reason for its end.
 func (l *Link) subscribe(ctx context.Context, from participant, id string) (out *stream, until uint64, over, err error) {
 	err = l.read(ctx, from, id, func(t *turn) error {
 		s := t.session
@@ -424,7 +422,7 @@ func (l *Link) unsubscribe(ctx context.Context, id string, out *stream) {
 	})
 }
 
-// replay sends the envelopes of a session with numbers above after, up to until, from its journal.
+// replay sends the envelopes in (after, until] from the journal of a session.
 func (l *Link) replay(ctx context.Context, id string, after, until uint64, send func(numbered) error) error {
 	var read, sequence uint64
 	for sequence < until {

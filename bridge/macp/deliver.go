@@ -19,8 +19,8 @@ import (
 
 func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }
 
-// Deliver implements [bridge.Link]. It returns nil once the content of the step is in the
-// history of the session of its handoff.
+// Deliver implements [bridge.Link]. It returns nil once the step is in the history of its handoff's
+// session.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	ev := d.Entry.Event
 	found, err := l.index(ctx, ev.Handoff)
@@ -39,7 +39,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	case err != nil:
 		return fmt.Errorf("look up the session of %s: %w", ev.Handoff, err)
 	case ev.Verb == federation.Offer:
-		return nil // the session is the origin of the offer, or was opened before
+		return nil // the session created the offer, or was opened before
 	}
 	return l.engine.on(ctx, found.Session, func(_ context.Context, t *turn) error {
 		offer := t.session.Offer(found.Offer)
@@ -65,8 +65,8 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// showAnswer writes the answer of a target that answered elsewhere. The gateway commits its own
-// sessions.
+// showAnswer writes the answer of a target that answered elsewhere. Sessions opened by the gateway are
+// also committed.
 func (l *Link) showAnswer(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
 	if !t.session.Open() || offer.Disposition != macpmode.Offered {
@@ -87,8 +87,8 @@ func (l *Link) showAnswer(t *turn, d federation.Delivery, offer *macpmode.Offer)
 	return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.accepted", "transferred to "+offer.Target, true))
 }
 
-// tellStep writes a signal about a step. The last one of a session is repeated to a
-// connecting participant.
+// tellStep writes a signal about a step. The last signal of a session is repeated to connecting
+// participants.
 func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev := d.Entry.Event
 	if last, err := envelopeOf(t.session.Signal); err == nil && last.GetMessageId() == ev.ID.String() {
@@ -148,8 +148,8 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	return t.say(t.session.Initiator, macpmode.TypeContext, id, id, &handoffv1.HandoffContextPayload{HandoffId: offer.ID, ContentType: macpmode.CarryType, Context: data})
 }
 
-// openSession opens a session for an offer. The length is the length of the journal of the handoff,
-// which names each session opened for it.
+// openSession opens a session for an offer. The journal of the handoff names each such session; length
+// is its length.
 func (l *Link) openSession(ctx context.Context, ev federation.Event, view federation.View, target participant, length uint64) error {
 	names := macpmode.Parties{Owner: string(view.Offerer), Target: target.name}
 	owner, local, err := l.participantOf(ctx, view.Offerer)
@@ -189,7 +189,7 @@ func (l *Link) openSession(ctx context.Context, ev federation.Event, view federa
 	})
 }
 
-// startOurs accepts the start of a session that the gateway opens.
+// startOurs accepts the start of a session opened by the gateway.
 func (l *Link) startOurs(t *turn, id, owner string, handoff federation.HandoffID, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	if err != nil {
@@ -215,8 +215,8 @@ func newSessionID() (string, error) {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 }
 
-// reopen opens another session for an offer whose session expired before its handoff: a
-// session lasts at most a day.
+// reopen opens another session for an offer whose session expired before its handoff. A session lasts
+// at most a day.
 func (l *Link) reopen(ctx context.Context, s said) error {
 	var id federation.HandoffID
 	var target string

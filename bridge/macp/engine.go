@@ -15,16 +15,16 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// Bounds of the engine.
+// Limits of the engine.
 const (
-	maxBatch     = 128     // calls whose entries are written in one transaction
-	maxWeight    = 1 << 18 // maximum weight of the sessions in memory, see [macpmode.Session.Weight]
-	subscription = 256     // envelopes that wait for one reader of a stream
-	pageEntries  = 64      // maximum number of history entries per read; each may have a mebibyte
+	maxBatch     = 128     // calls committed in one transaction
+	maxWeight    = 1 << 18 // of the sessions in memory, see [macpmode.Session.Weight]
+	subscription = 256     // queued envelopes per reader of a stream
+	pageEntries  = 64      // history entries per read; an entry may have 1 MiB
 )
 
-// engine owns the sessions. One goroutine, in run, judges all calls in order, writes the entries of
-// all waiting calls in one transaction, and then responds.
+// engine owns the sessions. The goroutine of run judges all calls in order, writes the entries of all
+// waiting calls in one transaction, and then responds.
 type engine struct {
 	deps     Deps
 	log      *slog.Logger
@@ -34,7 +34,7 @@ type engine struct {
 	weight   int
 	watchers *watchers
 	policies *policies
-	wake     func(session string) // a session has steps to file
+	wake     func(session string) // the session has steps to file
 }
 
 type live struct {
@@ -50,7 +50,7 @@ type call struct {
 	done    chan struct{}
 }
 
-// turn gives a call access to its session while it is judged.
+// turn gives a call access to its session while the call is judged.
 type turn struct {
 	engine  *engine
 	now     time.Time
@@ -58,16 +58,16 @@ type turn struct {
 	batch   *batch
 }
 
-// batch is the set of writes of the calls of one transaction.
+// batch is the set of writes of one transaction.
 type batch struct {
 	touched  []*live
 	writes   map[*live]*federation.JournalWrite
-	more     []federation.JournalWrite // writes to other journals
+	more     []federation.JournalWrite // to other journals
 	removed  []string
-	events   []func()            // to send after the transaction
-	policies uint64              // entries of the journal of policies
-	claimed  []string            // policies to register or remove
-	later    map[*live]time.Time // time of the next check of a session, instead of its due time
+	events   []func()            // sent after the transaction
+	policies uint64              // number of entries in the journal of policies
+	claimed  []string            // policies registered or removed
+	later    map[*live]time.Time // overrides the next check time of a session
 	gone     []*live             // removed sessions
 }
 
@@ -85,8 +85,8 @@ func unavailable(err error) error {
 	return &federation.UnavailableError{What: "the runtime", Err: err}
 }
 
-// on submits a call to be judged, and returns once its writes are on disk. It blocks on the
-// record. Its error is that of do, or wraps [*federation.UnavailableError].
+// on submits a call, and returns once its writes are on disk. It blocks on the record. Its error is the
+// error of do, or wraps [*federation.UnavailableError].
 func (e *engine) on(ctx context.Context, session string, do func(ctx context.Context, t *turn) error) error {
 	c := &call{session: session, do: do, done: make(chan struct{})}
 	select {
@@ -100,7 +100,6 @@ func (e *engine) on(ctx context.Context, session string, do func(ctx context.Con
 	return c.err
 }
 
-// run judges calls until ctx ends.
 func (e *engine) run(ctx context.Context) error {
 	defer close(e.ended)
 	var err error
@@ -117,7 +116,7 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
-// gather returns the calls waiting now, without blocking.
+// gather returns the waiting calls. It does not block.
 func (e *engine) gather(first *call) []*call {
 	all := []*call{first}
 	for len(all) < maxBatch {
@@ -131,8 +130,7 @@ func (e *engine) gather(first *call) []*call {
 	return all
 }
 
-// commit judges calls, writes the accepted entries, notifies watchers, and
-// answers.
+// commit judges calls, writes the accepted entries, notifies watchers, and answers.
 func (e *engine) commit(ctx context.Context, calls []*call) {
 	b := &batch{writes: map[*live]*federation.JournalWrite{}, later: map[*live]time.Time{}}
 	now := time.Now()
@@ -179,7 +177,7 @@ func (e *engine) judge(ctx context.Context, c *call, b *batch, now time.Time) er
 	return err
 }
 
-// load returns a session: from memory, from its journal, or a new one.
+// load returns a session from memory or its journal, or a new session.
 func (e *engine) load(ctx context.Context, id string) (*live, error) {
 	if s := e.sessions[id]; s != nil {
 		return s, nil
@@ -221,7 +219,7 @@ func (t *turn) tick() error {
 	}
 }
 
-// accept applies an entry, which is written with the batch.
+// accept applies an entry. The batch writes it.
 func (t *turn) accept(entry *historyv1.Entry) error {
 	text, err := proto.Marshal(entry)
 	if err != nil {
@@ -250,7 +248,7 @@ func (t *turn) pending() *federation.JournalWrite {
 	return w
 }
 
-// publish plans the notifications of streams and watchers about an entry.
+// publish schedules the notifications of streams and watchers about an entry.
 func (t *turn) publish(entry *historyv1.Entry, before macpv1.SessionState) {
 	e, s := t.engine, t.session
 	if entry.GetSource() == historyv1.Source_SOURCE_NOTE {
@@ -258,7 +256,7 @@ func (t *turn) publish(entry *historyv1.Entry, before macpv1.SessionState) {
 	}
 	env, err := macpmode.EnvelopeOf(entry)
 	if err != nil {
-		return // Apply has read the same bytes
+		return // cannot fail: Apply has read the same bytes
 	}
 	sequence, changed, meta := s.Sequence, s.State != before, s.Metadata()
 	names := append([]string{s.Initiator}, s.Start.GetParticipants()...)
@@ -309,8 +307,8 @@ func (e *engine) write(ctx context.Context, b *batch) error {
 	return e.deps.Journals.RemoveJournals(ctx, b.removed)
 }
 
-// dueOf returns when a session is checked again: for its clock, for a step waiting to be filed, or
-// to be removed.
+// dueOf returns the next check time of a session: for its clock, for a step to be filed, or for its
+// removal.
 func (e *engine) dueOf(s *live) time.Time {
 	due := s.NextDue()
 	if s.Over() {
@@ -327,7 +325,7 @@ func (e *engine) dueOf(s *live) time.Time {
 	return time.UnixMilli(due)
 }
 
-// undo forgets the sessions changed by a failed batch: they are read again.
+// undo forgets the sessions changed by a failed batch, so that they are read again.
 func (e *engine) undo(b *batch) {
 	for _, s := range b.touched {
 		e.forget(s)

@@ -18,7 +18,7 @@ var (
 	_ bridge.Eraser = (*Foreign)(nil)
 )
 
-// atOnce returns bounds with which an ended session is removed at once.
+// atOnce returns bounds that remove an ended session at once.
 func atOnce(bounds func() Bounds) func() Bounds {
 	return func() Bounds {
 		now := bounds()
@@ -45,8 +45,7 @@ func sessionsOf(ctx context.Context, record *journals.Journals, ids []federation
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// EraseJournals implements [bridge.Eraser]. A session is kept until it and its handoffs are
-// over.
+// EraseJournals implements [bridge.Eraser]. A session is kept until it and its handoffs are over.
 func (l *Link) EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error) {
 	sessions, err := sessionsOf(ctx, l.deps.Journals, ids, handoffJournal)
 	if err != nil || len(sessions) == 0 {
@@ -98,8 +97,8 @@ func (f *Foreign) EraseJournals(ctx context.Context, ids []federation.HandoffID,
 	})
 }
 
-// ended reports whether a session is over and completely filed, and returns
-// the handoffs of its offers.
+// ended reports whether a session is over and completely filed. It also returns the handoffs of its
+// offers.
 func ended(s *macpmode.Session) (over bool, handoffs []string) {
 	for _, offer := range s.Offers {
 		handoffs = append(handoffs, offer.Handoff)
@@ -108,8 +107,7 @@ func ended(s *macpmode.Session) (over bool, handoffs []string) {
 	return s.Over() && !waits, handoffs
 }
 
-// allOver reports whether no step can follow in any of these handoffs. An offer without a handoff
-// has none.
+// allOver reports whether all handoffs are over. An offer without a handoff counts as over.
 func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bool, error) {
 	for _, text := range handoffs {
 		id, err := federation.ParseEventID(text)
@@ -124,8 +122,8 @@ func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bo
 	return true, nil
 }
 
-// eachSession removes sessions, and returns how many were, and the names of the others. Remove
-// reports whether a session is over.
+// eachSession removes sessions. It returns the number of removed sessions and the names of the others.
+// remove reports whether a session is over.
 func eachSession(
 	ctx context.Context, record *journals.Journals, sessions []string, name func(string) string, dry bool, remove func(session string) (over bool, err error),
 ) (erased int, running []string, err error) {

@@ -18,11 +18,11 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// indexed is the session in the journal of a handoff.
+// indexed is an entry in the journal of a handoff: its session.
 type indexed struct {
 	Session string `json:"session"`
 	Offer   string `json:"offer"`
-	Handoff string `json:"handoff,omitempty"` // under the key of a task
+	Handoff string `json:"handoff,omitempty"` // only under the key of a task
 }
 
 // index returns the session of a handoff, or [federation.ErrNotFound].
@@ -76,8 +76,8 @@ func (l *Link) fileOffer(ctx context.Context, s said) error {
 	return err
 }
 
-// open writes the handoff ID of an offer before the handoff is filed, because its first step may
-// arrive at once.
+// open writes the handoff ID of an offer before the handoff is filed, because its first step may arrive
+// at once.
 func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := s.handoff(ctx, l.ports.Gateway, offer)
 	if err != nil || opened {
@@ -97,8 +97,7 @@ func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federati
 
 var errNoHistory = errors.New("the session has no history")
 
-// offered returns an offer from the history: the offer, its description as a handoff, and the
-// evidence.
+// offered returns an offer from the history, its description as a handoff, and its evidence.
 func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d macpmode.Description, document string, err error) {
 	var p handoffv1.HandoffOfferPayload
 	if err = proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
@@ -140,8 +139,8 @@ func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d mac
 	return offer, d, document, err
 }
 
-// firstContext returns the first context of an offer accepted before the offer is
-// filed, nil for none.
+// firstContext returns the first context of an offer accepted before the offer is filed, or nil for
+// none.
 func firstContext(ctx context.Context, record *journals.Journals, name string, after uint64, offer string) (*macpv1.Envelope, *handoffv1.HandoffContextPayload, error) {
 	page, err := record.Journal(ctx, name, after, pageEntries)
 	if err != nil {
@@ -166,8 +165,7 @@ func firstContext(ctx context.Context, record *journals.Journals, name string, a
 	return nil, nil, nil
 }
 
-// cancel ends the session. The event is the step behind the cancel; "" for
-// none.
+// cancel ends the session. event is the step behind the cancel; "" for none.
 func (t *turn) cancel(reason, event string) error {
 	if t.session.Over() {
 		return nil
@@ -177,12 +175,11 @@ func (t *turn) cancel(reason, event string) error {
 		return err
 	}
 	if entry.Event = event; event == "" {
-		entry.Event = "-" // the runtime cancels: no step of a participant
+		entry.Event = "-" // canceled by the runtime: no step of a participant
 	}
 	return t.accept(entry)
 }
 
-// fileAnswer files the accept or the decline of a participant.
 func (l *Link) fileAnswer(ctx context.Context, s said) error {
 	from, local := l.participants.named(s.env.GetSender())
 	name, note, err := answerOf(s.env)
@@ -225,7 +222,7 @@ func answerOf(env *macpv1.Envelope) (offer, reason string, err error) {
 	return p.GetHandoffId(), p.GetReason(), err
 }
 
-// handoffNamed returns the handoff of an offer in a session, zero for none.
+// handoffNamed returns the handoff of an offer in a session, or zero for none.
 func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id federation.HandoffID, err error) {
 	err = l.engine.on(ctx, session, func(_ context.Context, t *turn) (err error) {
 		if found := t.session.Offer(offer); found != nil && found.Handoff != "" {
@@ -236,8 +233,8 @@ func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id fede
 	return id, err
 }
 
-// conclude commits a session opened by the gateway, in the name of its owner. It does nothing
-// in any other session, or in a closed one.
+// conclude commits a session opened by the gateway, in the name of its owner. It does nothing for any
+// other session, or for a closed one.
 func (l *Link) conclude(ctx context.Context, session string, id federation.HandoffID, action, reason string, positive bool) error {
 	return l.engine.on(ctx, session, func(_ context.Context, t *turn) error {
 		offer := t.session.OfferOf(id.String())
@@ -248,8 +245,8 @@ func (l *Link) conclude(ctx context.Context, session string, id federation.Hando
 	})
 }
 
-// say accepts a message written by the gateway for a party not connected here. The event is the
-// step shown by the message.
+// say accepts a message written by the gateway for a party not connected here. event is the step shown
+// by the message.
 func (t *turn) say(sender, kind, messageID, event string, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	if err != nil {
@@ -266,8 +263,7 @@ func (t *turn) say(sender, kind, messageID, event string, payload proto.Message)
 	return t.accept(entry)
 }
 
-// fileCancel files a participant's cancellation of the session of its pending
-// offer.
+// fileCancel files a participant's cancellation of the session of its pending offer.
 func (l *Link) fileCancel(ctx context.Context, s said) error {
 	var from participant
 	var id federation.HandoffID

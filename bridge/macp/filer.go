@@ -17,22 +17,21 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
 )
 
-// The times and bounds of the filer.
+// Times and limits of the filer.
 const (
 	sweepEach  = 250 * time.Millisecond
 	sweepLimit = 256
-	filers     = 8               // sessions filed concurrently
-	retryAfter = 2 * time.Second // delay after a step that could not be filed
-	freshStep  = time.Minute     // how long a step keeps the ID of its entry, which contains the time of the entry
+	filers     = 8               // concurrently filed sessions
+	retryAfter = 2 * time.Second // after a failure to file a step
+	freshStep  = time.Minute     // how long a step keeps the ID of its entry, which contains the entry's time
 )
 
-// filer files the entries of sessions as steps of handoffs, in the order of each session, and
-// checks sessions at their due times. The pending work is in the histories, so it survives a
-// restart.
+// filer files the entries of sessions as steps of handoffs, in the order of each session, and checks
+// sessions when due. Pending work is derived from the histories, so it survives a restart.
 type filer struct {
 	link  *Link
 	mu    sync.Mutex
-	ready map[string]bool // sessions with something to file
+	ready map[string]bool // sessions to check
 	woken chan struct{}
 }
 
@@ -51,7 +50,6 @@ func (f *filer) wake(session string) {
 	}
 }
 
-// drain returns the sessions to check.
 func (f *filer) drain() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,10 +125,10 @@ type snapshot struct {
 	waits         bool
 	at            int64
 	ended         int64    // 0 for an open session
-	handoffs      []string // handoffs of the offers
+	handoffs      []string // of the offers
 }
 
-// file files the waiting steps of a session, one after the other.
+// file files the waiting steps of a session in order.
 func (f *filer) file(ctx context.Context, session string) error {
 	var s snapshot
 	err := f.link.engine.on(ctx, session, func(_ context.Context, t *turn) error {
@@ -188,7 +186,7 @@ func (f *filer) entry(ctx context.Context, session string, s snapshot, text []by
 	return f.note(ctx, session, s.filed)
 }
 
-// note writes that the entries up to a number are filed.
+// note records that the entries up to a number are filed.
 func (f *filer) note(ctx context.Context, session string, filed uint64) error {
 	return f.link.engine.on(ctx, session, func(_ context.Context, t *turn) error {
 		if t.session.Filed >= filed {
@@ -237,8 +235,8 @@ func (f *filer) retire(ctx context.Context, session string, s snapshot) error {
 	})
 }
 
-// The journals of the runtime: the history of each session, an empty journal for each session of
-// a participant, found by its name, and the session of each handoff.
+// The journals of the runtime: the history of each session, an empty journal named after each
+// participant's session, and the session of each handoff.
 const (
 	sessionPrefix = network + "/session/"
 	memberPrefix  = network + "/of/"
@@ -250,14 +248,13 @@ func sessionJournal(id string) string { return sessionPrefix + id }
 
 func handoffJournal(id federation.HandoffID) string { return handoffPrefix + id.String() }
 
-// membersPrefix returns the prefix of the names of a participant's sessions.
 func membersPrefix(name string) string {
 	digest := sha256.Sum256([]byte(name))
 	return memberPrefix + hex.EncodeToString(digest[:12]) + "/"
 }
 
-// memberJournal returns the name under which a session of a participant is found. Names are in
-// the order in which the sessions began.
+// memberJournal returns the name of the journal of a participant's session. Names sort in the order in
+// which the sessions began.
 func memberJournal(name string, started int64, session string) string {
 	return fmt.Sprintf("%s%013d/%s", membersPrefix(name), started, session)
 }

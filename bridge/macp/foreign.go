@@ -23,7 +23,7 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// Runtime is one [[macp.runtimes]] table: a runtime of another operator.
+// Runtime is one [[macp.runtimes]] table: another operator's runtime.
 type Runtime struct {
 	Name        string `toml:"name"`
 	URL         string `toml:"url"`
@@ -33,11 +33,11 @@ type Runtime struct {
 	Profile     string `toml:"profile"`
 }
 
-// taskFollowOn is the profile of a runtime with the task mode: the responsibility has moved, and
-// the work continues in a session of that mode.
+// taskFollowOn is the profile of a runtime with the task mode: the responsibility has moved, and the
+// work continues in a session of that mode.
 const taskFollowOn = "task-follow-on"
 
-// check returns all mistakes, each a [*bridge.KeyError], joined.
+// check joins all mistakes, each a [*bridge.KeyError].
 func (r Runtime) check() error {
 	var mistakes []error
 	mistake := func(key, why string) { mistakes = append(mistakes, &bridge.KeyError{Key: key, Why: why}) }
@@ -62,8 +62,8 @@ func (r Runtime) check() error {
 	return errors.Join(mistakes...)
 }
 
-// Runtimes describes runtimes of other operators. Each link is a participant there. The reference
-// of the table is in that of [Network], its parent table.
+// Runtimes describes other operators' runtimes. Each link is a participant there. The reference of the
+// table is part of its parent table, see [Network].
 func Runtimes(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "macp.runtimes", Many: true,
@@ -83,9 +83,8 @@ func Runtimes(deps Deps) bridge.Network {
 	}
 }
 
-// Foreign is a runtime of another operator, in which the gateway participates for one DID. It
-// follows the sessions of its participant from its last position, and keeps a copy of each
-// history.
+// Foreign is another operator's runtime, in which the gateway participates for one DID. It follows the
+// participant's sessions from the last position, and keeps a copy of each history.
 type Foreign struct {
 	cfg   Runtime
 	did   federation.DID
@@ -94,8 +93,7 @@ type Foreign struct {
 	deps  Deps
 	log   *slog.Logger
 	conn  *foreignConn // while Run runs
-	// noTasks reports that the profile needs the task mode, which the runtime does
-	// not have.
+	// noTasks reports that the profile needs the task mode, but the runtime does not have it.
 	noTasks atomic.Bool
 }
 
@@ -139,7 +137,7 @@ func (f *Foreign) senderDID(sender string) federation.DID {
 	return federation.DID(string(f.ports.Home.DID()) + ":macp:" + f.cfg.Name + ":" + escape(sender))
 }
 
-// sender returns the sender with a DID; "" for the DID of no sender of this runtime.
+// sender returns the sender with a DID, or "" if the DID is no sender of this runtime.
 func (f *Foreign) sender(did federation.DID) string {
 	name, ok := strings.CutPrefix(string(did), string(f.ports.Home.DID())+":macp:"+f.cfg.Name+":")
 	text, err := url.PathUnescape(name)
@@ -149,7 +147,7 @@ func (f *Foreign) sender(did federation.DID) string {
 	return text
 }
 
-// escape writes a name as a part of a DID.
+// escape encodes a name as a part of a DID.
 func escape(name string) string {
 	var text strings.Builder
 	for i := range len(name) {
@@ -163,8 +161,8 @@ func escape(name string) string {
 	return text.String()
 }
 
-// Carries implements [bridge.Link]: an offer of the participant to a sender of the runtime, and
-// each step of a handoff with a session there.
+// Carries implements [bridge.Link]. The link carries offers of the participant to senders of the
+// runtime, and all steps of handoffs with a session there.
 func (f *Foreign) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if ev.Arrival.Link == f.cfg.Name {
 		return false, nil
@@ -183,8 +181,8 @@ func (f *Foreign) Carries(ctx context.Context, ev federation.Event, after federa
 	return err == nil, nil
 }
 
-// Run implements [bridge.Link]: it follows the sessions of the participant until the connection
-// breaks or ctx ends.
+// Run implements [bridge.Link]. It follows the sessions of the participant until the connection breaks
+// or ctx ends.
 func (f *Foreign) Run(ctx context.Context, up func()) error {
 	c := newForeignConn(f)
 	defer c.close()
@@ -227,9 +225,9 @@ func newForeignConn(f *Foreign) *foreignConn {
 
 // Times of a connection.
 const (
-	pingEach    = 15 * time.Second // ping interval, to detect a silent runtime
+	pingEach    = 15 * time.Second // detects an unresponsive runtime
 	callTimeout = 20 * time.Second
-	lookEach    = 30 * time.Second // poll interval of the state of a session, which is not on its stream
+	lookEach    = 30 * time.Second // poll interval of a session's state, which is not on its stream
 )
 
 func (c *foreignConn) close() { c.client.CloseIdleConnections() }
@@ -254,8 +252,8 @@ func clientOptions() []connect.ClientOption {
 	return []connect.ClientOption{connect.WithGRPC(), connect.WithReadMaxBytes(maxBodyBytes)}
 }
 
-// initialize agrees on the version, and refuses a runtime without the handoff mode. A runtime
-// without the task mode gets signals about work.
+// initialize negotiates the version, and refuses a runtime without the handoff mode. A runtime without
+// the task mode gets signals about work.
 func (c *foreignConn) initialize(ctx context.Context) error {
 	answer, err := foreignCall[macpv1.InitializeRequest, macpv1.InitializeResponse](ctx, c, "Initialize", &macpv1.InitializeRequest{
 		SupportedProtocolVersions: []string{macpmode.Version}, ClientInfo: &macpv1.ClientInfo{Name: "baton", Version: c.deps.Version},
@@ -308,8 +306,7 @@ func (c *foreignConn) resume(ctx context.Context) error {
 	}
 }
 
-// watchSessions follows each session of the participant announced by the
-// runtime.
+// watchSessions follows each session of the participant announced by the runtime.
 func (c *foreignConn) watchSessions(ctx context.Context) error {
 	request := connect.NewRequest(&macpv1.WatchSessionsRequest{})
 	request.Header().Set("Authorization", "Bearer "+c.token)
@@ -331,9 +328,9 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 	return fmt.Errorf("watch sessions: %w", orEnded(stream.Err()))
 }
 
-// follows reports whether to follow a session: one of our participant in a mode in use. A closed
-// session of another owner is not followed: its copy is on record or was removed, and a new copy
-// would file its offers again.
+// follows reports whether to follow a session: a session of our participant in a supported mode. It
+// skips closed sessions of other owners. Their copies are on record or were removed, and a new copy
+// would file the offers again.
 func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
 	ours := s.GetInitiator() == c.cfg.Participant
 	switch {
@@ -375,7 +372,7 @@ func (c *foreignConn) watchSignals(ctx context.Context) error {
 	return fmt.Errorf("watch signals: %w", orEnded(stream.Err()))
 }
 
-// follow starts the goroutine that follows a session, unless one runs. Copied means that the
+// follow starts the goroutine that follows a session, unless it is running. copied means that the
 // session has a copy.
 func (c *foreignConn) follow(ctx context.Context, id string, copied bool) error {
 	if !macpmode.ValidSessionID(id) {

@@ -16,9 +16,8 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// Deliver implements [bridge.Link]. It returns nil after the runtime has accepted the message
-// of the step. A message keeps its ID, so that the runtime accepts it only once, however often
-// it is sent.
+// Deliver implements [bridge.Link]. It returns nil after the runtime has accepted the message of the
+// step. Retries use the same message ID, so that the runtime accepts the message only once.
 func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	ev, c := d.Entry.Event, f.conn
 	found, err := lastIndex(ctx, f.deps.Journals, f.handoffJournal(ev.Handoff))
@@ -51,12 +50,12 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	return err
 }
 
-// send writes a message of the participant in a session of the handoff mode, or a signal.
+// send sends a message of the participant in a session of the handoff mode, or a signal.
 func (c *foreignConn) send(ctx context.Context, session, kind, id string, payload proto.Message) error {
 	return c.tellIn(ctx, macpmode.Mode, session, kind, id, payload)
 }
 
-// tellIn sends a message of the participant in a session of a mode.
+// tellIn sends a message of the participant in a session of the given mode.
 func (c *foreignConn) tellIn(ctx context.Context, mode, session, kind, id string, payload proto.Message) error {
 	env, err := c.envelope(mode, session, kind, id, payload)
 	if err != nil {
@@ -93,8 +92,7 @@ func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) e
 	return c.sendOffer(ctx, d, session)
 }
 
-// sendOffer sends the messages of an offer. The runtime answers repeated
-// messages as duplicates.
+// sendOffer sends the messages of an offer. The runtime reports repeated messages as duplicates.
 func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, session string) error {
 	target := c.sender(d.View.Offeree)
 	if target == "" { // the offer came from the runtime
@@ -113,8 +111,8 @@ func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, sess
 	return nil
 }
 
-// cancel cancels the session of our participant. Sessions of other owners are left to them, and
-// a session forgotten by the runtime is over.
+// cancel cancels the session of our participant. It leaves sessions of other owners unchanged. A
+// session unknown to the runtime is over.
 func (c *foreignConn) cancel(ctx context.Context, session, reason string) error {
 	answer, err := foreignCall[macpv1.CancelSessionRequest, macpv1.CancelSessionResponse](ctx, c, "CancelSession", &macpv1.CancelSessionRequest{SessionId: session, Reason: reason})
 	if connect.CodeOf(err) == connect.CodeNotFound {
@@ -139,8 +137,8 @@ func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, sessi
 	})
 }
 
-// signalled submits the step requested by a sender of the runtime, in a handoff that our
-// participant offered to it.
+// signalled submits a step requested by a sender of the runtime, in a handoff that our participant
+// offered to it.
 func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error {
 	var p macpv1.SignalPayload
 	if err := proto.Unmarshal(env.GetPayload(), &p); err != nil {
@@ -153,7 +151,7 @@ func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error
 	if err != nil {
 		return err
 	}
-	m := newMirror(c, p.GetCorrelationSessionId()) // its own copy, without other readers
+	m := newMirror(c, p.GetCorrelationSessionId()) // a separate copy, without other readers
 	if err := m.load(ctx); err != nil || !m.s.Exists() {
 		return errors.Join(err, errNoHistory)
 	}

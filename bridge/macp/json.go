@@ -39,11 +39,9 @@ func writeJSON(w http.ResponseWriter, status int, m proto.Message) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client is gone
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }
 
-// errorJSON returns an error as the body of an answer.
-//
 // spec: RFC-MACP-0006 §4.5
 func errorJSON(refused *macpmode.Error) []byte {
 	text, err := macpmode.JSON(&macpv1.MACPError{Code: string(refused.Code), Message: refused.Message})
@@ -63,7 +61,7 @@ func writeError(w http.ResponseWriter, err error) {
 	}
 	bridge.RetryHeader(w.Header(), status, bridge.ProblemOf(err).RetryAfter)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(errorJSON(refused), '\n')) // the client is gone
+	_, _ = w.Write(append(errorJSON(refused), '\n')) // the client may be gone
 }
 
 type events struct {
@@ -76,11 +74,11 @@ func newEvents(w http.ResponseWriter) *events {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 	e := &events{w, http.NewResponseController(w)}
-	_ = e.control.Flush() // the next write reveals a lost client
+	_ = e.control.Flush() // the next write reports a lost client
 	return e
 }
 
-// send writes one event. The id is "" for none.
+// send writes one event. An id of "" is omitted.
 func (e *events) send(id string, m proto.Message) error {
 	text, err := macpmode.JSON(m)
 	if err != nil {
@@ -104,14 +102,14 @@ func (e *events) write(kind, id string, data []byte) error {
 	return e.control.Flush()
 }
 
-// end sends the reason why a stream ends, if that is an error.
+// end sends the reason for the end of a stream if it is an error.
 func (e *events) end(err error) {
 	if err != nil {
-		_ = e.write("error", "", errorJSON(refusalOf(err))) // the client is gone
+		_ = e.write("error", "", errorJSON(refusalOf(err))) // the client may be gone
 	}
 }
 
-// followJSON follows a session as server-sent events, whose IDs are the numbers of envelopes.
+// followJSON follows a session as server-sent events, whose IDs are envelope numbers.
 //
 // spec: RFC-MACP-0006 §4.3
 func (l *Link) followJSON(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +142,6 @@ func (l *Link) followJSON(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// wellKnown serves the manifest.
 func (l *Link) wellKnown(w http.ResponseWriter, _ *http.Request) {
 	text, err := macpmode.JSON(l.manifest())
 	if err != nil {
@@ -152,13 +149,12 @@ func (l *Link) wellKnown(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/macp-manifest+json")
-	_, _ = w.Write(append(text, '\n')) // the client is gone
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }
 
 const codeHeader = "Macp-Error-Code"
 
-// refusalOf returns an error in the form for clients. It hides the text of an
-// unknown error.
+// refusalOf converts an error for clients. It hides the text of unknown errors.
 func refusalOf(err error) *macpmode.Error {
 	if told, ok := errors.AsType[*macpmode.Error](err); ok {
 		return told
@@ -199,7 +195,7 @@ func codeOf(code federation.RefusalCode) macpmode.Code {
 	return macpmode.InvalidEnvelope
 }
 
-// statusOf returns the HTTP status and the status of gRPC of a code.
+// statusOf returns the HTTP status and the gRPC status of a code.
 //
 // spec: RFC-MACP-0006 §4.5
 func statusOf(code macpmode.Code) (int, connect.Code) {
@@ -225,7 +221,7 @@ func statusOf(code macpmode.Code) (int, connect.Code) {
 	return http.StatusBadRequest, connect.CodeInvalidArgument
 }
 
-// rpcError returns an error in the form of gRPC and Connect.
+// rpcError converts an error for gRPC and Connect.
 func rpcError(err error) error {
 	refused := refusalOf(err)
 	status, code := statusOf(refused.Code)

@@ -1,19 +1,18 @@
-// Package macp is a runtime of the Multi-Agent Coordination Protocol for sessions of the handoff
-// mode, and a client of runtimes of other operators.
+// Package macp is a runtime of the Multi-Agent Coordination Protocol for sessions of the handoff mode,
+// and a client of other operators' runtimes.
 //
-// A configured participant connects with its token, over gRPC, Connect or JSON. An envelope is
-// answered after it is on disk, in a journal for each session, and this history determines the
-// state of a session, so that a restart restores the same state. One goroutine, the engine, judges
-// all envelopes by the pure functions of translate/macpmode, and writes the entries of all waiting
-// calls in one transaction.
+// A configured participant connects with its token, over gRPC, Connect or JSON. An envelope is answered
+// once it is on disk, in the journal of its session. This history determines the state of the session,
+// so a restart restores the same state. One goroutine, the engine, judges all envelopes with the pure
+// functions of translate/macpmode, and writes the entries of all waiting calls in one transaction.
 //
-// Sessions and handoffs mirror each other. An offer of a session is filed as a handoff, and so
-// are its answers; each of these steps is vouched, with its envelopes as evidence. Steps from
-// other networks become messages of the session, or signals. An offer to a participant opens a
-// session, which the gateway owns in the name of the offerer.
+// Sessions and handoffs mirror each other. Offers of a session and their answers are filed as vouched
+// steps of a handoff, with their envelopes as evidence. Steps from other networks become messages of
+// the session, or signals. An offer to a participant opens a session, which the gateway owns in the
+// name of the offerer.
 //
-// Package macp serves sessions on one replica of a home at a time: the one with the lease of the
-// link. See README.md for a tour.
+// Package macp serves sessions on one replica of a home at a time: the one with the lease of the link.
+// See README.md for a tour.
 //
 // spec: RFC-MACP-0001, RFC-MACP-0006, RFC-MACP-0010, RFC-MACP-0012
 package macp
@@ -54,7 +53,7 @@ type Link struct {
 	engine       *engine
 	filer        *filer
 	rates        map[string]rates
-	bound        atomic.Pointer[string] // the runtime's listen address
+	bound        atomic.Pointer[string] // listen address
 }
 
 var _ bridge.InboxReader = (*Link)(nil)
@@ -68,7 +67,7 @@ func (*Link) Network() string { return network }
 // ReadsInbox implements [bridge.InboxReader]: an offer to a participant needs no channel.
 func (*Link) ReadsInbox() {}
 
-// Run implements [bridge.Link]: it serves participants until ctx ends.
+// Run implements [bridge.Link]. It serves participants until ctx ends.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	engine := newEngine(l.deps, l.log)
 	l.filer = newFiler(l)
@@ -86,11 +85,11 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// Carries implements [bridge.Link]: an offer to a participant, and each step of a handoff with
-// a session. A participant's step by a signal is in no history: the other participants of its
-// session are notified.
+// Carries implements [bridge.Link]. The link carries offers to participants, and all steps of handoffs
+// with a session. A step that a participant requested by a signal is in no history, so the other
+// participants of its session are notified.
 func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
-	if ev.Arrival.Link == network && !macpmode.BySignal(ev.Verb) { // the session has it
+	if ev.Arrival.Link == network && !macpmode.BySignal(ev.Verb) { // the session contains it
 		return false, nil
 	}
 	if _, to, err := l.participantOf(ctx, after.Offeree); to || err != nil || ev.Verb == federation.Offer {
@@ -119,10 +118,10 @@ func href(p bridge.Ports, id federation.HandoffID) string {
 	return p.PublicURL + "/api/v1/handoffs/" + id.String()
 }
 
-// Bounds of the listener.
+// Limits of the listener.
 const (
 	maxConnections = 1024
-	maxBodyBytes   = macpmode.MaxPayloadBytes*4/3 + 64<<10 // an envelope in JSON, with the rest of the request
+	maxBodyBytes   = macpmode.MaxPayloadBytes*4/3 + 64<<10 // an envelope in JSON, and the rest of the request
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
 	drainTimeout   = 2 * time.Second // for requests in flight when the runtime stops
@@ -167,7 +166,7 @@ func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 		defer inFlight.Done()
 		err := fault.Catch(func() error { routes.ServeHTTP(w, r); return nil })
 		if l.ports.Metrics.Fault(r.Context(), l.log, "request", err) {
-			panic(http.ErrAbortHandler) // so that the client does not take the partial answer for a complete one
+			panic(http.ErrAbortHandler) // the client must not mistake the partial response for a complete one
 		}
 	})
 	server := &http.Server{
@@ -237,7 +236,7 @@ type message[T any] interface {
 	proto.Message
 }
 
-// unary serves a call in both bindings. A closed call needs a token.
+// unary serves a call in both bindings. A closed call requires a token.
 func unary[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, closed bool, do func(context.Context, participant, PReq) (PRes, error)) {
 	mux.Handle(rpcPath+method, connect.NewUnaryHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req]) (*connect.Response[Res], error) {
 		from, err := l.admit(ctx, r.Header(), closed)
@@ -270,7 +269,7 @@ func unary[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMu
 	})
 }
 
-// mountSend serves Send, which on gRPC reports a bad token in its answer.
+// mountSend serves Send. On gRPC, Send reports a bad token in its response.
 func (l *Link) mountSend(mux *http.ServeMux) {
 	const method = "Send"
 	mux.Handle(rpcPath+method, connect.NewUnaryHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[macpv1.SendRequest]) (*connect.Response[macpv1.SendResponse], error) {
@@ -307,8 +306,8 @@ func (l *Link) mountSend(mux *http.ServeMux) {
 	})
 }
 
-// watching serves a stream of events in both bindings. The header of the answer confirms the watch
-// to the client: do calls begin, which sends it, once no later event can be missed.
+// watching serves a stream of events in both bindings. The response header confirms the watch to the
+// client. do calls begin, which sends the header, once no later event can be missed.
 func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, do func(ctx context.Context, from participant, req PReq, begin func() error, send func(PRes) error) error) {
 	mux.Handle(rpcPath+method, connect.NewServerStreamHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req], s *connect.ServerStream[Res]) error {
 		from, err := l.admit(ctx, r.Header(), true)
@@ -335,7 +334,7 @@ func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.Serv
 	})
 }
 
-// ended returns how a stream ends on gRPC. A client that leaves is not an error.
+// ended returns the gRPC status of the end of a stream. A client that leaves is not an error.
 func (l *Link) ended(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
@@ -347,7 +346,7 @@ func (l *Link) ended(ctx context.Context, method string, err error) error {
 	return rpcError(err)
 }
 
-// admit returns the participant of a token, which only closed calls need.
+// admit returns the participant of a token. Only closed calls require a token.
 func (l *Link) admit(ctx context.Context, header http.Header, closed bool) (participant, error) {
 	if !closed {
 		return participant{}, nil

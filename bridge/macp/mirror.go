@@ -21,8 +21,8 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// mirror is the copy of one session of a runtime. One goroutine owns it. The copy is on disk
-// before its steps are filed, and its length is the cursor for resuming the stream.
+// mirror is the copy of one session of a runtime. One goroutine owns it. The copy is on disk before its
+// steps are filed. Its length is the cursor for resuming the stream.
 type mirror struct {
 	*foreignConn
 
@@ -34,8 +34,8 @@ func newMirror(c *foreignConn, id string) *mirror {
 	return &mirror{foreignConn: c, id: id, s: &macpmode.Session{}}
 }
 
-// run follows the session until it is over, or ctx ends. If copied is set but no copy is found, the
-// copy of a task was just removed with that of its offer, and is not created again.
+// run follows the session until it is over or ctx ends. If copied is set but no copy exists, the copy
+// of a task was just removed with the copy of its offer. It is not created again.
 func (m *mirror) run(ctx context.Context, copied bool) error {
 	if err := m.load(ctx); err != nil || copied && !m.s.Exists() {
 		return err
@@ -49,7 +49,7 @@ func (m *mirror) run(ctx context.Context, copied bool) error {
 	received, ended := m.subscribe(ctx)
 	look := time.NewTicker(lookEach)
 	defer look.Stop()
-	again := time.NewTimer(0) // when steps wait to be filed
+	again := time.NewTimer(0) // fires if steps wait to be filed
 	defer again.Stop()
 	for !m.s.Over() {
 		select {
@@ -71,7 +71,7 @@ func (m *mirror) run(ctx context.Context, copied bool) error {
 			again.Reset(0)
 		case <-again.C:
 			if err := m.file(ctx); errors.Is(err, federation.ErrStale) {
-				return err // an earlier connection has written: the next one reads the copy again
+				return err // an earlier connection has written: the next one rereads the copy
 			} else if err != nil {
 				m.log.LogAttrs(ctx, slog.LevelWarn, "session not filed", slog.String("session", m.id), slog.Any("err", err))
 				again.Reset(retryAfter)
@@ -106,7 +106,7 @@ func (m *mirror) load(ctx context.Context) error {
 	}
 }
 
-// subscribe reads the stream of the session from the cursor on. Its goroutine ends with ctx.
+// subscribe reads the stream of the session from the cursor. Its goroutine ends with ctx.
 func (m *mirror) subscribe(ctx context.Context) (<-chan *macpv1.Envelope, <-chan error) {
 	received, ended := make(chan *macpv1.Envelope), make(chan error, 1)
 	after := m.s.Sequence
@@ -127,7 +127,7 @@ func (m *mirror) read(ctx context.Context, after uint64, received chan<- *macpv1
 	if err := stream.Send(&macpv1.StreamSessionRequest{SubscribeSessionId: m.id, AfterSequence: after}); err != nil {
 		return err
 	}
-	// The transport notices the end of ctx once the request has ended.
+	// The transport notices the end of ctx only after the request has ended.
 	stop := context.AfterFunc(ctx, func() { _ = stream.CloseRequest() })
 	defer stop()
 	defer func() { _ = stream.CloseResponse() }() // after cancel
@@ -148,7 +148,7 @@ func (m *mirror) read(ctx context.Context, after uint64, received chan<- *macpv1
 	}
 }
 
-// handleEnvelope copies an envelope. The first one of a session is its start.
+// handleEnvelope copies an envelope. The first envelope of a session is its start.
 func (m *mirror) handleEnvelope(ctx context.Context, env *macpv1.Envelope, source historyv1.Source) error {
 	if _, seen := m.s.AcceptedAt(env.GetMessageId()); seen && source == historyv1.Source_SOURCE_PARTICIPANT {
 		return nil
@@ -166,7 +166,7 @@ func (m *mirror) handleEnvelope(ctx context.Context, env *macpv1.Envelope, sourc
 	return m.write(ctx, entry)
 }
 
-// write appends an entry to the copy, and makes its change.
+// write appends an entry to the copy, and applies it.
 func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...federation.JournalWrite) error {
 	text, err := proto.Marshal(entry)
 	if err != nil {
@@ -179,9 +179,9 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 	return m.s.Apply(entry)
 }
 
-// settled fetches the state of the session from the runtime. The stream does not report cancelled
-// or expired sessions. It reports whether the runtime has forgotten the session. An error of the
-// stream of an open session breaks the connection, which is then redialled.
+// settled fetches the state of the session from the runtime, because the stream does not report
+// cancelled or expired sessions. gone means that the runtime has forgotten the session. A stream error
+// of an open session breaks the connection, which is then redialled.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
 	if connect.CodeOf(err) == connect.CodeNotFound {
@@ -196,7 +196,7 @@ func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err er
 	case macpv1.SessionState_SESSION_STATE_EXPIRED:
 		return false, m.end(ctx, macpmode.TypeSessionExpire, "the session has expired")
 	case macpv1.SessionState_SESSION_STATE_RESOLVED:
-		if streamed != nil && m.s.Open() { // its last envelopes are not here
+		if streamed != nil && m.s.Open() { // its last envelopes are missing here
 			return true, m.end(ctx, macpmode.TypeSessionExpire, "the rest of the history is not available")
 		}
 	case macpv1.SessionState_SESSION_STATE_OPEN, macpv1.SessionState_SESSION_STATE_SUSPENDED, macpv1.SessionState_SESSION_STATE_UNSPECIFIED:
@@ -260,7 +260,6 @@ func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
 	return nil
 }
 
-// steps returns the filer of steps of the runtime's senders.
 func (f *Foreign) steps() steps {
 	return steps{ports: f.ports, deps: f.deps, link: f.cfg.Name, log: f.log}
 }
@@ -406,8 +405,8 @@ func (m *mirror) describe(ctx context.Context, step said, offer *macpmode.Offer)
 	return draft, err
 }
 
-// fileAnswer files the answer of a target, and commits a session that we opened. The answers
-// of our own participant are filed already, unless another program has its token.
+// fileAnswer files the answer of a target, and commits a session opened by us. Our own participant's
+// answers are already filed, unless another program has its token.
 func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 	name, note, err := answerOf(step.env)
 	if err != nil {
@@ -442,8 +441,8 @@ func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 	return err
 }
 
-// fileCancel files the owner's cancellation of the session of a pending offer,
-// or of the task of its work.
+// fileCancel files the owner's cancellation of the session of a pending offer, or of the task of its
+// work.
 func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	handoff := ""
 	if offer := m.s.Current(); offer != nil && offer.Disposition == macpmode.Offered {
@@ -466,8 +465,8 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	return err
 }
 
-// send sends a message of our participant. A closed session accepts none, which is no error
-// of the session.
+// send sends a message of our participant. A closed session accepts none; this is no error of the
+// session.
 func (m *mirror) send(ctx context.Context, kind, id string, payload proto.Message) error {
 	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
@@ -477,7 +476,7 @@ func (m *mirror) send(ctx context.Context, kind, id string, payload proto.Messag
 	return err
 }
 
-// envelope returns a message of our participant; a signal has neither a session nor a mode.
+// envelope returns a message of our participant. A signal has neither a session nor a mode.
 func (f *Foreign) envelope(mode, session, kind, id string, payload proto.Message) (*macpv1.Envelope, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	env := &macpv1.Envelope{

@@ -25,23 +25,22 @@ var referenceFile string
 // network is the label of this network, and the name of the link of the runtime.
 const network = "macp"
 
-// The profiles: the meaning of the commitment of a session opened by the
-// gateway.
+// The profiles: the meaning of the commitment of a session opened by the gateway.
 const (
 	transfer = "transfer"  // the responsibility has moved; the work continues outside the session
-	holdOpen = "hold-open" // the work is over; the session is open as long as it takes
+	holdOpen = "hold-open" // the work is over; the session stays open until then
 )
 
 // Config is the table [macp] of the configuration.
 type Config struct {
-	Listen       string        `toml:"listen"` // host:port; "" for no runtime
+	Listen       string        `toml:"listen"` // host:port; "" disables the runtime
 	TLS          bool          `toml:"tls"`
 	Profile      string        `toml:"profile"`
 	Participants []Participant `toml:"participants"`
-	Runtimes     []Runtime     `toml:"runtimes"` // each opens a link of its own, see [Runtimes]
+	Runtimes     []Runtime     `toml:"runtimes"` // each opens its own link, see [Runtimes]
 }
 
-// Participant is one [[macp.participants]] table: a participant that may send.
+// Participant is one [[macp.participants]] table.
 type Participant struct {
 	Name      string `toml:"name"`
 	DID       string `toml:"did"`
@@ -54,7 +53,7 @@ func DefaultConfig() Config { return Config{Profile: transfer} }
 // minTokenBytes is the minimum length of an unguessable token.
 const minTokenBytes = 16
 
-// check returns all mistakes, each a [*bridge.KeyError], joined.
+// check joins all mistakes, each a [*bridge.KeyError].
 func (c Config) check(p bridge.Ports) error {
 	var mistakes []error
 	mistake := func(key, why string) { mistakes = append(mistakes, &bridge.KeyError{Key: key, Why: why}) }
@@ -84,8 +83,7 @@ func (c Config) check(p bridge.Ports) error {
 	return errors.Join(mistakes...)
 }
 
-// Network describes the runtime. Its link serves participants on its own
-// listener.
+// Network describes the runtime. Its link has its own listener.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "macp", Reference: referenceFile,
@@ -148,8 +146,8 @@ func (p participants) named(name string) (participant, bool) {
 	return p.all[i], true
 }
 
-// of returns the DID behind a name in a session: that of a participant, or the name itself if it
-// is a DID; "" for any other name.
+// of returns the DID of a name in a session: the DID of a participant, or the name itself if it is a
+// DID. It returns "" for any other name.
 func (p participants) of(name string) federation.DID {
 	if known, ok := p.named(name); ok {
 		return known.did
@@ -173,7 +171,7 @@ func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 	return l
 }
 
-// Bounds are the limits of the gateway that hold for sessions.
+// Bounds are the gateway's limits for sessions.
 type Bounds struct {
 	Finished  time.Duration // how long an ended session stays readable; 0 for ever
 	ClockSkew time.Duration // tolerance for the time of a new session
@@ -181,8 +179,8 @@ type Bounds struct {
 
 // Deps are the dependencies of the network beside [bridge.Ports].
 type Deps struct {
-	Journals *journals.Journals // the histories of sessions
+	Journals *journals.Journals // histories of sessions
 	Steps    registry.Bound
 	Bounds   func() Bounds
-	Version  string // version of the program, shown to clients
+	Version  string // program version, shown to clients
 }

@@ -15,24 +15,23 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// maxPolicies bounds the registered policies of one participant.
+// maxPolicies bounds the registered policies per participant.
 const maxPolicies = 100
 
 // policies are the policies of the runtime. The engine owns them.
 type policies struct {
 	byID   map[string]registered
-	length uint64 // length of the journal
+	length uint64 // of the journal
 }
 
-// registered is a policy with its registering participant.
 type registered struct {
 	*macpv1.PolicyDescriptor
 
 	by string
 }
 
-// readPolicies reads the journal of policies: each entry is a policy, preceded by the
-// participant that registered it, or only the ID of a removed policy.
+// readPolicies reads the journal of policies. An entry is the registering participant followed by the
+// policy, or only the ID of a removed policy.
 func readPolicies(ctx context.Context, record *journals.Journals) (*policies, error) {
 	p := &policies{byID: map[string]registered{macpmode.DefaultPolicy: {PolicyDescriptor: macpmode.BuiltIn()}}}
 	for {
@@ -66,21 +65,21 @@ func (p *policies) apply(entry []byte) error {
 	return nil
 }
 
-// changePolicies plans one entry, and applies it after it is on disk.
+// changePolicies schedules one entry, and applies it once it is on disk.
 func (t *turn) changePolicies(entry []byte) {
 	e := t.engine
 	t.batch.more = append(t.batch.more, federation.JournalWrite{Name: policyJournal, Length: e.policies.length + t.batch.policies, Entries: [][]byte{entry}})
 	t.batch.policies++
 	t.batch.events = append(t.batch.events, func() {
 		if err := e.policies.apply(entry); err != nil {
-			return // the entry was written from a policy
+			return // cannot fail: the entry was encoded from a policy
 		}
 		names := slices.Collect(maps.Keys(e.watchers.policies))
 		tell(e.watchers.policies, names, &macpv1.WatchPoliciesResponse{Descriptors: e.policies.list(""), ObservedAtUnixMs: t.now.UnixMilli()})
 	})
 }
 
-// list returns the policies for a mode, or all with "", by ID.
+// list returns the policies for a mode, or all if mode is "", sorted by ID.
 func (p *policies) list(mode string) []*macpv1.PolicyDescriptor {
 	var all []*macpv1.PolicyDescriptor
 	for _, id := range slices.Sorted(maps.Keys(p.byID)) {

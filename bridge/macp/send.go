@@ -17,13 +17,12 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// The rates of one participant. A bucket starts full.
+// The rates of one participant. Buckets start full.
 const (
 	startsPerMinute   = 60
 	messagesPerMinute = 600
 )
 
-// rates are the buckets of a participant.
 type rates struct{ starts, messages *rate.Limiter }
 
 func (l *Link) allow(from participant, kind string) error {
@@ -39,7 +38,7 @@ func (l *Link) allow(from participant, kind string) error {
 	return nil
 }
 
-// send judges an envelope and answers it. An accepted envelope is on disk before the answer.
+// send judges an envelope and answers it. An accepted envelope is on disk before the response.
 func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope) *macpv1.Ack {
 	ack, err := l.submit(ctx, from, env)
 	if err == nil {
@@ -49,7 +48,7 @@ func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope)
 	return refusedAck(env, ack.GetSessionState(), err)
 }
 
-// submit judges an envelope. With an error, the answer has only the state of the session.
+// submit judges an envelope. With an error, the response has only the state of the session.
 func (l *Link) submit(ctx context.Context, from participant, env *macpv1.Envelope) (*macpv1.Ack, error) {
 	if err := macpmode.CheckShape(env); err != nil {
 		return nil, err
@@ -81,7 +80,6 @@ func (l *Link) submit(ctx context.Context, from participant, env *macpv1.Envelop
 	return l.accept(ctx, env)
 }
 
-// accept judges a message of a session.
 func (l *Link) accept(ctx context.Context, env *macpv1.Envelope) (*macpv1.Ack, error) {
 	ack := &macpv1.Ack{MessageId: env.GetMessageId(), SessionId: env.GetSessionId()}
 	err := l.engine.on(ctx, env.GetSessionId(), func(_ context.Context, t *turn) error {
@@ -103,7 +101,6 @@ func (l *Link) accept(ctx context.Context, env *macpv1.Envelope) (*macpv1.Ack, e
 	return ack, err
 }
 
-// start judges the message that starts a session.
 func (l *Link) start(t *turn, env *macpv1.Envelope, ack *macpv1.Ack) error {
 	named, err := macpmode.PolicyNamed(env)
 	if err != nil {
@@ -138,7 +135,7 @@ func (l *Link) begin(t *turn, id string, entry *historyv1.Entry) error {
 	return nil
 }
 
-// read returns a part of a session visible to a participant.
+// read reads a session visible to a participant.
 func (l *Link) read(ctx context.Context, from participant, id string, look func(t *turn) error) error {
 	return l.engine.on(ctx, id, func(_ context.Context, t *turn) error {
 		switch {
@@ -162,7 +159,7 @@ func (l *Link) control(ctx context.Context, from participant, kind, id, reason s
 			err = t.accept(entry)
 		}
 		ack.Ok, ack.SessionState, ack.AcceptedAtUnixMs = err == nil, t.session.State, t.now.UnixMilli()
-		if err != nil { // the answer reports a state that does not allow it
+		if err != nil { // the response reports a state that does not allow it
 			refused := refusalOf(err)
 			ack.Error = &macpv1.MACPError{Code: string(refused.Code), Message: refused.Message, SessionId: id}
 		}
@@ -171,8 +168,7 @@ func (l *Link) control(ctx context.Context, from participant, kind, id, reason s
 	return ack, err
 }
 
-// mayControl refuses a participant without the right to cancel, suspend or
-// resume a session.
+// mayControl refuses a participant without the right to cancel, suspend or resume a session.
 func (*Link) mayControl(s *live, from participant) error {
 	if s.Initiator != from.name && !s.MayCommit(from.name) {
 		return macpmode.Refuse(macpmode.Forbidden, "only the owner and the participants that the policy names do that")
@@ -180,7 +176,7 @@ func (*Link) mayControl(s *live, from participant) error {
 	return nil
 }
 
-// ambient sends watchers an envelope without recording it.
+// ambient sends an envelope to watchers without recording it.
 func (l *Link) ambient(ctx context.Context, from participant, env *macpv1.Envelope, session string) (*macpv1.Ack, error) {
 	ack := &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), SessionId: env.GetSessionId()}
 	tellTo := func(t *turn, names []string) {
@@ -199,8 +195,7 @@ func (l *Link) ambient(ctx context.Context, from participant, env *macpv1.Envelo
 	})
 }
 
-// askStep submits the step requested by a signal. A refused step refuses the
-// signal.
+// askStep submits the step requested by a signal. If the step is refused, so is the signal.
 func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelope, p *macpv1.SignalPayload) (*macpv1.Ack, error) {
 	asked, err := macpmode.ReadStep(p.GetData())
 	if err != nil {
@@ -228,8 +223,8 @@ func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelo
 	return &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), AcceptedAtUnixMs: now.UnixMilli()}, nil
 }
 
-// handoffOf returns the handoff of a session meant by a participant: the named one, or that of
-// the accepted offer.
+// handoffOf returns the handoff meant by a participant: the named handoff of the session, or the
+// handoff of its accepted offer.
 func (l *Link) handoffOf(ctx context.Context, from participant, session, named string) (federation.HandoffID, error) {
 	if session == "" {
 		return federation.HandoffID{}, macpmode.Refuse(macpmode.InvalidEnvelope, "correlation_session_id is required")
@@ -248,8 +243,8 @@ func (l *Link) handoffOf(ctx context.Context, from participant, session, named s
 	return id, err
 }
 
-// signalTime returns the time of a step requested by a signal: that of the envelope, so that a
-// repeated signal requests the same step, or now if the envelope has none.
+// signalTime returns the time of a step requested by a signal. The envelope's time makes a repeated
+// signal request the same step. Without it, the time is now.
 func signalTime(env *macpv1.Envelope, now time.Time, skew time.Duration) time.Time {
 	at := time.UnixMilli(env.GetTimestampUnixMs())
 	if env.GetTimestampUnixMs() <= 0 || at.Before(now.Add(-skew)) || at.After(now.Add(skew)) {
@@ -258,7 +253,7 @@ func signalTime(env *macpv1.Envelope, now time.Time, skew time.Duration) time.Ti
 	return at
 }
 
-// stepID returns the ID of a message's step, the same one each time.
+// stepID returns a stable ID for a message's step.
 func stepID(at time.Time, parts ...string) federation.EventID {
 	hash := sha256.New()
 	for _, part := range parts {
@@ -277,8 +272,8 @@ type byteReader []byte
 // Read implements io.Reader.
 func (r byteReader) Read(p []byte) (int, error) { return copy(p, r), nil }
 
-// original returns the evidence of a step: the envelopes behind it, in canonical JSON with the
-// bytes of their payloads.
+// original returns the evidence of a step: its envelopes in canonical JSON, with the bytes of their
+// payloads.
 func original(envelopes ...*macpv1.Envelope) (string, error) {
 	var text strings.Builder
 	text.WriteString(`{"envelopes":[`)

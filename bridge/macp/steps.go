@@ -22,13 +22,13 @@ import (
 type steps struct {
 	ports bridge.Ports
 	deps  Deps
-	link  string // link of the steps
+	link  string // of the steps
 	log   *slog.Logger
 }
 
 func (l *Link) steps() steps { return steps{ports: l.ports, deps: l.deps, link: l.Name(), log: l.log} }
 
-// said is one entry of a session filed as a step.
+// said is one session entry to be filed as a step.
 type said struct {
 	session string
 	number  uint64
@@ -36,7 +36,7 @@ type said struct {
 	env     *macpv1.Envelope
 }
 
-// readSaid reads an entry, and reports whether it is filed as a step.
+// readSaid reads an entry, and reports whether it is to be filed as a step.
 func readSaid(session string, number uint64, text []byte) (s said, files bool, err error) {
 	entry, err := readEntry(text)
 	if err != nil {
@@ -49,8 +49,8 @@ func readSaid(session string, number uint64, text []byte) (s said, files bool, e
 	return said{session: session, number: number, entry: entry, env: env}, true, nil
 }
 
-// id returns the ID and the time of the step. Both are the same each time, so that a step filed
-// before a crash is filed once; an entry too old for that gets a new ID.
+// id returns the ID and the time of the step. Both are stable, so that a step is filed once despite a
+// crash. An entry too old for this gets a new ID.
 func (s said) id(now time.Time) (federation.EventID, time.Time) {
 	at := time.UnixMilli(s.entry.GetAtUnixMs())
 	if now.Sub(at) > freshStep {
@@ -59,8 +59,8 @@ func (s said) id(now time.Time) (federation.EventID, time.Time) {
 	return stepID(at, "entry", s.session, fmt.Sprint(s.number)), at
 }
 
-// handoff returns the handoff of an offer and its opening time, and whether that was written. An
-// offer opened before a crash keeps its handoff, unless that was too long ago.
+// handoff returns the handoff of an offer, its opening time, and whether the handoff was written. An
+// offer opened before a crash keeps its handoff, unless the offer is too old.
 func (s said) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmode.Offer) (id federation.HandoffID, at time.Time, opened bool, err error) {
 	id, at = s.id(time.Now())
 	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
@@ -72,8 +72,8 @@ func (s said) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmod
 	return id, at, false, nil
 }
 
-// take files a step of a participant. A handoff already in the resulting state needs no
-// step: the step was filed before a crash, or the participant took it elsewhere.
+// take files a step of a participant. It does nothing if the handoff is already in the resulting state:
+// the step was filed before a crash, or the participant took it elsewhere.
 func (t steps) take(ctx context.Context, s said, from federation.DID, verb federation.Verb, id federation.HandoffID, note string) error {
 	view, err := t.ports.Gateway.View(ctx, id)
 	if err != nil {
@@ -94,8 +94,8 @@ func (t steps) take(ctx context.Context, s said, from federation.DID, verb feder
 	return t.vouch(ctx, stepbuilder.Draft{ID: event, From: from, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
 }
 
-// store stores a context other than JSON, and returns its URL. If there is no room, the context
-// stays only in the session, and this is logged.
+// store stores a context other than JSON, and returns its URL. If there is no room, it logs this, and
+// the context stays only in the session.
 func (t steps) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
 	blob, err := t.ports.Evidence.Store(ctx, owner, content)
 	if errors.Is(err, federation.ErrBlobTooLarge) || errors.Is(err, federation.ErrBlobQuota) {
@@ -108,8 +108,8 @@ func (t steps) store(ctx context.Context, owner federation.DID, content []byte) 
 	return blob.URL(t.ports.PublicURL), blob.Hash(), nil
 }
 
-// vouch submits a step signed by the gateway for a participant. A step waiting to be judged
-// is on disk, and no error.
+// vouch submits a step signed by the gateway for a participant. A deferred step is on disk, and is no
+// error.
 func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federation.View, now time.Time) error {
 	ev, _, err := stepbuilder.Builder{
 		Network: network, Link: t.link, ReadsInbox: true, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
@@ -129,15 +129,15 @@ func (f *Foreign) workJournal(id federation.HandoffID) string {
 	return f.prefix() + "work/" + id.String()
 }
 
-// taskKeyJournal returns the name of the journal with the handoff of a task, by the participant
-// that requests the task and [macpmode.TaskKey].
+// taskKeyJournal returns the name of the journal with the handoff of a task, by the participant that
+// requests the task and [macpmode.TaskKey].
 func (f *Foreign) taskKeyJournal(initiator, key string) string {
 	digest := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", len(initiator), initiator, key))
 	return f.prefix() + "task/" + hex.EncodeToString(digest[:16])
 }
 
-// workEntry is one entry of the journal about the work of a handoff: the session of its task, or a
-// step to report to the following session.
+// workEntry is an entry of the journal about the work of a handoff: the session of its task, or a step
+// to report in the next session.
 type workEntry struct {
 	Session string `json:"session,omitempty"`
 	Task    string `json:"task,omitempty"`
@@ -157,15 +157,15 @@ func keptStep(ev federation.Event) kept {
 	return kept{ID: ev.ID.String(), Verb: ev.Verb, Note: ev.Note, Context: ev.Context, ContextHash: ev.ContextHash}
 }
 
-// work is the journal's account of the work of a handoff.
+// work is the state of the work of a handoff, read from its journal.
 type work struct {
 	length        uint64
-	session, task string // the newest task; "" for none
+	session, task string // newest task; "" for none
 	kept          []kept // since that task
-	last          string // the ID of the newest of them
+	last          string // ID of the newest step in kept
 }
 
-// readWork reads the journal about the work of a handoff. An unknown journal is empty.
+// readWork reads the journal about the work of a handoff. A missing journal is empty.
 func (f *Foreign) readWork(ctx context.Context, id federation.HandoffID) (w work, err error) {
 	for {
 		page, err := f.deps.Journals.Journal(ctx, f.workJournal(id), w.length, pageEntries)
@@ -190,8 +190,8 @@ func (f *Foreign) readWork(ctx context.Context, id federation.HandoffID) (w work
 	}
 }
 
-// writeWork appends an entry to the journal in the state in which it was read. It returns
-// [federation.ErrStale] if the journal has grown since.
+// writeWork appends an entry to the journal as read. It returns [federation.ErrStale] if the journal
+// has grown since.
 func (f *Foreign) writeWork(ctx context.Context, id federation.HandoffID, w work, entry workEntry) error {
 	text, err := json.Marshal(entry)
 	if err != nil {

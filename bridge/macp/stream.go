@@ -15,9 +15,9 @@ import (
 
 type bidi = connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]
 
-// converse serves a stream bound to one session for its life: the client subscribes to the
-// session, or sends its envelopes. It ends with the session, or when the client has closed its
-// side and follows nothing.
+// converse serves a stream bound to one session for its life: the client subscribes to the session, or
+// sends its envelopes. The stream ends with the session, or when the client has closed its side and
+// follows nothing.
 func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 	ctx, stop := context.WithCancel(ctx)
 	c := &conversation{link: l, from: from, stream: s, followed: make(chan error, 1)}
@@ -39,13 +39,13 @@ func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 			if !errors.Is(err, io.EOF) || !c.follows {
 				return unlessEOF(err)
 			}
-			closed = nil // the client reads on
+			closed = nil // the client continues to read
 		}
 	}
 }
 
-// receive reads the frames of a client in order, and then the reason for the end. Its goroutine
-// ends after the handler of the stream has returned, which closes the request.
+// receive reads the frames of a client in order, and then the reason for the end. Its goroutine ends
+// after the stream handler has returned, which closes the request.
 func receive(ctx context.Context, s *bidi) (<-chan *macpv1.StreamSessionRequest, <-chan error) {
 	frames, closed := make(chan *macpv1.StreamSessionRequest), make(chan error, 1)
 	go func() {
@@ -74,7 +74,6 @@ func unlessEOF(err error) error {
 	return err
 }
 
-// conversation is one stream with its session.
 type conversation struct {
 	link      *Link
 	from      participant
@@ -83,7 +82,7 @@ type conversation struct {
 	follows   bool
 	following fault.Group
 	followed  chan error // result of the follower
-	writing   sync.Mutex // the follower and the reader write
+	writing   sync.Mutex // held to write: the follower and the reader both do
 }
 
 func (c *conversation) handleFrame(ctx context.Context, frame *macpv1.StreamSessionRequest) error {
@@ -103,7 +102,7 @@ func (c *conversation) handleFrame(ctx context.Context, frame *macpv1.StreamSess
 	return c.write(ctx, env)
 }
 
-// write sends the envelope of a frame. A refusal is a frame too, and the stream continues.
+// write processes the envelope of a frame. A refusal is sent as a frame, and the stream continues.
 func (c *conversation) write(ctx context.Context, env *macpv1.Envelope) error {
 	ack := c.link.send(ctx, c.from, env)
 	if !ack.GetOk() {
@@ -119,11 +118,11 @@ func (c *conversation) write(ctx context.Context, env *macpv1.Envelope) error {
 	}); err != nil {
 		return err
 	}
-	c.follow(ctx, sequence-1) // its own envelope is the first that it reads
+	c.follow(ctx, sequence-1) // its own envelope is the first to read
 	return nil
 }
 
-// follow sends the stream of the session, until ctx or the session ends.
+// follow sends the stream of the session until ctx or the session ends.
 func (c *conversation) follow(ctx context.Context, after uint64) {
 	c.follows = true
 	c.following.Go(func() {
@@ -147,11 +146,11 @@ var (
 	errReread  = errors.New("the session is read again")
 )
 
-// outlet is a queue from the engine to one reader. The engine never waits for the reader: a
-// full outlet ends.
+// outlet is a queue from the engine to one reader. The engine never waits for the reader: a full outlet
+// ends.
 type outlet[T any] struct {
 	out    chan T
-	why    error // set before out is closed; nil for an end without error
+	why    error // set before out is closed; nil without an error
 	closed bool  // owned by the engine
 }
 
@@ -181,18 +180,17 @@ type numbered struct {
 	sequence uint64
 }
 
-// stream is one reader of the stream of a session.
 type stream struct{ *outlet[numbered] }
 
 func (s *stream) send(env *macpv1.Envelope, sequence uint64) { s.outlet.send(numbered{env, sequence}) }
 
 func (s *stream) over(state macpv1.SessionState) { s.end(overError(state)) }
 
-// lost ends the stream of a session read again.
+// lost ends the stream of a session that must be reread.
 func (s *stream) lost() { s.end(errReread) }
 
-// overError returns the error that ends the stream of an ended session. It is nil after the
-// envelope that resolved the session; a cancelled or expired session has no such envelope.
+// overError returns the error that ends the stream of an ended session. It is nil after the envelope
+// that resolved the session; a cancelled or expired session has no such envelope.
 func overError(state macpv1.SessionState) error {
 	switch state {
 	case macpv1.SessionState_SESSION_STATE_CANCELLED:
@@ -205,11 +203,11 @@ func overError(state macpv1.SessionState) error {
 	return nil
 }
 
-// maxWatchers bounds the open streams of each kind of one participant.
+// maxWatchers bounds the open streams per kind and participant.
 const maxWatchers = 64
 
-// watchers are the readers of lifecycle events, of signals and of policies, by participant. The
-// engine owns them.
+// watchers are the readers of lifecycle events, signals and policies, by participant. The engine owns
+// them.
 type watchers struct {
 	sessions map[string]map[*outlet[*macpv1.SessionLifecycleEvent]]bool
 	signals  map[string]map[*outlet[*macpv1.WatchSignalsResponse]]bool
@@ -244,7 +242,7 @@ func unwatch[T any](of map[string]map[*outlet[T]]bool, name string, o *outlet[T]
 	}
 }
 
-// tell sends a value to the readers with some names, once each.
+// tell sends a value once to each reader with one of the names.
 func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
 	told := map[string]bool{}
 	for _, name := range names {
@@ -257,8 +255,7 @@ func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
 	}
 }
 
-// signal sends a signal, whose sender is authenticated: each caller has a
-// token.
+// signal sends a signal. Its sender is authenticated.
 func (w *watchers) signal(names []string, env *macpv1.Envelope) {
 	tell(w.signals, names, &macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true})
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
-// openTask requests the work from the target of an accepted offer, in a session of the task mode.
-// The session ID is stored before the session starts. The runtime answers repeated messages as
-// duplicates. If it refuses the session, signals report the work.
+// openTask requests the work from the target of an accepted offer, in a session of the task mode. The
+// session ID is stored before the session starts. The runtime reports repeated messages as duplicates.
+// If it refuses the session, signals report the work.
 func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *macpmode.Offer) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || view.Over {
@@ -52,8 +52,8 @@ func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *m
 	return m.orBySignal(ctx, id, err)
 }
 
-// orBySignal records that the runtime refused a message of a task: a signal reports the step. It
-// returns any other error.
+// orBySignal records that the runtime refused a message of a task, so that a signal reports the step.
+// It returns any other error.
 func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if !ok {
@@ -64,8 +64,8 @@ func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, e
 	return nil
 }
 
-// endTask cancels the task of a handoff offered by our participant. The runtime leaves a closed
-// task unchanged.
+// endTask cancels the task of a handoff offered by our participant. The runtime leaves a closed task
+// unchanged.
 func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason string) error {
 	if !c.tasks || c.sender(view.Offeree) == "" {
 		return nil
@@ -77,7 +77,7 @@ func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason 
 	return c.cancel(ctx, w.session, reason)
 }
 
-// report reports a step of the work. A step of our participant is a message of the task, once the
+// report reports a step of the work. A step of our participant becomes a message of the task once the
 // offerer has requested the task. Until then a signal reports the step, which is kept for the task.
 func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session string) error {
 	if !c.tasks {
@@ -105,7 +105,7 @@ func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session
 		if w.last != step.ID {
 			err = c.writeWork(ctx, d.View.ID, w, workEntry{Kept: &step})
 		}
-		if errors.Is(err, federation.ErrStale) { // the task was requested meanwhile
+		if errors.Is(err, federation.ErrStale) { // the task was requested in the meantime
 			continue
 		}
 		if err != nil {
@@ -115,8 +115,8 @@ func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session
 	}
 }
 
-// tellTask sends a step of our participant in the session of a task. It reports false if the
-// runtime refused it.
+// tellTask sends a step of our participant in the session of a task. It returns false if the runtime
+// refused it.
 func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, session, task string, step kept) (bool, error) {
 	kind, payload, losses := macpmode.WriteReport(federation.Event{Verb: step.Verb, Note: step.Note, Context: step.Context, ContextHash: step.ContextHash}, task, c.cfg.Participant)
 	for _, loss := range losses {
@@ -126,9 +126,9 @@ func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, ses
 	return err == nil, c.orBySignal(ctx, id, err)
 }
 
-// fileRequest processes the request of a task. A request of our participant belongs to the handoff
-// that it offered. A request to our participant belongs to a handoff that it accepted. The request
-// is accepted too, and the steps kept for the task follow.
+// fileRequest processes a task request. A request of our participant belongs to a handoff that it
+// offered. A request to our participant belongs to a handoff that it accepted: the request is accepted
+// too, and the steps kept for the task follow.
 func (m *mirror) fileRequest(ctx context.Context, step said) error {
 	task := m.s.Task
 	if task == nil || step.env.GetSender() != m.s.Initiator {
@@ -169,14 +169,14 @@ func (m *mirror) fileRequest(ctx context.Context, step said) error {
 			}
 		}
 		err = m.writeWork(ctx, id, w, workEntry{Session: m.id, Task: task.ID})
-		if !errors.Is(err, federation.ErrStale) { // another step was kept meanwhile
+		if !errors.Is(err, federation.ErrStale) { // another step was kept in the meantime
 			return err
 		}
 	}
 }
 
-// taskHandoff returns the handoff whose work a task to our participant is, or
-// why there is none.
+// taskHandoff returns the handoff whose work is requested by a task to our participant, or why there is
+// none.
 func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id federation.HandoffID, why string, err error) {
 	found, err := lastIndex(ctx, m.deps.Journals, m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), task.ID)))
 	if isNotFound(err) {
@@ -210,8 +210,8 @@ func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id feder
 	return id, "", nil
 }
 
-// ownTask records the handoff of a task requested by our participant. A task requested by another
-// program with the same token does not count.
+// ownTask records the handoff of a task requested by our participant. It ignores a task requested by
+// another program with the same token.
 func (m *mirror) ownTask(ctx context.Context, task *macpmode.Task) error {
 	id, err := federation.ParseEventID(task.ID)
 	if err != nil {
@@ -233,8 +233,8 @@ func (m *mirror) noteTask(ctx context.Context, task *macpmode.Task, id federatio
 	})
 }
 
-// fileReport files the reports of a task's assignee about the work offered by our participant,
-// and commits the task after its end.
+// fileReport files the assignee's reports about work offered by our participant, and commits the task
+// after its end.
 func (m *mirror) fileReport(ctx context.Context, step said) error {
 	task := m.s.Task
 	if task == nil || task.Handoff == "" || m.s.Initiator != m.cfg.Participant || step.env.GetSender() != task.Assignee {
@@ -264,7 +264,7 @@ func (m *mirror) fileReport(ctx context.Context, step said) error {
 	return m.send(ctx, macpmode.TypeCommitment, "commit:"+task.ID, m.s.TaskCommitment(r.Action, r.Note))
 }
 
-// takeReport files a report as a step. A handoff with the same end needs no step: the step was
+// takeReport files a report as a step. It does nothing if the handoff has the same end: the step was
 // filed before a crash, or the assignee took it elsewhere.
 func (m *mirror) takeReport(ctx context.Context, step said, id federation.HandoffID, r macpmode.Report) error {
 	view, err := m.ports.Gateway.View(ctx, id)
@@ -284,9 +284,8 @@ func (m *mirror) takeReport(ctx context.Context, step said, id federation.Handof
 	return m.vouchPlanned(ctx, step, draft, view)
 }
 
-// vouchPlanned files a step with the ID of its entry, the same each time, so that a step filed
-// before a crash is filed once. An entry too old for that gets another ID, which is on disk
-// before the step is filed.
+// vouchPlanned files a step with the stable ID of its entry, so that the step is filed once despite a
+// crash. An entry too old for this gets another ID, which is on disk before the step is filed.
 func (m *mirror) vouchPlanned(ctx context.Context, step said, draft stepbuilder.Draft, view federation.View) error {
 	var at time.Time
 	draft.ID, at = step.id(time.UnixMilli(step.entry.GetAtUnixMs()))
@@ -306,8 +305,7 @@ func (m *mirror) vouchPlanned(ctx context.Context, step said, draft stepbuilder.
 	return m.steps().vouch(ctx, draft, view, at)
 }
 
-// writeTaskKey returns the write under which the task of an offer to our participant finds its
-// handoff.
+// writeTaskKey returns the write under which the task of an offer to our participant finds its handoff.
 func (m *mirror) writeTaskKey(ctx context.Context, offer *macpmode.Offer, id federation.HandoffID) (federation.JournalWrite, error) {
 	name := m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), offer.ID))
 	length, err := m.deps.Journals.JournalLength(ctx, name)
