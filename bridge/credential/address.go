@@ -13,27 +13,26 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// maxAddresses bounds the addresses counted at once, about 200 bytes each. More
-// active ones in a period are a flood of fresh addresses, against which a rate for
-// each does nothing; it must not reset the rate of the others.
+// maxAddresses bounds the counted addresses, about 200 bytes each. More active addresses per period are
+// a flood of fresh addresses, against which per-address limits are useless. Such a flood must not reset
+// the limits of other addresses.
 const maxAddresses = 1 << 14
 
-// keptAddresses is how many buckets stay, the emptiest, if too many are in use: the
-// buckets are sorted once for as many new addresses as were dropped.
+// keptAddresses is the number of buckets kept if there are too many: the emptiest. Dropping many at
+// once amortizes the sort.
 const keptAddresses = maxAddresses * 3 / 4
 
-// Addresses limits the requests of each address from unauthenticated callers. Make one with
-// [NewAddresses]; it may be used concurrently, and copies count together. The zero value
-// has no limit.
+// Addresses rate-limits unauthenticated callers by address. Make one with [NewAddresses]. It is safe
+// for concurrent use, and copies count together. The zero value has no limit.
 type Addresses struct {
 	limit  func() int // nil for none
 	period time.Duration
-	// The goroutine that receives buckets owns it until it sends it back.
+	// The goroutine that receives the map owns it until it sends it back.
 	buckets chan map[netip.Prefix]*rate.Limiter
 }
 
-// NewAddresses returns a count with a limit for each address and period. The limit may change; 0
-// means no limit.
+// NewAddresses returns a count with a limit per address and period. The limit may change; 0 means no
+// limit.
 func NewAddresses(limit func() int, period time.Duration) Addresses {
 	a := Addresses{limit: limit, period: period, buckets: make(chan map[netip.Prefix]*rate.Limiter, 1)}
 	a.buckets <- map[netip.Prefix]*rate.Limiter{}
@@ -47,22 +46,21 @@ func (a Addresses) most() int {
 	return max(0, a.limit())
 }
 
-// AddressOf returns the origin of a request, as [bridge.SubnetOf] its
-// RemoteAddr.
+// AddressOf returns the [bridge.SubnetOf] the RemoteAddr of a request.
 func AddressOf(r *http.Request) netip.Prefix { return bridge.SubnetOf(r.RemoteAddr) }
 
-// Take counts one request and reports whether it may be made. Requests of an unknown address, the
-// zero Prefix, are not counted, because it represents all clients behind a proxy.
+// Take counts one request and reports whether it is allowed. Requests of an unknown address, the zero
+// Prefix, are not counted, because it represents all clients behind a proxy.
 func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(from, now) == 0 }
 
-// Wait is Take that returns the wait before the request may be made: zero if it was
-// counted, and may be made now.
+// Wait is Take, but returns the wait before the request is allowed. Zero means that it was counted and
+// is allowed now.
 func (a Addresses) Wait(from netip.Prefix, now time.Time) time.Duration {
 	wait, _ := a.Reserve(from, now)
 	return wait
 }
 
-// Reserve is Wait that also returns a function that undoes the count.
+// Reserve is Wait, but also returns a function that undoes the count.
 func (a Addresses) Reserve(from netip.Prefix, now time.Time) (wait time.Duration, undo func()) {
 	limit := a.most()
 	if limit == 0 || !from.IsValid() {
@@ -77,15 +75,14 @@ func (a Addresses) Reserve(from netip.Prefix, now time.Time) (wait time.Duration
 		buckets[from] = bucket
 	}
 	reservation := bucket.ReserveN(now, 1)
-	undo = func() { reservation.CancelAt(now) } // it has no effect at a later time
+	undo = func() { reservation.CancelAt(now) } // no effect at a later time
 	if wait = reservation.DelayFrom(now); wait > 0 {
 		undo()
 	}
 	return wait, undo
 }
 
-// makeRoom drops the buckets equal to new ones and, if that is not enough, the
-// fullest of the others.
+// makeRoom drops full buckets, which equal new ones, and if necessary the fullest of the others.
 func makeRoom(buckets map[netip.Prefix]*rate.Limiter, now time.Time) {
 	if len(buckets) < maxAddresses {
 		return

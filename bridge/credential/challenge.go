@@ -16,12 +16,12 @@ import (
 
 const challengeLife = 300 * time.Second
 
-// maxSpent bounds the challenges remembered as used, about 120 bytes each. It takes 50 proofs per
-// second for five minutes to reach it.
+// maxSpent bounds the remembered used challenges, about 120 bytes each. It takes 50 proofs per second
+// for five minutes to reach it.
 const maxSpent = 16384
 
-// A challenge is 32 bytes: its expiry, random bytes, and a keyed hash of both and the subject.
-// Unused challenges therefore need no storage.
+// A challenge is 32 bytes: its expiry, random bytes, and a keyed hash of both and the subject. Unused
+// challenges therefore need no storage.
 const (
 	challengeTimeBytes   = 8
 	challengeRandomBytes = 8
@@ -29,13 +29,13 @@ const (
 	challengeBytes       = challengeTimeBytes + challengeRandomBytes + challengeMACBytes
 )
 
-// Challenges issues challenges and accepts each once. Make one with
-// [NewChallenges]; it may be used concurrently.
+// Challenges issues challenges and accepts each once. Make one with [NewChallenges]. It is safe for
+// concurrent use.
 type Challenges struct {
 	key     []byte
 	purpose string
-	// spent holds the used challenges until they expire. The goroutine that receives the
-	// map owns it until it sends it back. A restart forgets the map.
+	// spent maps used challenges to their expiry. The goroutine that receives the map owns it until it
+	// sends it back. It is lost on restart.
 	spent chan map[string]time.Time
 }
 
@@ -46,7 +46,7 @@ func NewChallenges(key []byte, purpose string) Challenges {
 	return c
 }
 
-// Issue returns a challenge for a subject and when it ends.
+// Issue returns a challenge for a subject and its expiry.
 func (c Challenges) Issue(subject string, now time.Time) (string, time.Time) {
 	ends := now.Add(challengeLife).Truncate(time.Second)
 	b := make([]byte, challengeTimeBytes+challengeRandomBytes, challengeBytes)
@@ -62,9 +62,9 @@ func (c Challenges) mac(head []byte, subject string) []byte {
 	return h.Sum(nil)[:challengeMACBytes]
 }
 
-// Spend uses up a challenge for a subject, even if the request then fails. The error
-// is [ErrChallenge], [ErrChallengeExpired], or an [*federation.UnavailableError] if
-// too many were used of late.
+// Spend consumes a challenge for a subject, even if the request then fails. The error is
+// [ErrChallenge], [ErrChallengeExpired], or an [*federation.UnavailableError] if too many were used
+// recently.
 func (c Challenges) Spend(challenge, subject string, now time.Time) error {
 	b, err := signing.DecodeBase64URL(challenge)
 	if err != nil || len(b) != challengeBytes {
@@ -93,7 +93,7 @@ func (c Challenges) Spend(challenge, subject string, now time.Time) error {
 	return nil
 }
 
-// Restore makes a spent challenge valid again, if its request could not be judged.
+// Restore makes a spent challenge valid again if its request could not be judged.
 func (c Challenges) Restore(challenge string) {
 	spent := <-c.spent
 	delete(spent, challenge)

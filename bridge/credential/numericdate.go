@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// lastSecond is the last second of the year 9999, in Unix time. Later times have no RFC 3339 form.
+// lastSecond is the last second of the year 9999 in Unix time. Later times have no RFC 3339 form.
 const lastSecond = 253_402_300_799
 
-// NumericDate returns the time in a claim, or the zero time if the claim is absent. It returns an
-// error unless the claim is a number of seconds from 1970 to 9999.
+// NumericDate returns the time in a claim, or the zero time if the claim is absent. It returns an error
+// unless the claim is a number of seconds from 1970 to 9999.
 //
 // spec: RFC 7519 §2
 func NumericDate(claim json.RawMessage) (time.Time, error) {

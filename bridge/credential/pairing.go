@@ -11,9 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
-// NewPairing returns a new pairing code that logs in an agent host for a DID, and the code's
-// expiry. The key belongs to the requesting session, "" for none; bound reports whether that
-// session is bound.
+// NewPairing returns a pairing code that logs in an agent host for a DID, and the code's expiry. key is
+// the key of the requesting session, or "" for none; bound reports whether that session is bound.
 func NewPairing(ctx context.Context, record *participants.Participants, did federation.DID, key string, bound bool, now time.Time) (string, time.Time, error) {
 	text, err := federation.NewLoginCode(rand.Reader)
 	if err != nil {
@@ -25,21 +24,21 @@ func NewPairing(ctx context.Context, record *participants.Participants, did fede
 	}, now)
 }
 
-// wrongCodes bounds the wrong codes per address and minute.
+// wrongCodes is per address and minute.
 const wrongCodes = 5
 
-// Guesses limits the wrong login codes of each address. Make one with [NewGuesses]; it may be used
-// concurrently, and copies count together.
+// Guesses rate-limits wrong login codes by address. Make one with [NewGuesses]. It is safe for
+// concurrent use, and copies count together.
 type Guesses struct{ wrong Addresses }
 
-// NewGuesses returns a count without a wrong code.
+// NewGuesses returns an empty count.
 func NewGuesses() Guesses {
 	return Guesses{NewAddresses(func() int { return wrongCodes }, time.Minute)}
 }
 
-// Guess calls look, which returns [federation.ErrNotFound] for a wrong code. The error is
-// [ErrPairing] for a wrong code, or a [federation.RateLimited] refusal for an address with too many
-// of them. A correct code is not counted.
+// Guess calls look, which returns [federation.ErrNotFound] for a wrong code. The error is [ErrPairing]
+// for a wrong code, or a [federation.RateLimited] refusal if the address sent too many of them. Correct
+// codes are not counted.
 func (g Guesses) Guess(from netip.Prefix, now time.Time, look func() error) error {
 	wait, undo := g.wrong.Reserve(from, now)
 	if wait > 0 {

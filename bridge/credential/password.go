@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// passwordIterations is the PBKDF2 work behind each guess of a password, about 20 ms of a core.
+// passwordIterations is the PBKDF2 cost of each guess, about 20 ms of CPU time.
 const passwordIterations = 100_000
 
 // Sizes of passwords, in bytes. The minimum is from NIST SP 800-63B.
@@ -23,10 +23,10 @@ const (
 	passwordSalt = 16
 )
 
-// ErrPassword is returned for a text that cannot be a password.
+// ErrPassword means that a text cannot be a password.
 var ErrPassword = fmt.Errorf("want %d to %d bytes without control characters", minPassword, maxPassword)
 
-// CheckPassword returns [ErrPassword] for a text of a wrong length. It costs nothing, unlike [NewPassword].
+// CheckPassword returns [ErrPassword] for a text of a wrong length. Unlike [NewPassword], it is cheap.
 func CheckPassword(text string) error {
 	if len(text) < minPassword || len(text) > maxPassword {
 		return ErrPassword
@@ -34,7 +34,7 @@ func CheckPassword(text string) error {
 	return nil
 }
 
-// NewPassword returns the record of a password of a DID. It takes about 20 ms.
+// NewPassword returns the stored form of a DID's password. It takes about 20 ms.
 func NewPassword(did federation.DID, text string, now time.Time) (federation.Password, error) {
 	if err := CheckPassword(text); err != nil {
 		return federation.Password{}, err
@@ -50,8 +50,8 @@ func NewPassword(did federation.DID, text string, now time.Time) (federation.Pas
 	}, nil
 }
 
-// NoPassword returns the record of a password that no text matches, for an account without one. Its salt
-// is derived from a secret key, and stays the same, so that such an account looks like any other.
+// NoPassword returns a password record that matches no text, for an account without a password. Its
+// salt is derived from a secret key and is stable, so that such an account looks like any other.
 func NoPassword(key []byte, account string) federation.Password {
 	salt := hmac.New(sha256.New, key)
 	_, _ = salt.Write([]byte("password salt\x00" + account))
@@ -74,7 +74,7 @@ func derive(text string, factors scram.KeyFactors) (scram.StoredCredentials, err
 	return client.GetStoredCredentialsWithError(factors)
 }
 
-// NewScram returns a login with SCRAM-SHA-256. The lookup returns the password of a user name.
+// NewScram returns a SCRAM-SHA-256 login. lookup returns the password of a user name.
 func NewScram(lookup func(name string) (federation.Password, error)) (*scram.ServerConversation, error) {
 	server, err := scram.SHA256.NewServer(func(name string) (scram.StoredCredentials, error) {
 		p, err := lookup(name)

@@ -14,34 +14,33 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Sealer encrypts values stored by a client in place of the gateway. It may be used
-// concurrently.
+// Sealer encrypts values that clients store for the gateway. It is safe for concurrent use.
 type Sealer struct{ aead cipher.AEAD }
 
 // NewSealer returns a sealer for one purpose. The key is secret.
 func NewSealer(key []byte, purpose string) Sealer {
 	derived, err := hkdf.Key(sha256.New, key, nil, "baton seal "+purpose, 32)
 	if err != nil {
-		panic(fmt.Sprintf("credential: derive key: %v", err)) // only for a length beyond that of HKDF
+		panic(fmt.Sprintf("credential: derive key: %v", err)) // impossible: the length is within the limit of HKDF
 	}
 	block, err := aes.NewCipher(derived)
 	if err != nil {
-		panic(fmt.Sprintf("credential: %v", err)) // only for another length of key
+		panic(fmt.Sprintf("credential: %v", err)) // impossible: the key length is fixed
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic(fmt.Sprintf("credential: %v", err)) // only for another size of block
+		panic(fmt.Sprintf("credential: %v", err)) // impossible: the block size is fixed
 	}
 	return Sealer{aead}
 }
 
-// sealed is the plain text of a sealed value.
+// sealed is the plaintext of a sealed value.
 type sealed struct {
 	Ends  int64           `json:"e"` // Unix time
 	Value json.RawMessage `json:"v"`
 }
 
-// Seal returns a value as a text that expires at a time.
+// Seal encrypts a value as a text that expires at a time.
 func (s Sealer) Seal(value any, ends time.Time) (string, error) {
 	text, err := json.Marshal(value)
 	if err == nil {
@@ -53,8 +52,8 @@ func (s Sealer) Seal(value any, ends time.Time) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, nil)), nil //nolint:gosec // G407: the AEAD makes its own nonce
 }
 
-// Open decodes a sealed text. The error is [ErrSealed], or [ErrSealExpired] for a text decoded all
-// the same.
+// Open decrypts a sealed text. The error is [ErrSealed], or [ErrSealExpired] for an expired text, which
+// is still decoded.
 func (s Sealer) Open(text string, now time.Time, into any) error {
 	b, err := signing.DecodeBase64URL(text)
 	if err == nil {

@@ -26,7 +26,7 @@ const (
 	RefreshLife = 86400 * time.Second
 )
 
-// How long a session lasts without a new token if an agent host began it, or a browser.
+// The lifetimes of a session without a new token, if begun by an agent host or by a browser.
 const (
 	HostLife = 30 * 24 * time.Hour
 	PageLife = 12 * time.Hour
@@ -43,27 +43,25 @@ func LifeOf(s federation.Session) time.Duration {
 	return RefreshLife
 }
 
-// Leeway is the allowed clock skew for time claims by other authors. The gateway's own tokens have
-// none, because their end is exact.
+// Leeway is the allowed clock skew for time claims of other issuers. The gateway's own tokens have
+// none, because their expiry is exact.
 //
 // spec: RFC 7519 §4.1.4
 const Leeway = time.Minute
 
-// sessionIDBytes is the number of random bytes in a session's id: enough to make collisions
-// impossible in practice.
+// sessionIDBytes makes collisions of random session IDs impossible in practice.
 const sessionIDBytes = 16
 
-// Use separates kinds of tokens, so that none is valid as another.
+// Use separates kinds of tokens. A token of one kind is invalid as any other.
 type Use string
 
-// The uses that every session has a token for.
+// The uses of the tokens of every session.
 const (
 	Access  Use = "access"
 	Refresh Use = "refresh"
 )
 
-// Claims are the contents of a token: subject, issuer, expiry, use and session. A refresh token
-// also has its generation in the session.
+// Claims are the contents of a token. Only a refresh token has a generation.
 type Claims struct {
 	jwt.RegisteredClaims
 
@@ -72,20 +70,19 @@ type Claims struct {
 	Generation uint64 `json:"gen,omitempty"`
 }
 
-// maxKnown bounds the cached access tokens, at some 700 bytes each.
+// maxKnown bounds the cached access tokens, about 700 bytes each.
 const maxKnown = 4096
 
-// Tokens writes and reads the tokens of one issuer. As long as the key stays, a
-// restart ends no session. It is safe for concurrent use.
+// Tokens issues and reads the tokens of one issuer. While the key is unchanged, a restart ends no
+// session. It is safe for concurrent use.
 type Tokens struct {
 	key      []byte
 	issuer   string
 	audience func(use Use) string
-	known    *otter.Cache[string, Claims] // a polling caller shows one token many times
+	known    *otter.Cache[string, Claims] // a polling caller sends the same token many times
 }
 
-// NewTokens returns the tokens of an issuer. The function audience returns the audience of
-// tokens for a use.
+// NewTokens returns the tokens of an issuer. audience returns the audience of tokens for a use.
 func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
 	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
 		MaximumSize: maxKnown,
@@ -93,11 +90,10 @@ func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens
 	})}
 }
 
-// Pair is the pair of tokens issued at the start of a session and with each
-// refresh.
+// Pair is the tokens issued at the start of a session and with each refresh.
 type Pair struct {
 	Access, Refresh string
-	Ends            time.Time // expiry of the access token
+	Ends            time.Time // of the access token
 }
 
 // Pair returns the current tokens of a session.
@@ -133,15 +129,15 @@ func Bearer(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// Read returns the claims of a token valid for a use. The caller checks that its session is
-// live. The error is [ErrToken] or [ErrTokenExpired].
+// Read returns the claims of a token valid for a use. The caller must check that the session is live.
+// The error is [ErrToken] or [ErrTokenExpired].
 func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	if c, ok := t.known.GetIfPresent(text); ok && c.Use == use && now.Before(c.ExpiresAt.Time) {
 		return c, nil
 	}
 	c, err := t.read(text, use, now)
-	if err == nil && use != Refresh { // which is shown once
-		t.known.Set(strings.Clone(text), c) // and not the header that it is a part of
+	if err == nil && use != Refresh { // refresh tokens are used once
+		t.known.Set(strings.Clone(text), c) // the clone does not retain the header
 	}
 	return c, err
 }
@@ -161,9 +157,8 @@ func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 	return c, nil
 }
 
-// SessionOf returns the session of a token. It returns [ErrSession] if the session has ended, and
-// otherwise the error of record. Sessions are not cached, so that an end takes effect at once at
-// every replica.
+// SessionOf returns the session of a token, or [ErrSession] if it has ended. Sessions are not cached,
+// so that an end takes effect at once at every replica.
 func SessionOf(ctx context.Context, record *participants.Participants, c Claims, now time.Time) (federation.Session, error) {
 	s, err := record.Session(ctx, c.Session, now)
 	if errors.Is(err, federation.ErrNotFound) || err == nil && s.Participant != c.Subject {
@@ -176,7 +171,7 @@ func SessionOf(ctx context.Context, record *participants.Participants, c Claims,
 func NewSession(begins federation.Session, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
 	_, _ = rand.Read(id)                                     // never fails
-	begins.ID, begins.Generation = hex.EncodeToString(id), 1 // hex: an ID is an argument of commands, and a leading "-" would begin a flag
+	begins.ID, begins.Generation = hex.EncodeToString(id), 1 // hex: an ID is an argument of commands, and a leading "-" would start a flag
 	begins.Created, begins.Used, begins.Expires = now, now, now.Add(LifeOf(begins)).Truncate(time.Second)
 	return begins
 }
