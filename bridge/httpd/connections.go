@@ -9,24 +9,24 @@ import (
 	"sync"
 )
 
-// Limits bound the connections and requests of a listener's clients. The functions may return other
+// Limits bound the connections and requests of a listener's clients. The functions may return different
 // values while the server runs; 0 means no limit.
 type Limits struct {
-	// Connections limits all clients together, and PerAddress each address. PerAddress also bounds
-	// the requests in progress of an address, over any proxy.
+	// Connections limits all clients together, and PerAddress each address. PerAddress also bounds the
+	// requests in progress of an address, even through proxies.
 	Connections, PerAddress func() int
 	// Network returns the network counted as one address.
 	Network func(netip.Addr) netip.Prefix
 	// Queue returns an empty queue.
 	Queue func() Queue
-	// Closed gets the reason why a connection was closed or rejected, and Refused
-	// that of each refused request. They must not block.
+	// Closed gets the reason for each closed or rejected connection, and Refused for each refused
+	// request. They must not block.
 	Closed  func(why Reason)
 	Refused func()
 }
 
-// Queue orders connections for eviction: the address with the most of them first, and of
-// these the oldest.
+// Queue orders connections for eviction: the address with the most connections first, and its oldest
+// connection first.
 type Queue interface {
 	Add(from netip.Prefix, conn net.Conn)
 	Remove(conn net.Conn)
@@ -37,17 +37,16 @@ type Queue interface {
 	NextOf(from netip.Prefix) (conn net.Conn, ok bool)
 }
 
-// Reason is the reason for closing or rejecting a connection. The set is closed.
+// Reason is why a connection was closed or rejected. The set is fixed.
 type Reason string
 
-// The reasons.
 const (
-	AddressFull Reason = "address" // its address is at its limit
+	AddressFull Reason = "address" // the address is at its limit
 	ServerFull  Reason = "full"    // the listener is at its limit
 )
 
-// gate counts the connections of a listener, and closes some to make room for others. A
-// nil gate has no limits.
+// gate counts the connections of a listener, and closes some to make room for others. A nil gate has no
+// limits.
 type gate struct {
 	Limits
 
@@ -55,8 +54,8 @@ type gate struct {
 
 	mu       sync.Mutex
 	all      Queue // connections of clients
-	idle     Queue // connections without a request in flight
-	proxied  int   // connections of trusted proxies
+	idle     Queue // without a request in flight
+	proxied  int   // from trusted proxies
 	requests map[netip.Prefix]int
 }
 
@@ -90,8 +89,7 @@ type gated struct {
 	gate *gate
 }
 
-// Accept implements [net.Listener]. It does not wait for room: a rejected connection is
-// closed.
+// Accept implements [net.Listener]. It does not wait for room: it closes a rejected connection.
 func (g gated) Accept() (net.Conn, error) {
 	for {
 		conn, err := g.Listener.Accept()
@@ -104,8 +102,7 @@ func (g gated) Accept() (net.Conn, error) {
 	}
 }
 
-// network returns the network of an address, the zero Prefix for a trusted
-// proxy.
+// network returns the network of an address, or the zero Prefix for a trusted proxy.
 func (g *gate) network(addr netip.Addr) netip.Prefix {
 	if contains(g.trusted, addr) {
 		return netip.Prefix{}
@@ -117,10 +114,10 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 }
 
-// admit returns a counted connection, or closes it and returns nil. If a limit
-// is reached, another connection is closed in its place.
+// admit returns a counted connection, or closes conn and returns nil. If a limit is reached, it may
+// close another connection instead.
 func (g *gate) admit(conn net.Conn) net.Conn {
-	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero Addr if invalid
+	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // zero if invalid
 	c := &counted{Conn: conn, gate: g, from: g.network(remote.Addr())}
 	evicted, why, ok := g.reserve(c)
 	if why != "" {
@@ -136,8 +133,7 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-// reserve counts a connection, and returns the one to evict for it. The last result is
-// false if there is no room.
+// reserve counts a connection, and returns the one to evict for it. ok is false if there is no room.
 func (g *gate) reserve(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,8 +161,8 @@ func (g *gate) reserve(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	return evicted, why, true
 }
 
-// heaviest returns the connection to evict for one of an address: one without a
-// request or, if there is none, one of an address with more connections.
+// heaviest returns the connection to evict for a new one of an address: an idle connection or, if there
+// is none, a connection of an address with more connections.
 func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	if conn, _, ok := g.idle.Next(); ok {
 		return conn, true
@@ -175,7 +171,7 @@ func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	return conn, ok && g.all.Of(of) > g.all.Of(from)+1
 }
 
-// leave undoes enter.
+// leave undoes reserve.
 func (g *gate) leave(c *counted) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,7 +183,7 @@ func (g *gate) leave(c *counted) {
 	g.idle.Remove(c)
 }
 
-// track tracks which connections have a request. The server calls it.
+// track records which connections have a request. The server calls it.
 func (g *gate) track(conn net.Conn, state http.ConnState) {
 	c := countedOf(conn)
 	if g == nil || c == nil || !c.from.IsValid() {
@@ -202,7 +198,7 @@ func (g *gate) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// countedOf returns the counted connection below others, nil if there is none.
+// countedOf returns the counted connection wrapped by conn, or nil if there is none.
 func countedOf(conn net.Conn) *counted {
 	for {
 		switch c := conn.(type) {
@@ -216,13 +212,13 @@ func countedOf(conn net.Conn) *counted {
 	}
 }
 
-// begin counts a request of a client, and reports whether it may continue. Each admitted request
-// has one call of end.
+// begin counts a request of a client, and reports whether it may continue. The caller must call end for
+// each admitted request.
 func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	if g == nil {
 		return netip.Prefix{}, true
 	}
-	addr, _ := netip.ParseAddr(client) // the zero Addr if invalid
+	addr, _ := netip.ParseAddr(client) // zero if invalid
 	from = g.network(addr)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,12 +22,11 @@ const (
 	Forwarded     = "forwarded" // RFC 7239
 )
 
-// forwardedLog is the shortest time between two log lines about proxies, because any request can
-// cause one.
+// forwardedLog is the minimum interval between log lines about proxies, because any request can cause
+// one.
 const forwardedLog = time.Minute
 
-// forwarding resolves the addresses of clients behind trusted proxies. It is safe for concurrent
-// use.
+// forwarding resolves the addresses of clients behind trusted proxies. It is safe for concurrent use.
 type forwarding struct {
 	trusted []netip.Prefix
 	header  string
@@ -38,13 +37,13 @@ type forwarding struct {
 	logged time.Time
 }
 
-// errUnnamed is returned for a request of a trusted proxy without the header.
+// errUnnamed means that a request of a trusted proxy lacks the header.
 var errUnnamed = errors.New("the header is missing")
 
-// client returns the client address of a request, or the zero Addr for a connection without one. If
-// the header is missing, it returns the address of the trusted proxy with [errUnnamed]. Any other
-// error means that the header cannot be read. Only entries added by trusted proxies count: the last
-// one, and the one before an entry with the address of a trusted proxy.
+// client returns the client address of a request, or the zero Addr for a connection without one. If the
+// header is missing, it returns the address of the trusted proxy with [errUnnamed]. Any other error
+// means that the header is malformed. Only entries added by trusted proxies count: the last entry, and
+// each entry before one with the address of a trusted proxy.
 func (f *forwarding) client(r *http.Request) (netip.Addr, error) {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -75,7 +74,7 @@ func (f *forwarding) client(r *http.Request) (netip.Addr, error) {
 	return addr, errUnnamed
 }
 
-// split cuts a header at a separator outside quoted strings.
+// split splits a header at a separator outside quoted strings.
 //
 // spec: RFC 9110 §5.6.4
 func split(text string, separator byte) ([]string, error) {
@@ -120,12 +119,12 @@ func forOf(element string) (string, error) {
 	return found, nil
 }
 
-// parseNode reads a client address: IPv4, or IPv6 with or without brackets, with or without a port,
+// parseNode parses a client address: IPv4, or IPv6 with or without brackets, with or without a port,
 // bare or as a quoted string.
 func parseNode(text string) (netip.Addr, error) {
 	node := text
 	if len(node) > 1 && node[0] == '"' && node[len(node)-1] == '"' {
-		node = node[1 : len(node)-1] // no address has escaped characters
+		node = node[1 : len(node)-1] // addresses contain no escaped characters
 	}
 	if with, err := netip.ParseAddrPort(node); err == nil {
 		return with.Addr().Unmap().WithZone(""), nil
@@ -152,9 +151,8 @@ func (f *forwarding) extract(r *http.Request) string {
 	return addr.String()
 }
 
-// admit rejects a request whose forwarding header cannot be read, because limits and blocks by
-// address would not apply to it. A request without the header, such as a health check of the proxy,
-// is served and counted.
+// admit rejects a request whose forwarding header is malformed, because limits and blocks by address
+// would not apply to it. It admits a request without the header, such as a health check of the proxy.
 func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		_, err := f.client(c.Request())
@@ -169,7 +167,7 @@ func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// logProblem counts a request, and logs at most one per forwardedLog.
+// logProblem counts a request. It logs at most one per forwardedLog.
 func (f *forwarding) logProblem(r *http.Request, err error) {
 	now := time.Now()
 	f.mu.Lock()

@@ -1,8 +1,8 @@
-// Package httpd is the HTTP server of the gateway. It serves the public listener, the operators'
-// listener and the operators' socket. It handles the common part of all requests: timeouts,
-// connection limits, the client's address behind proxies, CORS, the access log, and the response
-// after a panic of a handler. It serves one plain [http.Handler] and is independent of any network.
-// The handler is responsible for bodies, their limits and all other errors.
+// Package httpd is the HTTP server of the gateway, for the public listener, the operators' listener
+// and the operators' socket. It handles timeouts, connection limits, client addresses behind proxies,
+// CORS, the access log, and the response after a panic of a handler. It serves one plain [http.Handler]
+// and is independent of any network. The handler is responsible for bodies, their limits and all other
+// errors.
 //
 // Only this package imports echo, so that leaving echo means changing one package.
 //
@@ -10,11 +10,11 @@
 //	err := server.Listen(ctx) // a taken port is an error here
 //	err = server.Serve(ctx)   // until ctx ends
 //
-// A handler may block. If it blocks for longer than the timeouts of the server, it moves the deadlines
+// A handler may block. If it blocks for longer than the server's timeouts, it must move the deadlines
 // of its connection with [http.ResponseController]; the context of its request ends when the client
 // leaves.
 //
-// A [Server] is used by one goroutine; its handler is called by many.
+// A [Server] is not safe for concurrent use, but calls its handler concurrently.
 package httpd
 
 import (
@@ -38,24 +38,22 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// headerTimeout ends connections that send a header by the byte.
+// headerTimeout ends connections that send a header byte by byte.
 const headerTimeout = 10 * time.Second
 
-// readTimeout is for a whole request: a quarter of a megabyte at 10 kB a second.
+// readTimeout allows a request of 250 kB at 10 kB/s.
 const readTimeout = 30 * time.Second
 
-// writeTimeout leaves room for a profile of 30 s on the operators' listener.
+// writeTimeout allows a 30-second profile on the operators' listener.
 const writeTimeout = 60 * time.Second
 
 // idleTimeout is longer than the pause between two polls of a busy agent.
 const idleTimeout = 120 * time.Second
 
-// drainTimeout bounds requests in flight once the server stops. The gateway has ten
-// seconds for everything.
+// drainTimeout bounds requests in flight at shutdown. The gateway has ten seconds for everything.
 const drainTimeout = 8 * time.Second
 
-// maxHeaderBytes is room for a token of a few kilobytes and for cookies of
-// proxies.
+// maxHeaderBytes allows a token of a few kilobytes and cookies of proxies.
 const maxHeaderBytes = 32 << 10
 
 // Server is one HTTP listener. Build one with [New].
@@ -66,12 +64,12 @@ type Server struct {
 	http     *http.Server
 	listener net.Listener // nil until Listen
 	log      *slog.Logger
-	gate     *gate // limits connections; nil for no limit
+	gate     *gate // nil for no limit
 
 	forwarding *forwarding
 }
 
-// New returns a server for a handler, without opening anything.
+// New returns a server for a handler. It opens nothing.
 func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	e, limits := echo.New(), newGate(cfg)
 	forwarding := &forwarding{trusted: cfg.TrustedProxies, header: cmp.Or(cfg.ForwardedHeader, XForwardedFor), log: log}
@@ -84,7 +82,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	if len(cfg.CORSOrigins) > 0 {
 		e.Use(allowOrigins(cfg.CORSOrigins))
 	}
-	// The only route. echo has no routes of its own, so it matches every request.
+	// The only route: echo has no other routes, so it matches every request.
 	e.RouteNotFound("/*", func(c echo.Context) error {
 		from, ok := limits.begin(c.RealIP())
 		if !ok {
@@ -108,7 +106,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}}
 }
 
-// Listen opens the port or the socket. The one-line error names it and the reason.
+// Listen opens the port or the socket. The one-line error contains its name and the reason.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.socket != "" {
 		remade, err := newRemade(ctx, s.socket, s.log)
@@ -121,7 +119,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	listener, err := lc.Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
-			err = errno // the rest repeats the address and names a system call
+			err = errno // the rest only repeats the address and names a system call
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return fmt.Errorf("listen %s: %w: stop the other program or choose another port", s.listen, err)
@@ -140,12 +138,11 @@ func (s *Server) Listen(ctx context.Context) error {
 
 func (s *Server) where() string { return s.listen + s.socket }
 
-// Addr returns the address of the open port, for a configured port of 0 the
-// one chosen.
+// Addr returns the address of the open port. A configured port of 0 is replaced by the chosen port.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve handles requests until ctx ends. It then waits eight seconds for requests in flight, aborts
-// the others, and returns nil. Any other end is an error. Call [Server.Listen] before.
+// Serve handles requests until ctx ends. It then waits at most [drainTimeout] for requests in flight,
+// aborts the others, and returns nil. Any other end is an error. Call [Server.Listen] first.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	if remade, ok := s.listener.(*remade); ok {
@@ -162,7 +159,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer cancel()
 	err := s.http.Shutdown(drain)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = s.http.Close() // closes the connections of slower requests
+		err = s.http.Close() // aborts slower requests
 	}
 	if err != nil {
 		err = fmt.Errorf("drain %s: %w", s.where(), err)
@@ -170,7 +167,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, closed(<-stopped))
 }
 
-// closed drops the error of a server after an ordered end.
+// closed drops the error of a server after an orderly end.
 func closed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -178,8 +175,8 @@ func closed(err error) error {
 	return err
 }
 
-// Close releases the port without serving it. Its error wraps [net.ErrClosed]
-// if [Server.Serve] did already.
+// Close releases the port without serving it. Its error wraps [net.ErrClosed] if [Server.Serve] already
+// released it.
 func (s *Server) Close() error {
 	if s.listener == nil {
 		return nil
@@ -190,8 +187,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// fromClient returns a request for the handler: RemoteAddr is the client's, not
-// that of a proxy in between. It is empty if a trusted proxy does not name it.
+// fromClient returns a request whose RemoteAddr is the client's, not a proxy's. It is empty if a
+// trusted proxy does not name the client.
 func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	r := c.Request()
 	ip := c.RealIP()
@@ -203,21 +200,20 @@ func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 		r.RemoteAddr = ""
 		return r
 	}
-	_, port, _ := net.SplitHostPort(r.RemoteAddr) // as the standard library writes it
+	_, port, _ := net.SplitHostPort(r.RemoteAddr) // formatted by the standard library
 	r.RemoteAddr = net.JoinHostPort(ip, port)
 	return r
 }
 
-// answerError ends a request whose handler panicked. The details are in the
-// log and not for strangers.
+// answerError ends a request whose handler panicked. The details go only to the log.
 func answerError(_ error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // the client is gone
+	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // the client may be gone
 }
 
-// answerTooMany refuses a request of an address with too many in progress.
+// answerTooMany refuses a request of an address with too many requests in progress.
 func answerTooMany(c echo.Context) error {
 	c.Response().Header().Set("Retry-After", "1")
 	return c.JSONBlob(http.StatusTooManyRequests,
@@ -238,8 +234,8 @@ func recovery(log *slog.Logger, panicked func()) echo.MiddlewareFunc {
 	})
 }
 
-// accessLog logs each request without its query, at debug level: other packages log the
-// judged steps.
+// accessLog logs each request without its query, at debug level, because other packages log the judged
+// steps.
 func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -255,7 +251,7 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// addRetryAfter adds the usual wait to each 503 and 429 without one.
+// addRetryAfter adds the usual wait to 503 and 429 responses without one.
 func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		answer := c.Response()
@@ -283,25 +279,24 @@ func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 	}
 }
 
-// Config is the owner's configuration of a listener.
+// Config is the configuration of a listener.
 type Config struct {
 	Listen         string         // "host:port"; or
-	Socket         string         // the path of a unix socket, which only its owner can open
+	Socket         string         // path of a unix socket for its owner only
 	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
-	TrustedProxies []netip.Prefix // proxies trusted to set ForwardedHeader; none by default
+	TrustedProxies []netip.Prefix // proxies trusted to set ForwardedHeader
 
-	ForwardedHeader string      // [XForwardedFor], the default for "", or [Forwarded]
-	Hosts           []string    // allowed names in the Host header, beside IP addresses and "localhost"; empty allows all
-	TLS             *tls.Config // nil for a listener without TLS
-	Limits          *Limits     // limits per client; nil for none
-	Panicked        func()      // called for each panic in a handler; may be nil
+	ForwardedHeader string      // [XForwardedFor], also for "", or [Forwarded]
+	Hosts           []string    // allowed names in the Host header, besides IP addresses and "localhost"; empty allows all
+	TLS             *tls.Config // nil disables TLS
+	Limits          *Limits     // per client; nil for none
+	Panicked        func()      // called for each panic of a handler; may be nil
 }
 
-// servedMethods are the methods that a handler may serve.
 const servedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
-// refuseConnect answers CONNECT with 405 before a handler sees it: the server opens no
-// tunnels, and such a request has no path to route.
+// refuseConnect answers CONNECT with 405 before the handler: the server opens no tunnels, and such a
+// request has no path to route.
 //
 // spec: RFC 9110 §9.3.6, §15.5.6
 func refuseConnect(next echo.HandlerFunc) echo.HandlerFunc {
@@ -314,13 +309,12 @@ func refuseConnect(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxAge is the cache lifetime of an answer about CORS in a browser, in
-// seconds.
+// maxAge is how long a browser caches a CORS response, in seconds.
 const maxAge = 600
 
-// allowOrigins returns the middleware that lets scripts of some origins read answers. If any origin
-// may, every answer states that, even to a request without an Origin: so do the deployed AIRC
-// registries, and caches then keep one answer for all.
+// allowOrigins lets scripts of some origins read responses. If all origins are allowed, every response
+// says so, even without an Origin in the request. Deployed AIRC registries do the same, and caches then
+// keep one response for all.
 //
 // spec: airc §11
 func allowOrigins(origins []string) echo.MiddlewareFunc {
@@ -337,15 +331,15 @@ func allowOrigins(origins []string) echo.MiddlewareFunc {
 	}
 }
 
-// exposed returns the headers that scripts of other origins may read.
+// exposed returns the response headers that scripts of other origins may read.
 func exposed() []string {
 	return []string{"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
-// checkHost refuses requests whose Host header carries a foreign name. A web page that
-// points a name of its own at this listener (DNS rebinding) then reads nothing from it.
-// An IP address and "localhost" pass: no stranger can serve a page under them. So does a
-// request without a host, which no browser sends.
+// checkHost refuses requests with a foreign name in the Host header. Otherwise, a web page could point
+// its own name at this listener (DNS rebinding) and read from it. IP addresses and "localhost" are
+// allowed, because no stranger can serve a page under them. So are requests without a host, which no
+// browser sends.
 func checkHost(names []string, log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -359,8 +353,7 @@ func checkHost(names []string, log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// isOwnHost reports whether a Host header names an address, this machine, or one of the
-// names.
+// isOwnHost reports whether a Host header contains an IP address, "localhost", or one of the names.
 func isOwnHost(header string, names []string) bool {
 	host := header
 	if name, _, err := net.SplitHostPort(header); err == nil {

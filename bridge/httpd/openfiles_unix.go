@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// OpenFiles returns the limit of open files of this process, 0 if the system does not
-// report it.
+// OpenFiles returns the limit of open files of this process, or 0 if unknown.
 func OpenFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

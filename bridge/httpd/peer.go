@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// peerKey is the context key of the process at the other end of a socket.
+// peerKey is the context key of the user at the other end of a socket.
 type peerKey struct{}
 
-// withPeer notes which user opened a connection on a unix socket, as the system reports it.
+// withPeer notes the user that opened a connection on a unix socket, as reported by the system.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -18,8 +18,8 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, peerName(socket))
 }
 
-// namePeer makes RemoteAddr of a request on a socket the user at the other end, as
-// in "uid:1000".
+// namePeer sets the RemoteAddr of a request on a socket to the user at the other end, such as
+// "uid:1000".
 func namePeer(r *http.Request) *http.Request {
 	name, ok := r.Context().Value(peerKey{}).(string)
 	if !ok {

@@ -21,5 +21,5 @@ func peerName(conn *net.UnixConn) string {
 	return name
 }
 
-// socketPeer names the other end when the system does not report it.
+// socketPeer names the other end if the system does not report it.
 const socketPeer = "socket"

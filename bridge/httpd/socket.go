@@ -13,18 +13,17 @@ import (
 	"time"
 )
 
-// ownerOnly are the permissions of a socket: each process that can open it has full access.
+// ownerOnly is the mode of a socket: any process that can open it has full access.
 const ownerOnly = 0o600
 
-// probeTimeout bounds the probe for a process that serves a socket. A process on the same
-// machine answers at once.
+// probeTimeout bounds the probe for a process that serves a socket. A live process answers at once.
 const probeTimeout = time.Second
 
-// maxSocketBytes bounds the path of a socket, by the systems with the lowest limit.
+// maxSocketBytes is the path limit of the strictest systems.
 const maxSocketBytes = 103
 
-// listenSocket opens a unix socket for its owner only. It replaces the socket of a dead
-// process, and returns an error for one in use.
+// listenSocket opens a unix socket for its owner only. It replaces the socket of a dead process, and
+// returns an error if the socket is in use.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > maxSocketBytes {
 		return nil, fmt.Errorf("listen %s: a socket's path is at most %d bytes: choose a shorter one", path, maxSocketBytes)
@@ -32,8 +31,8 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := clearSocket(ctx, path); err != nil {
 		return nil, fmt.Errorf("listen %s: %w", path, err)
 	}
-	// Linux gives the mode of the socket to the file that bind makes, so that the file is never
-	// open to other users. On other systems the mode is set afterwards.
+	// On Linux, bind applies the socket's mode to the file, so that other users can never open it. On
+	// other systems, the mode is set afterwards.
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var mode error
 		err := c.Control(func(fd uintptr) { mode = syscall.Fchmod(int(fd), ownerOnly) })
@@ -55,11 +54,10 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// remadeEvery is the interval between checks of the socket file.
 const remadeEvery = time.Second
 
-// remade is a unix socket listener, recreated if its file is deleted. Otherwise no command
-// could reach the gateway until its next start.
+// remade is a unix socket listener. It is recreated if its file is deleted. Otherwise no command could
+// reach the gateway until its next start.
 type remade struct {
 	path    string
 	log     *slog.Logger
