@@ -13,15 +13,15 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// Proof is a signed step as its author sent it.
+// Proof is a signed step as sent by its author.
 type Proof struct {
 	Document  string
 	Signature string // as on the wire
 }
 
-// Attest returns a step exactly as its author signed it. The step must have the given verb
-// and, unless it is an offer, the given handoff. The home verifies the signature. An offer
-// is shown in the channel; "" lets the gateway choose. Errors are as for [Builder.Vouch].
+// Attest returns a step exactly as its author signed it. The step must have the given verb and, unless
+// it is an offer, the given handoff. The home verifies the signature. channel is the channel of an
+// offer; "" lets the gateway choose. Errors are as for [Builder.Vouch].
 func (s Builder) Attest(
 	ctx context.Context, p Proof, verb federation.Verb, view federation.View, channel string, now time.Time,
 ) (federation.Event, error) {
@@ -53,9 +53,9 @@ func (s Builder) Attest(
 
 func errNoStep() error { return bridge.UsageProblem("the signed document is none of a step") }
 
-// voucher returns the key with which the gateway signs for a DID, and the DID that the
-// step acts for if the key has another one: that of an agent registered here, of a DID
-// bound by an operator with vouch, or of a caller that proved its DID.
+// voucher returns the key with which the gateway signs for a DID. It also returns the DID that the step
+// acts for, if the key belongs to another DID: an agent registered here, a DID bound by an operator
+// with vouch, or a caller that proved its DID.
 func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (federation.SigningKey, federation.DID, error) {
 	agent, err := s.Record.AgentOf(ctx, d.From)
 	switch {
@@ -70,12 +70,12 @@ func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (fe
 	}
 	key := s.Signer.Kept("person:" + string(d.From))
 	if slices.Contains(view.Others(""), key.DID) {
-		return key, "", nil // the handoff names the participant by that key
+		return key, "", nil // the handoff names the participant by this key
 	}
 	return key, d.From, nil
 }
 
-// checkBound returns a refusal for a DID not bound by an operator with vouch.
+// checkBound refuses a DID that no operator bound with vouch.
 func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	names, err := s.Bindings.Of(ctx, did)
 	if err == nil && !slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Vouch }) {
@@ -84,9 +84,8 @@ func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	return err
 }
 
-// CheckVouched returns a refusal for a DID for which the gateway signs no steps without proof of
-// the DID by the caller. The gateway signs for agents of the registry here, and for DIDs bound by
-// an operator with vouch.
+// CheckVouched refuses a DID for which the gateway signs no steps unless the caller proves the DID. The
+// gateway signs for agents registered here and for DIDs bound by an operator with vouch.
 func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	_, err := s.Record.AgentOf(ctx, did)
 	switch {
@@ -98,14 +97,14 @@ func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	return s.checkBound(ctx, did)
 }
 
-// tagged returns a step in its form on IRC.
+// tagged returns the IRC form of a step.
 func tagged(ev federation.Event) translate.Tagged {
 	m := translate.Tagged{
 		Command: "TAGMSG", Target: ev.Venue,
 		Tags: translate.Wire(ev, map[string]string{"from": string(ev.From)}),
 	}
 	if federation.Private(ev.Venue) {
-		m.Target = "anyone" // some user: which one is in the venue
+		m.Target = "anyone" // any user of the venue
 	}
 	return m
 }

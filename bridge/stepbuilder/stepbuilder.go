@@ -1,8 +1,8 @@
-// Package stepbuilder builds steps for networks whose messages are not steps: signed by the
-// sender, or signed by the gateway for it. The operator API and the networks of agents, MACP and
+// Package stepbuilder builds steps for networks whose messages are not steps. The steps are signed by
+// the sender, or by the gateway for the sender. The operator API and the networks of agents, MACP and
 // files share its rules. The home decides whether a step is filed.
 //
-// A [Builder] has no state and may be used concurrently.
+// A [Builder] is stateless and safe for concurrent use.
 package stepbuilder
 
 import (
@@ -23,13 +23,12 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// Builder builds the steps that arrive on one network. Members are required unless their comments
-// state otherwise.
+// Builder builds the steps that arrive on one network. Members are required unless their comments state
+// otherwise.
 type Builder struct {
-	Network string // the label of that network in metrics
-	Link    string // the name of the link; "" for the name of the network
-	// ReadsInbox reports that the callers read their inbox, see
-	// [federation.Arrival].
+	Network string // label of the network in metrics
+	Link    string // name of the link; "" for the name of the network
+	// ReadsInbox reports that the callers read their inbox, see [federation.Arrival].
 	ReadsInbox bool
 	Home       federation.HomeID
 	Gateway    bridge.Gateway
@@ -39,10 +38,10 @@ type Builder struct {
 	Evidence  bridge.Evidence
 	Bindings  bridge.Bindings
 	PublicURL string
-	// ChannelLinks returns the current links on which offers can be written. It is needed only for
-	// offers that name a channel.
+	// ChannelLinks returns the links that can currently carry offers. Only offers that name a channel
+	// need it.
 	ChannelLinks func() []bridge.ChannelLink
-	// Seen reports whether the gateway knows a DID. It is needed only by [Builder.Warnings].
+	// Seen reports whether the gateway knows a DID. Only [Builder.Warnings] needs it.
 	Seen func(ctx context.Context, did federation.DID) (bool, error)
 }
 
@@ -53,11 +52,10 @@ type Warning struct {
 	Detail string `json:"detail"`
 }
 
-// neverSeen is the code of the warning about an offer to an unknown DID.
 const neverSeen = "never-seen"
 
-// Warnings returns the warnings about a step, such as an offer to an unknown DID. Call it before the
-// step is submitted: a filed offer may make the DID known.
+// Warnings returns the warnings about a step, such as an offer to an unknown DID. Call it before
+// submitting the step, because a filed offer may make the DID known.
 func (s Builder) Warnings(ctx context.Context, ev federation.Event) ([]Warning, error) {
 	if ev.Verb != federation.Offer || ev.To == "" {
 		return nil, nil
@@ -71,14 +69,14 @@ func (s Builder) Warnings(ctx context.Context, ev federation.Event) ([]Warning, 
 // Draft is an unsigned step.
 type Draft struct {
 	ID   federation.EventID // zero to mint one
-	From federation.DID     // whose step it is
-	Name string             // name of that DID on the link; "" for a name of the gateway
+	From federation.DID     // author of the step
+	Name string             // name of From on the link; "" lets the gateway choose
 	Verb federation.Verb
-	// Proved reports that the caller has proved to be From. Otherwise the gateway
-	// vouches only for its own agents and for DIDs bound by an operator with vouch.
+	// Proved reports that the caller has proved to be From. Otherwise the gateway vouches only for its
+	// own agents and for DIDs bound by an operator with vouch.
 	Proved bool
-	// Original is the original request, kept as evidence of the step; "" for none. The
-	// same text from the same DID is the same step.
+	// Original is the request, kept as evidence of the step; "" for none. The same text from the same
+	// DID is the same step.
 	Original string
 
 	To          federation.DID // of an offer; "" for anyone
@@ -94,7 +92,7 @@ type Draft struct {
 	ReplyTo     string // "" for the offer
 }
 
-// Recipient parses the target DID of an offer. The home judges whether that DID can exist.
+// Recipient parses the target DID of an offer. The home judges whether the DID can exist.
 func Recipient(text string) (federation.DID, error) {
 	did, err := federation.ParseDID(text)
 	switch {
@@ -107,7 +105,7 @@ func Recipient(text string) (federation.DID, error) {
 }
 
 // Vouch returns a step signed by the gateway for a DID, and the members of the draft that the step
-// cannot carry. The view is the current state of its handoff, or zero for an offer. The error is a
+// cannot carry. view is the current state of the handoff, or zero for an offer. The error is a
 // [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)
@@ -123,7 +121,7 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 	if d.Verb == federation.Offer {
 		d.Title, ev.Context, cut = translate.FitTitle(d.Title, d.Context)
 		if ev.Context != d.Context {
-			ev.ContextHash = "" // it was the hash of the original context
+			ev.ContextHash = "" // it covered the original context
 		}
 		if ev, err = s.opened(ctx, ev, d); err != nil {
 			return federation.Event{}, nil, err
@@ -142,14 +140,13 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 	}
 	ev, losses, err := signing.Vouch(ctx, key, ev, dialect.Write, s.Evidence.Refer)
 	for _, loss := range losses {
-		if loss.Field == "context" { // the caller can write a shorter one
+		if loss.Field == "context" { // the caller can shorten it
 			return ev, nil, federation.Refuse(ev, federation.InvalidContext, loss.Why)
 		}
 	}
 	return ev, append(cut, losses...), err
 }
 
-// begun returns the common fields of all steps signed by the gateway.
 func (Builder) begun(d Draft, view federation.View, now time.Time) (federation.Event, error) {
 	id := d.ID
 	if id.IsZero() {
@@ -169,7 +166,7 @@ func (Builder) begun(d Draft, view federation.View, now time.Time) (federation.E
 	return ev, nil
 }
 
-// opened makes a step the offer that opens a new handoff.
+// opened turns a step into the offer that opens a new handoff.
 func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (federation.Event, error) {
 	ev.Handoff, ev.Kind, ev.ReplyTo = ev.ID, federation.Handoff, ""
 	ev.To, ev.Title, ev.Caps, ev.Deadline = d.To, d.Title, d.Caps, d.Deadline
@@ -188,9 +185,8 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 	return ev, nil
 }
 
-// Place returns the place of an offer on IRC, and its dialect. No place is no error:
-// the offer waits in the inbox of its recipient. A requested channel of no link is
-// an error.
+// Place returns the place of an offer on IRC, and its dialect. Without a place, the offer waits in the
+// inbox of its recipient. A requested channel that no link carries is an error.
 func (s Builder) Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error) {
 	if channel == "" {
 		place, tags, err := s.Gateway.Place(ctx, from, to, "")
@@ -211,7 +207,7 @@ func (s Builder) Place(ctx context.Context, from, to federation.DID, channel str
 	return federation.ChannelRef{}, "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link lists " + venue}
 }
 
-// Pair returns the venue of an offer written nowhere.
+// Pair returns the venue of an offer without a place.
 func (s Builder) Pair(from, to federation.DID) string {
 	if to == "" {
 		to = s.Home.DID()
@@ -220,8 +216,7 @@ func (s Builder) Pair(from, to federation.DID) string {
 }
 
 // arrival returns the place of arrival of a step. Its author has the given name there. An author
-// without a name gets one of the gateway, so that others can write back, unless it has a name on
-// another link.
+// without a name, also on other links, gets a name of the gateway, so that others can write back.
 func (s Builder) arrival(ctx context.Context, ev federation.Event, name string, now time.Time) (federation.Arrival, error) {
 	at := ev.Arrival
 	at.Network, at.Link, at.Name, at.ReadsInbox, at.Received = s.Network, cmp.Or(s.Link, s.Network), name, s.ReadsInbox, now
