@@ -14,13 +14,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// secretBytes is the length of the secret of a hook.
-//
 // spec: Standard Webhooks 1.0.0 "Signature scheme"
 const secretBytes = 32
 
-// keys are the signing keys of one hook. They are made of one key of the gateway and
-// the id of the hook, so that the record holds no secret.
+// keys are the signing keys of one hook. They are derived from a key of the gateway and the hook's ID,
+// so that the record contains no secret.
 type keys struct {
 	secret  []byte
 	private ed25519.PrivateKey
@@ -38,16 +36,16 @@ func newKeys(key []byte, id federation.WebhookID) (keys, error) {
 	return keys{secret, ed25519.NewKeyFromSeed(seed)}, nil
 }
 
-// Secret returns the shared secret in the form given to its owner.
+// Secret returns the shared secret as given to its owner.
 func (k keys) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k.secret) }
 
-// PublicKey returns the public key as its owner has it.
+// PublicKey returns the public key as given to its owner.
 func (k keys) PublicKey() string {
-	public, _ := k.private.Public().(ed25519.PublicKey) // always is one
+	public, _ := k.private.Public().(ed25519.PublicKey) // always has this type
 	return "whpk_" + base64.StdEncoding.EncodeToString(public)
 }
 
-// header returns the headers of a body at a time.
+// header returns the signed headers of a body at a time.
 //
 // spec: Standard Webhooks 1.0.0 "Webhook headers"
 func (k keys) header(id string, body []byte, now time.Time) http.Header {

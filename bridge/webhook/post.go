@@ -20,24 +20,22 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// When to retry a webhook that currently accepts nothing.
+// Retry delays of a webhook that currently accepts nothing.
 const (
-	turnWait = time.Second // if the host must not be called yet
-	linkWait = time.Minute // when no link posts for this agent
+	turnWait = time.Second // the host must not be called yet
+	linkWait = time.Minute // no link posts for this agent
 	busyWait = time.Minute // after a 429 response without Retry-After
 )
 
-// envelope is the posted body.
-//
 // spec: Standard Webhooks 1.0.0 "Payload structure"
 type envelope struct {
 	Type      string          `json:"type"`
-	Timestamp time.Time       `json:"timestamp"` // when it was queued
+	Timestamp time.Time       `json:"timestamp"` // time of queueing
 	Data      json.RawMessage `json:"data"`
 }
 
-// ID returns the id of a post to hooks of one inbox, the same for each attempt. It
-// includes the position in the inbox, since two signers may use one id.
+// ID returns the ID of a post to hooks of one inbox. It is the same for each attempt. It includes the
+// inbox position, because two signers may use one ID.
 func ID(h federation.Webhook, p federation.Push) string {
 	owner, place := string(h.DID), p.Entry.Number
 	switch {
@@ -46,15 +44,15 @@ func ID(h federation.Webhook, p federation.Push) string {
 		if p.Content != nil { // nil if the record cannot read it
 			place = p.Content.Place()
 		}
-	case p.Notice.Kind != "": // one hook may be disabled several times
+	case p.Notice.Kind != "": // a hook may be disabled several times
 		place = uint64(p.Item) //nolint:gosec // G115: items are counted from 1
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", owner, p.Ref(), place))
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// deliver makes one attempt. The proof of a delivery is a 2xx answer to each of its posts. A host is
-// not called before the end of its requested pause.
+// deliver makes one attempt. A delivery succeeds if all its posts get a 2xx response. A host is not
+// called during its requested pause.
 func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federation.Push) error {
 	pusher := h.deps.Pusher(hook)
 	if pusher == nil {
@@ -77,7 +75,7 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 	case answer.Status == http.StatusGone:
 		return h.disable(ctx, hook)
 	case taken(answer):
-		if err := pusher.Taken(context.WithoutCancel(ctx), hook, p); err != nil { // also during shutdown, so that it is not posted again
+		if err := pusher.Taken(context.WithoutCancel(ctx), hook, p); err != nil { // also during shutdown, to prevent a second post
 			return fmt.Errorf("%w: taken: %w", delivery.ErrUnnoted, err)
 		}
 		return nil
@@ -93,8 +91,7 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 
 var errNoLink = errors.New("no link posts for this agent now")
 
-// posts returns the posts of a push, signed now if they have the form of Standard
-// Webhooks.
+// posts returns the posts of a push. Standard Webhooks are signed now.
 func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation.Webhook, p federation.Push) ([]bridge.Post, error) {
 	if poster, ok := pusher.(bridge.Poster); ok {
 		return poster.Posts(ctx, hook, p)
@@ -114,8 +111,7 @@ func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation
 	return []bridge.Post{{Header: keys.header(ID(hook, p), body, time.Now()), Body: body}}, nil
 }
 
-// call makes posts until one of them is not taken, and returns the last answer. No posts are
-// taken.
+// call makes posts until one of them fails, and returns the last response. An empty list succeeds.
 func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (identity.Answer, error) {
 	answer := identity.Answer{Status: http.StatusNoContent}
 	for _, post := range posts {
@@ -130,7 +126,7 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 // taken reports whether the address accepted the post.
 func taken(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
 
-// pause returns the wait before the next call of the address after an answer.
+// pause returns the wait after a response before the address may be called again.
 //
 // spec: RFC 6585 §4, RFC 9110 §10.2.3
 func pause(a identity.Answer, longest time.Duration) time.Duration {
@@ -140,8 +136,8 @@ func pause(a identity.Answer, longest time.Duration) time.Duration {
 	return min(a.RetryAfter, longest)
 }
 
-// disable disables a webhook whose address answered 410. The record refuses
-// its waiting deliveries.
+// disable disables a webhook whose address responded with 410. The record refuses its waiting
+// deliveries.
 func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 	const why = "its address answered 410 Gone"
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, time.Now()); err != nil {
@@ -150,11 +146,10 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 	return &federation.RefusalError{Code: codeGone, Detail: why}
 }
 
-// codeGone is the code of a delivery to a removed address.
 const codeGone = "gone"
 
-// disableOver disables a webhook at its end and notifies its owner, which may enable it again. It
-// returns [federation.ErrNotFound]: nothing is delivered.
+// disableOver disables a webhook whose registration key has ended, and notifies its owner, which may
+// enable it again. It returns [federation.ErrNotFound], because nothing is delivered.
 func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error {
 	const why = "the key with which it was registered has ended"
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, time.Now()); err != nil {
@@ -168,7 +163,7 @@ func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error 
 // inboxNetwork is the label of the network of DIDs that read their inbox here.
 const inboxNetwork = "rest"
 
-// networkOf returns the label of the network of a hook's people.
+// networkOf returns the label of the network of a hook's owner.
 func (h *Hooks) networkOf(hook federation.Webhook) string {
 	if pusher := h.deps.Pusher(hook); pusher != nil {
 		return pusher.Network()
@@ -179,8 +174,8 @@ func (h *Hooks) networkOf(hook federation.Webhook) string {
 	return inboxNetwork
 }
 
-// told returns the part of a failed attempt that the owner of a hook may know,
-// without details of the gateway's internal network.
+// told returns the error of a failed attempt as shown to the owner of a hook, without details of the
+// gateway's internal network.
 func told(err error) error {
 	_, unknown := errors.AsType[*net.DNSError](err)
 	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
@@ -198,8 +193,7 @@ func told(err error) error {
 	return errors.New("no answer")
 }
 
-// statusError is an answer other than a success.
+// statusError is a response other than a success.
 type statusError struct{ status int }
 
-// Error implements error.
 func (e *statusError) Error() string { return fmt.Sprintf("status %d", e.status) }

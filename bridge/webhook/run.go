@@ -12,8 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation/delivery"
 )
 
-// Run calls hooks as something is due to them, until ctx ends, and returns when all
-// calls have.
+// Run calls hooks as deliveries become due, until ctx ends and all calls have returned.
 func (h *Hooks) Run(ctx context.Context) {
 	wake, stop := h.deps.PubSub.Subscribe(bridge.WebhooksTopic)
 	defer stop()
@@ -26,7 +25,7 @@ func (h *Hooks) Run(ctx context.Context) {
 
 func (h *Hooks) policy() delivery.Policy { return delivery.ToWebhook(h.cfg.MaxAttempts, h.cfg.Timeout) }
 
-// open returns a hook as a destination. It disables a hook at its end.
+// open returns a hook as a destination. It disables a hook whose registration key has ended.
 func (h *Hooks) open(ctx context.Context, due federation.Destination) (delivery.Destination, error) {
 	var id federation.WebhookID
 	if err := id.UnmarshalText([]byte(strings.TrimPrefix(due.Name, federation.WebhookLink+"/"))); err != nil {

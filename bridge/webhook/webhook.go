@@ -1,24 +1,23 @@
 // Package webhook posts the steps in the inbox of a DID to an address registered by its owner, for
-// agents that do not keep a connection open or poll.
+// agents that neither keep a connection open nor poll.
 //
-// The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires: with a
-// secret shared by the owner, and with a key whose public half is public. Each attempt is signed
-// anew and keeps the ID of the first one, so that a receiver can detect duplicates. A 2xx answer is
-// a delivery and removes the step from the inbox. A 410 answer disables the webhook and notifies
-// its owner, which may enable it again. Every other answer, including a redirect, is retried after
-// one minute, then with doubled delays of up to sixteen hours, for the configured number of
-// attempts. Then the delivery is a dead letter, and the step stays in the inbox.
+// The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires: with a secret
+// shared with the owner, and with a key whose public half is published. Each attempt is signed again
+// but keeps its ID, so that a receiver can detect duplicates.
 //
-// The record keeps the time of the next attempt and the result of the last one, so that both
-// survive a restart. The address is checked at registration, and again after each name lookup
-// before dialling: a private address is never dialled.
+// A 2xx response is a delivery and removes the step from the inbox. A 410 response disables the webhook
+// and notifies its owner, which may enable it again. Every other response, including a redirect, is
+// retried after one minute, then with doubled delays of up to sixteen hours, for the configured number
+// of attempts. Then the delivery is a dead letter, and the step stays in the inbox. An address that
+// responds with 429 or Retry-After is not called for that time. Only the first response after such a
+// pause counts as an attempt.
 //
-// A fixed number of workers serves the webhooks of a home. A slow webhook delays only itself, and
-// delays others for at most one attempt, as long as there are more workers than slow webhooks.
+// The record stores the time of the next attempt and the result of the last one, so that both survive a
+// restart. The address is checked at registration, and again after each name lookup before dialling: a
+// private address is never dialled.
 //
-// Senders take turns at each webhook. An address that answers 429, or sets Retry-After, is not
-// called for that time. The answer counts as an attempt only if it is the first one after such a
-// pause.
+// A fixed number of workers serves the webhooks of a home. A slow webhook delays others for at most one
+// attempt, as long as there are more workers than slow webhooks. Senders take turns at each webhook.
 //
 // spec: Standard Webhooks 1.0.0
 package webhook
@@ -41,11 +40,11 @@ import (
 // Config is the table [webhooks] of the configuration.
 type Config struct {
 	MaxPerDID   int
-	MaxAttempts int           // maximum attempts per delivery
-	Timeout     time.Duration // maximum duration of one call
+	MaxAttempts int           // per delivery
+	Timeout     time.Duration // of one call
 }
 
-// Outside sends requests to untrusted addresses, but not to private ones: an [identity.Client].
+// Outside sends requests to untrusted but not to private addresses, see [identity.Client].
 type Outside interface {
 	Callable(ctx context.Context, address string) error
 	Call(ctx context.Context, address string, header http.Header, body []byte) (identity.Answer, error)
@@ -55,17 +54,17 @@ type Outside interface {
 type Deps struct {
 	Record  *registry.Record
 	Outside Outside
-	Key     []byte // secret; its holder can sign posts to hooks
-	// Pusher returns the link that writes the posts of a webhook now, or nil: then deliveries wait. It
-	// does not block.
+	Key     []byte // secret: signs posts to hooks
+	// Pusher returns the link that currently writes the posts of a webhook. It returns nil if
+	// deliveries must wait. It does not block.
 	Pusher  func(h federation.Webhook) bridge.Pusher
 	PubSub  bridge.PubSub
 	Metrics *bridge.Metrics
 	Log     *slog.Logger
 }
 
-// Hooks manages the webhooks of one home. It implements [bridge.Webhooks], and may be used
-// concurrently.
+// Hooks manages the webhooks of one home. It implements [bridge.Webhooks], and is safe for concurrent
+// use.
 type Hooks struct {
 	cfg  Config
 	deps Deps
@@ -76,7 +75,7 @@ var _ bridge.Webhooks = (*Hooks)(nil)
 // New returns the hooks of a home.
 func New(cfg Config, d Deps) *Hooks { return &Hooks{cfg, d} }
 
-// maxAddressBytes bounds an address: more than servers accept in a request.
+// maxAddressBytes is more than servers accept in a request.
 const maxAddressBytes = 2048
 
 // Check implements [bridge.Webhooks].
@@ -104,7 +103,7 @@ func (h *Hooks) Register(ctx context.Context, hook federation.Webhook, now time.
 	return bridge.Registered{Webhook: made, Secret: keys.Secret(), PublicKey: keys.PublicKey()}, nil
 }
 
-// add keeps a webhook under a new ID.
+// add stores a webhook under a new ID.
 func (h *Hooks) add(ctx context.Context, made federation.Webhook, now time.Time) (federation.Webhook, error) {
 	var err error
 	if made.ID, err = federation.NewEventID(now, rand.Reader); err != nil {
@@ -114,7 +113,7 @@ func (h *Hooks) add(ctx context.Context, made federation.Webhook, now time.Time)
 	if err := h.deps.Record.AddWebhook(ctx, made, h.cfg.MaxPerDID); err != nil {
 		return federation.Webhook{}, err
 	}
-	h.deps.PubSub.Wake(bridge.WebhooksTopic) // something may have waited for it
+	h.deps.PubSub.Wake(bridge.WebhooksTopic) // deliveries may have waited for it
 	return made, nil
 }
 
