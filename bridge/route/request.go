@@ -15,14 +15,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// MaxBodyBytes bounds a JSON body: a context of 4 KiB, a signed document with the same again, and the
-// rest.
+// MaxBodyBytes allows a JSON body with a context of 4 KiB, a signed document that contains it again,
+// and the rest.
 const MaxBodyBytes = 64 << 10
 
 // Place is a part of a request.
 type Place string
 
-// The places of fields.
 const (
 	InPath   Place = "path"
 	InQuery  Place = "query"
@@ -33,11 +32,11 @@ const (
 // Field is a field of the request of a route.
 type Field struct {
 	Place Place
-	Name  string // name of a parameter, or the media type of a body
+	Name  string // parameter name, or media type of a body
 	Type  reflect.Type
 	Tag   reflect.StructTag
-	Owner reflect.Type // the struct that declares the field; nil if the request itself is a [Body]
-	Field string       // its name there
+	Owner reflect.Type // struct that declares the field; nil if the request itself is a [Body]
+	Field string       // name in Owner
 
 	index []int
 }
@@ -48,7 +47,7 @@ type jsonBody interface {
 	encode() ([]byte, error)
 }
 
-// Fields returns the fields of a request.
+// Fields returns the fields of a request type.
 func Fields(in reflect.Type) []Field {
 	body := reflect.TypeFor[jsonBody]()
 	if reflect.PointerTo(in).Implements(body) {
@@ -75,7 +74,7 @@ func Fields(in reflect.Type) []Field {
 	return all
 }
 
-// Document returns the type of a JSON body, and nil for any other field.
+// Document returns the type of a JSON body, or nil for any other field.
 func (f Field) Document() reflect.Type {
 	if f.Place != InBody || f.Name != "application/json" {
 		return nil
@@ -84,10 +83,10 @@ func (f Field) Document() reflect.Type {
 	return content.Type
 }
 
-// Optional reports whether a request may lack a body.
+// Optional reports whether a request may omit the body.
 func (f Field) Optional() bool { return f.Tag.Get("optional") == "true" }
 
-// read sets a field from its part of a request. A JSON body may have at most that many bytes.
+// read sets a field from its part of a request. most bounds a JSON body, in bytes.
 func (f Field) read(into reflect.Value, request *http.Request, query url.Values, most int64) error {
 	given := query[f.Name]
 	if f.Place == InHeader {
@@ -142,7 +141,7 @@ func (f Field) read(into reflect.Value, request *http.Request, query url.Values,
 	return nil
 }
 
-// outside reports whether a number is outside the bounds of a field.
+// outside reports whether a number violates the bounds of a field.
 func (f Field) outside(number int) bool {
 	least, err := strconv.Atoi(f.Tag.Get("minimum"))
 	if err == nil && number < least {
@@ -152,7 +151,7 @@ func (f Field) outside(number int) bool {
 	return err == nil && number > most
 }
 
-// text returns a parameter of the query or the header, and false for an absent one.
+// text returns a query or header parameter, and false if it is absent.
 func (f Field) text(part reflect.Value) (string, bool) {
 	if part.IsZero() {
 		return "", false
@@ -163,14 +162,13 @@ func (f Field) text(part reflect.Value) (string, bool) {
 	return fmt.Sprint(reflect.Indirect(part).Interface()), true
 }
 
-// content returns a body in its encoded form.
 func (f Field) content(part reflect.Value) (io.Reader, error) {
 	if reader, ok := reflect.TypeAssert[io.Reader](part); ok {
 		return reader, nil
 	}
 	whole := reflect.New(f.Type)
 	whole.Elem().Set(part)
-	body, _ := reflect.TypeAssert[jsonBody](whole) // [Fields] returns no other field
+	body, _ := reflect.TypeAssert[jsonBody](whole) // Fields returns no other field
 	text, err := body.encode()
 	if err != nil {
 		return nil, fmt.Errorf("encode body: %w", err)
@@ -184,17 +182,17 @@ type Body[T any] struct {
 	err     error
 }
 
-// JSON returns a body.
+// JSON returns a body with a content.
 func JSON[T any](content T) Body[T] { return Body[T]{content: content} }
 
-// Read returns the content. On a server, the error is the problem of a body that is not a single
-// JSON value, or has a repeated or unknown member.
+// Read returns the content. On a server, the error reports a body other than a single JSON value, or
+// has a repeated or unknown member.
 func (b Body[T]) Read() (T, error) { return b.content, b.err }
 
 func (b *Body[T]) encode() ([]byte, error) { return json.Marshal(b.content) }
 
 func (b *Body[T]) decode(from io.Reader, most int64, needed bool) {
-	var content T // a failed decoder leaves a part of the content behind
+	var content T // a failed decoder may leave partial content
 	if b.err = decode(from, most, needed, &content); b.err == nil {
 		b.content = content
 	}

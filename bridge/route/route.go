@@ -1,20 +1,20 @@
 // Package route declares the routes of an HTTP API as typed values. A server registers a handler
 // for each value, a client sends requests through it, and package openapi describes it.
 //
-// The request of a route is a struct. The tag of a field names its place in the request:
+// The request of a route is a struct. The tag of a field is its place in the request:
 //
 //	path:"name"        a wildcard of the path; the field is a string
-//	query:"name"       a query parameter; a string, an int, a *bool, a time, or a bool, true for each value of the parameter
+//	query:"name"       a query parameter; a string, an int, a *bool, a time, or a bool, which any value sets
 //	header:"Name"      a header, of the same types
-//	body:"media/type"  the body as it is; the field is an [io.Reader]
+//	body:"media/type"  the unchanged body; the field is an [io.Reader]
 //
-// A number may be an *int, to distinguish 0 from none. A field of type [Body] is the body as JSON,
-// which the tag optional:"true" does not require. An embedded struct adds its fields. The comment
-// of a field describes it in the OpenAPI document.
+// A number may be an *int, to distinguish 0 from none. A field of type [Body] is a JSON body. It is
+// required unless the field has the tag optional:"true". An embedded struct adds its fields. The
+// comment of a field is its description in the OpenAPI document.
 //
-// More tags limit the values of a field: minimum and maximum a number, minLength, maxLength, pattern
-// and enum a text, and maxItems a list. The tag default has the value for an absent number. The tag
-// schema names the [Text] of each value. The tag type lists the JSON types of free-form JSON.
+// Further tags limit the values of a field: minimum and maximum for a number, minLength, maxLength,
+// pattern and enum for a text, and maxItems for a list. The tag default is the value of an absent
+// number, schema names the [Text] of each value, and type lists the types of free-form JSON.
 package route
 
 import (
@@ -34,60 +34,60 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// slowAnswer bounds the reading of a slow route's answer.
+// slowAnswer is the write timeout of a slow route's response.
 const slowAnswer = 10 * time.Second
 
 // Spec is a route without its types.
 type Spec struct {
-	ID      string // ID of the operation in the OpenAPI document
-	Tag     string // groups operations there
+	ID      string // operation ID in the OpenAPI document
+	Tag     string // groups operations in that document
 	Method  string
-	Path    string           // below the prefix of the API, with the wildcards of [http.ServeMux]
-	Scope   federation.Scope // the scope that a caller needs
+	Path    string           // relative to the prefix of the API, with wildcards of [http.ServeMux]
+	Scope   federation.Scope // required scope of the caller
 	Summary string
 
 	Description string
-	Public      bool      // needs no token
-	Answers     []Success // nil for status 200; an Out with several chooses one as a [Statused]
-	Media       string    // media type of an answer other than JSON
-	Slow        bool      // may take longer than the timeouts of clients and servers
-	Cached      bool      // an answer has an ETag, and is not sent again to a client that has it
+	Public      bool      // requires no token
+	Answers     []Success // nil for status 200; with several, an Out chooses one as [Statused]
+	Media       string    // media type of a response other than JSON
+	Slow        bool      // may exceed the timeouts of clients and servers
+	Cached      bool      // responses have an ETag, and are not resent to clients with that tag
 }
 
-// Route is one route of an API: In is the request, and Out the answer. It has no methods, because
-// the compiler would add them to the program for each route.
+// Route is one route of an API: In is the request, and Out the response. It has no methods, because the
+// compiler would add them to the program for each route.
 type Route[In, Out any] Spec
 
-// Success is a status of success.
+// Success is a success status.
 type Success struct {
 	Status  int
 	Meaning string
 	Headers []Header
 }
 
-// Header is a header of an answer.
+// Header is a response header.
 type Header struct{ Name, Meaning string }
 
-// None is an answer without a body.
+// None is a response without a body.
 type None struct{}
 
-// Text is a kind of texts with a name.
+// Text is a named kind of text.
 type Text struct {
 	Name, Description string
-	Pattern           string // a regular expression that matches the whole text
+	Pattern           string // regular expression for the whole text
 	MaxLength         int    // in characters; 0 for no limit
 }
 
-// Headed is an answer with headers of its own.
+// Headed is a response with its own headers.
 type Headed interface{ AnswerHeader(header http.Header) }
 
-// Statused is an answer that chooses among the statuses of its route.
+// Statused is a response that chooses among the statuses of its route.
 type Statused interface{ AnswerStatus() int }
 
-// File is an answer, sent byte for byte. An [io.Closer] is closed after it.
+// File is a response sent byte for byte. An [io.Closer] is closed afterwards.
 type File struct{ Content io.Reader }
 
-// Description is a route with its types as values, for registers and documents.
+// Description is a route with its types as values, for registration and documentation.
 type Description struct {
 	Spec
 
@@ -102,10 +102,10 @@ func Describe[In, Out any](r Route[In, Out]) Description {
 // Pattern returns the method and the path.
 func (s Spec) Pattern() string { return s.Method + " " + s.Path }
 
-// Answer answers one request. A handler that writes the answer itself returns nil.
+// Answer answers one request. A handler that writes the response itself returns nil.
 type Answer func(w http.ResponseWriter, r *http.Request) (any, error)
 
-// Answering returns an answer that reads the request and calls serve.
+// Answering returns an Answer that reads the request and calls serve.
 func Answering[In, Out any](_ Route[In, Out], serve func(ctx context.Context, in In) (Out, error)) Answer {
 	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		in, err := Read[In](r, MaxBodyBytes)
@@ -116,7 +116,7 @@ func Answering[In, Out any](_ Route[In, Out], serve func(ctx context.Context, in
 	}
 }
 
-// Handler returns a handler that writes the response of answer, and passes errors to fail.
+// Handler returns a handler that writes the result of answer, and passes errors to fail.
 func (s Spec) Handler(answer Answer, fail func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := answer(w, r)
@@ -129,9 +129,9 @@ func (s Spec) Handler(answer Answer, fail func(w http.ResponseWriter, r *http.Re
 	})
 }
 
-// Read returns the content of a request, whose JSON body has at most some bytes. Its error is the
-// problem of a malformed parameter. The error of a malformed body is that of [Body.Read], so that a
-// handler checks the path first.
+// Read returns the content of a request. most bounds a JSON body, in bytes. The error reports a
+// malformed parameter. A malformed body is reported by [Body.Read], so that a handler checks the path
+// first.
 func Read[In any](request *http.Request, most int64) (In, error) {
 	var in In
 	err := read(reflect.ValueOf(&in).Elem(), request, most)
@@ -172,7 +172,7 @@ func (s Spec) write(w http.ResponseWriter, r *http.Request, out any) error {
 		return err
 	}
 	if s.Slow {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowAnswer)) // a writer without deadlines has none
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowAnswer)) // a writer without deadlines needs none
 	}
 	if s.Cached {
 		tag := tagOf(text.Bytes())
@@ -191,13 +191,13 @@ func (s Spec) write(w http.ResponseWriter, r *http.Request, out any) error {
 	return err
 }
 
-// tagOf returns the entity tag of a document and a newline.
+// tagOf returns the entity tag of a document followed by a newline.
 func tagOf(text []byte) string {
 	sum := sha256.Sum256(bytes.TrimSuffix(text, []byte("\n")))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// matches reports whether a client has an answer already.
+// matches reports whether a client already has a response.
 //
 // spec: RFC 9110 §13.1.2
 func matches(ifNoneMatch, tag string) bool {
@@ -209,7 +209,7 @@ func matches(ifNoneMatch, tag string) bool {
 	return false
 }
 
-// NameError is the error for a name invalid in the path of a request.
+// NameError is the error for a name invalid in a request path.
 type NameError struct{ err error }
 
 // Error implements error.
@@ -218,8 +218,8 @@ func (e *NameError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *NameError) Unwrap() error { return e.err }
 
-// Request returns the request of a client to the API at a prefix of a base. The error is a
-// [*NameError] for an invalid name.
+// Request returns a client request to the API at a prefix of a base. The error is a [*NameError] for an
+// invalid name.
 func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.Request, error) {
 	value := reflect.ValueOf(in)
 	names, query, header := map[string]string{}, url.Values{}, http.Header{}
@@ -268,7 +268,7 @@ func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.R
 	return request, nil
 }
 
-// wildcard returns the name of a wildcard segment of a path, and false for any other segment.
+// wildcard returns the name of a wildcard path segment, and false for any other segment.
 func wildcard(segment string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(segment, "{")
 	return strings.TrimSuffix(strings.TrimSuffix(name, "}"), "..."), ok
