@@ -185,8 +185,8 @@ type Body[T any] struct {
 // JSON returns a body with a content.
 func JSON[T any](content T) Body[T] { return Body[T]{content: content} }
 
-// Read returns the content. On a server, the error reports a body other than a single JSON value, or
-// has a repeated or unknown member.
+// Read returns the content. On a server, the error reports anything other than a single JSON value,
+// and a repeated or unknown member.
 func (b Body[T]) Read() (T, error) { return b.content, b.err }
 
 func (b *Body[T]) encode() ([]byte, error) { return json.Marshal(b.content) }
