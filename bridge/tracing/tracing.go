@@ -1,26 +1,25 @@
 // Package tracing exports the steps of a gateway as OpenTelemetry traces, over OTLP. It is the only
 // package that uses OpenTelemetry.
 //
-// Each step is one trace, and the id of the trace is the id of the step: both have 16 bytes, and a
-// step has one id at every home and on every network. So the spans of several homes and replicas, and
-// of attempts after a restart, are one trace without any state. The spans:
+// Each step is one trace. The trace ID is the step ID: both have 16 bytes, and a step has the same ID
+// at every home and on every network. So the spans of all homes and replicas, and of attempts after a
+// restart, form one trace without any stored state. The spans:
 //
-//	judge     a step came in: verified, checked and filed, or refused, or kept until its key arrives
-//	file      the record wrote it, with its inboxes and deliveries
+//	judge     a step arrived, and was filed, refused, or kept until its key arrives
+//	file      the record wrote the step, with its inboxes and deliveries
 //	inbox     the step is in the inbox of an agent of the registry, or of a DID
-//	deliver   one attempt to deliver it to a link or to another home
+//	deliver   one attempt to deliver the step to a link or to another home
 //
-// The id of a parent span is derived from the home and the step, so that a delivery that begins hours
-// later, at another replica, names its parent. Between homes the header traceparent carries the span
-// of the delivery. It belongs to the first step of a message; no signature covers it, and no decision
-// depends on it.
+// The ID of a parent span is derived from the home and the step, so that a delivery hours later, at
+// another replica, names its parent. Between homes, the header traceparent has the span of the
+// delivery, for the first step of a message. No signature covers it, and no decision depends on it.
 //
 // # Configuration
 //
-// The variables OTEL_* configure it, as the specification of OpenTelemetry defines them. Nothing is
-// recorded unless OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, or while
-// OTEL_SDK_DISABLED is true or OTEL_TRACES_EXPORTER is none. The sampler "traceidratio" makes the same
-// choice for a step at each home.
+// The standard OTEL_* variables configure the tracer. Nothing is recorded unless
+// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, or if OTEL_SDK_DISABLED is
+// true or OTEL_TRACES_EXPORTER is none. The sampler "traceidratio" makes the same choice for a step at
+// each home.
 package tracing
 
 import (
@@ -48,11 +47,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// closeTime bounds the wait for a collector at the end of a gateway.
+// closeTime bounds the wait for a collector at shutdown.
 const closeTime = time.Second
 
-// complainEach is the interval of log lines about a collector that accepts no
-// spans.
+// complainEach is the minimum interval of log lines about a collector that accepts no spans.
 const complainEach = time.Minute
 
 // Tracer exports spans. Open one with [Open]. It implements [bridge.Tracer].
@@ -70,8 +68,8 @@ func Wanted() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Open returns a tracer configured by the environment. It does no I/O, so an unreachable collector
-// only loses spans. The error names a variable with an unsupported value.
+// Open returns a tracer configured by the environment. It does no I/O, so an unreachable collector only
+// loses spans. The error names a variable with an unsupported value.
 func Open(ctx context.Context, home federation.HomeID, version string, log *slog.Logger) (*Tracer, error) {
 	for name, supported := range map[string]string{
 		"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
@@ -90,7 +88,7 @@ func Open(ctx context.Context, home federation.HomeID, version string, log *slog
 	if err != nil {
 		return nil, fmt.Errorf("configure the export of traces: %w", err)
 	}
-	// OpenTelemetry has one place for errors in a process.
+	// OpenTelemetry has one error handler per process.
 	var last atomic.Int64 // unix nanoseconds
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		now := time.Now().UnixNano()
@@ -100,15 +98,14 @@ func Open(ctx context.Context, home federation.HomeID, version string, log *slog
 	}))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(described))
 	flush := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime) // the gateway ends
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime) // the gateway is stopping
 		defer cancel()
 		_ = provider.Shutdown(ctx) // a dead collector loses the last spans
 	}
 	return &Tracer{home: home, tracer: provider.Tracer("baton"), flush: flush}, nil
 }
 
-// Close exports the recorded spans, for at most a second. A nil tracer has
-// nothing to close.
+// Close exports the recorded spans, for at most [closeTime]. A nil tracer does nothing.
 func (t *Tracer) Close() {
 	if t != nil {
 		t.flush()
@@ -123,8 +120,7 @@ func (t *Tracer) Submitted(ctx context.Context, j bridge.Judged) { t.judged(ctx,
 // RecordRuling implements [bridge.Tracer].
 func (t *Tracer) RecordRuling(ctx context.Context, j bridge.Judged) { t.judged(ctx, j, ruled) }
 
-// judged records a finished judgement: a step without an id gets one while it
-// is judged.
+// judged records a finished judgement. A step without an ID gets one while it is judged.
 func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	ev := j.Event
 	if filed := j.Judgement.Entry.Event; !filed.ID.IsZero() {
@@ -144,8 +140,7 @@ func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	t.record(wish(ctx, span), "judge", trace.SpanKindServer, j.Start, j.Err, attributes)
 }
 
-// outcomeOf returns the outcome of a judgement for metrics, and whether the
-// step is kept.
+// outcomeOf returns the outcome of a judgement for metrics, and whether the step is kept.
 func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](j.Err)
 	switch {
@@ -161,8 +156,7 @@ func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
 	return "filed", true
 }
 
-// Filed records that the record wrote a step, or could not, and the inboxes
-// that have it now.
+// Filed records that the record wrote a step or failed to, and the inboxes that now contain it.
 func (t *Tracer) Filed(ctx context.Context, f federation.Filing, err error, start time.Time) {
 	root := t.derived(f.Event.ID, t.rootOf(f.View.Home))
 	links := attribute.StringSlice("deliveries", f.Links)
@@ -210,7 +204,7 @@ func (t *Tracer) record(ctx context.Context, name string, kind trace.SpanKind, s
 	return span.SpanContext()
 }
 
-// recordError adds the result of its work to a span.
+// recordError sets the result of a span.
 func recordError(span trace.Span, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		span.SetAttributes(attribute.String("code", string(refused.Code)))
@@ -220,8 +214,7 @@ func recordError(span trace.Span, err error) {
 	}
 }
 
-// stepAttributes returns the common attributes of a step's spans, under the
-// names of the log.
+// stepAttributes returns the common attributes of a step's spans, named as in the log.
 func stepAttributes(ev federation.Event) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("network", ev.Arrival.Network), attribute.String("link", ev.Arrival.Link),
@@ -233,14 +226,13 @@ func stepAttributes(ev federation.Event) []attribute.KeyValue {
 // role is the work of a parent span.
 type role string
 
-// The roles.
 const (
 	submitted role = "submit"
 	ruled     role = "ruled"
 )
 
-// rootOf returns the role of the parent span of a step's deliveries: a home files the steps of
-// its own handoffs itself, and steps of other handoffs by the rulings of their homes.
+// rootOf returns the role of the parent span of a step's deliveries. A home files steps of its own
+// handoffs itself, and steps of other handoffs by their homes' rulings.
 func (t *Tracer) rootOf(home federation.HomeID) role {
 	if home == t.home {
 		return submitted
@@ -255,19 +247,18 @@ func (t *Tracer) derived(step federation.EventID, r role) trace.SpanContext {
 	})
 }
 
-// wishKey is the key of the ids that the next span gets.
+// wishKey is the context key of the IDs of the next span.
 type wishKey struct{}
 
-// wish returns ctx with the trace, and the span id if it is not zero, of a span started with it.
+// wish returns ctx with the trace ID of the next span and, unless zero, its span ID.
 func wish(ctx context.Context, span trace.SpanContext) context.Context {
 	return context.WithValue(ctx, wishKey{}, span)
 }
 
-// ids gives spans the requested ids, and random ids otherwise. It implements the
-// IDGenerator of the SDK.
+// ids returns the wished IDs, or else random IDs. It implements the IDGenerator of the SDK.
 type ids struct{}
 
-// NewIDs returns the ids of a span without a parent.
+// NewIDs returns the IDs of a span without a parent.
 func (g ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	wished, _ := ctx.Value(wishKey{}).(trace.SpanContext)
 	id := wished.TraceID()
@@ -277,7 +268,7 @@ func (g ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return id, g.NewSpanID(ctx, id)
 }
 
-// NewSpanID returns the id of a span in a trace.
+// NewSpanID returns the ID of a span in a trace.
 func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	wished, _ := ctx.Value(wishKey{}).(trace.SpanContext)
 	id := wished.SpanID()
@@ -287,11 +278,11 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return id
 }
 
-// header is the name of the W3C header in a carrier.
+// header is the W3C header name in a carrier.
 const header = "traceparent"
 
-// Parent returns the value of the header traceparent for a step sent to another home: the span that
-// ctx has, or the one in which the step was judged here.
+// Parent returns the traceparent of a step sent to another home: the span in ctx, or else the span in
+// which the step was judged here.
 func (t *Tracer) Parent(ctx context.Context, step federation.EventID) string {
 	if now := trace.SpanContextFromContext(ctx); now.TraceID() != trace.TraceID(step) {
 		ctx = trace.ContextWithSpanContext(ctx, t.derived(step, submitted))
@@ -301,10 +292,10 @@ func (t *Tracer) Parent(ctx context.Context, step federation.EventID) string {
 	return carrier.Get(header)
 }
 
-// arrivedKey is the key of the span that another home named.
+// arrivedKey is the context key of the span named by another home.
 type arrivedKey struct{}
 
-// Join returns ctx with the span in the header traceparent of another home, if the header is valid.
+// Join returns ctx with the span in another home's traceparent, if valid.
 func (*Tracer) Join(ctx context.Context, parent string) context.Context {
 	named := propagation.TraceContext{}.Extract(context.WithoutCancel(ctx), propagation.MapCarrier{header: parent})
 	return context.WithValue(ctx, arrivedKey{}, trace.SpanContextFromContext(named))
