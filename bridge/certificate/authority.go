@@ -23,22 +23,20 @@ import (
 	"golang.org/x/crypto/acme"
 )
 
-// ChallengePath is the path below which HTTP-01 challenges are answered.
+// ChallengePath is the path prefix of HTTP-01 challenges.
 //
 // spec: RFC 8555 §8.3
 const ChallengePath = "/.well-known/acme-challenge/"
 
-// The kinds of challenges.
 const (
 	HTTP01    = "http-01"     // on port 80
 	TLSALPN01 = "tls-alpn-01" // on port 443
 )
 
-// The times of an order.
 const (
-	orderTime    = 5 * time.Minute // timeout of one attempt
-	firstRetry   = time.Minute     // doubles with each failed attempt
-	lastRetry    = time.Hour       // authorities allow five failed validations an hour
+	orderTime    = 5 * time.Minute // of one attempt
+	firstRetry   = time.Minute     // doubles after each failure
+	lastRetry    = time.Hour       // authorities allow five failed validations per hour
 	renewAtMost  = 30 * 24 * time.Hour
 	requestTime  = 30 * time.Second
 	accountFile  = "account.key"
@@ -49,25 +47,25 @@ const (
 // AuthorityConfig is the configuration of an [Authority].
 type AuthorityConfig struct {
 	Directory  string         // URL
-	Email      string         // contact of the account; "" for none
+	Email      string         // account contact; "" for none
 	Domains    []string       // names in the certificate
-	Folder     string         // for the key of the account and the certificate
-	Roots      *x509.CertPool // certifies the directory itself; nil for the authorities of the system
-	Challenges []string       // the supported kinds, best first
+	Folder     string         // stores the account key and the certificate
+	Roots      *x509.CertPool // for TLS to the directory; nil for the system's authorities
+	Challenges []string       // supported kinds, best first
 }
 
-// Authority orders certificates from an ACME server, and stores the last one in a folder. It
-// answers the challenges that prove control of the domains. Its methods may be called concurrently.
+// Authority orders certificates from an ACME server, and stores the last one in a folder. It answers
+// the challenges that prove control of the domains. It is safe for concurrent use.
 type Authority struct {
 	cfg  AuthorityConfig
 	http *http.Client
 
 	mu       sync.Mutex
-	answers  map[string][]byte           // answers of HTTP-01, by path
-	proofs   map[string]*tls.Certificate // proofs of TLS-ALPN-01, by domain
-	failures int                         // failed attempts in succession
+	answers  map[string][]byte           // HTTP-01, by path
+	proofs   map[string]*tls.Certificate // TLS-ALPN-01, by domain
+	failures int                         // consecutive
 	retryAt  time.Time
-	last     error // error of the last attempt
+	last     error // of the last attempt
 }
 
 // NewAuthority returns an authority. It does no I/O.
@@ -80,8 +78,8 @@ func NewAuthority(cfg AuthorityConfig) *Authority {
 	}
 }
 
-// Kept returns the last issued certificate, or nil if there is none for the domains. It returns the
-// errors of the disk.
+// Kept returns the last issued certificate, or nil if there is none for the domains. It returns disk
+// errors.
 func (a *Authority) Kept() (*tls.Certificate, error) {
 	text, err := os.ReadFile(filepath.Join(a.cfg.Folder, keptFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,9 +95,9 @@ func (a *Authority) Kept() (*tls.Certificate, error) {
 	return &kept, nil
 }
 
-// Current is a [Source]. It orders a certificate once the served one has a third of its lifetime, or
-// thirty days, left, or if it lacks a domain. It blocks for an order, for at most five minutes. After
-// a failed order it returns the error until the next attempt, in a minute to an hour.
+// Current is a [Source]. It orders a certificate if the served certificate lacks a domain, or a third
+// of its lifetime, at most thirty days, is left. An order blocks for at most [orderTime]. After a
+// failure, it returns the error until the next attempt, in a minute to an hour.
 func (a *Authority) Current(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error) {
 	if served != nil && a.covers(served) && now.Before(renewal(served.Leaf)) {
 		return served, nil
@@ -136,12 +134,12 @@ func renewal(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-min(leaf.NotAfter.Sub(leaf.NotBefore)/3, renewAtMost))
 }
 
-// covers reports whether a certificate has all the domains.
+// covers reports whether a certificate contains all domains.
 func (a *Authority) covers(c *tls.Certificate) bool {
 	return !slices.ContainsFunc(a.cfg.Domains, func(domain string) bool { return c.Leaf.VerifyHostname(domain) != nil })
 }
 
-// order orders a certificate. If one kind of challenge fails, it orders again with the next kind.
+// order orders a certificate. If a kind of challenge fails, it tries the next kind.
 func (a *Authority) order(ctx context.Context) (*tls.Certificate, error) {
 	client, err := a.account(ctx)
 	if err != nil {
@@ -155,7 +153,7 @@ func (a *Authority) order(ctx context.Context) (*tls.Certificate, error) {
 		}
 		failed = append(failed, fmt.Errorf("%s: %w", kind, err))
 		if _, refused := errors.AsType[*acme.AuthorizationError](err); !refused {
-			break // another challenge changes nothing
+			break // another kind of challenge would not help
 		}
 	}
 	return nil, errors.Join(failed...)
@@ -177,8 +175,7 @@ func (a *Authority) account(ctx context.Context) (*acme.Client, error) {
 	return client, nil
 }
 
-// pause returns the pause before a request is sent again, and 0 to return its error: the operator waits
-// for the reason.
+// pause returns the backoff of a request. 0 returns its error, because the operator waits for it.
 func pause(failures int, _ *http.Request, _ *http.Response) time.Duration {
 	if failures > 3 {
 		return 0
@@ -186,7 +183,6 @@ func pause(failures int, _ *http.Request, _ *http.Response) time.Duration {
 	return time.Duration(failures) * time.Second
 }
 
-// orderBy orders a certificate and answers challenges of one kind.
 func (a *Authority) orderBy(ctx context.Context, client *acme.Client, kind string) (*tls.Certificate, error) {
 	order, err := client.AuthorizeOrder(ctx, acme.DomainIDs(a.cfg.Domains...))
 	if err != nil {
@@ -216,7 +212,6 @@ func (a *Authority) orderBy(ctx context.Context, client *acme.Client, kind strin
 	return a.keep(chain, key)
 }
 
-// authorize proves control of one domain.
 func (a *Authority) authorize(ctx context.Context, client *acme.Client, url, kind string) error {
 	authorization, err := client.GetAuthorization(ctx, url)
 	if err != nil || authorization.Status == acme.StatusValid {
@@ -240,7 +235,7 @@ func (a *Authority) authorize(ctx context.Context, client *acme.Client, url, kin
 	return err
 }
 
-// answer makes the answer to a challenge available, until withdraw is called.
+// answer publishes the answer to a challenge until withdraw is called.
 func (a *Authority) answer(client *acme.Client, challenge *acme.Challenge, domain string) (withdraw func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,14 +250,14 @@ func (a *Authority) answer(client *acme.Client, challenge *acme.Challenge, domai
 	return func() { a.mu.Lock(); defer a.mu.Unlock(); delete(a.proofs, domain) }, err
 }
 
-// abandon deactivates the pending authorizations of a failed order, which count against a limit of the
-// account.
+// abandon deactivates the pending authorizations of a failed order, because they count against an
+// account limit.
 func (a *Authority) abandon(ctx context.Context, client *acme.Client, order *acme.Order) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaningTime)
 	defer cancel()
 	for _, url := range order.AuthzURLs {
 		if authorization, err := client.GetAuthorization(ctx, url); err == nil && authorization.Status == acme.StatusPending {
-			_ = client.RevokeAuthorization(ctx, url) // it expires by itself too
+			_ = client.RevokeAuthorization(ctx, url) // it also expires
 		}
 	}
 }
@@ -290,7 +285,7 @@ func (a *Authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // the authority retries
 }
 
-// accountKey reads the key of the account, or makes it.
+// accountKey reads the account key, or creates it.
 func (a *Authority) accountKey() (crypto.Signer, error) {
 	path := filepath.Join(a.cfg.Folder, accountFile)
 	text, err := os.ReadFile(path) //nolint:gosec // below data_dir
@@ -338,7 +333,7 @@ func keyBlock(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// write replaces a file in the folder, which only the owner can read.
+// write replaces a file in the folder. Only its owner can read the file.
 func (a *Authority) write(name string, text []byte) error {
 	if err := os.MkdirAll(a.cfg.Folder, 0o700); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package certificate keeps the certificate of [tls] current while the gateway runs: a [Keeper] checks
-// for a newer one, and an [Authority] orders one by ACME.
+// Package certificate keeps the certificate of [tls] current at run time: a [Keeper] checks for a newer
+// one, and an [Authority] orders one by ACME.
 package certificate
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// lookEvery is the interval of checks for a newer certificate. An operator may expect it to be
-// served within a minute, and an error is reported only after two checks.
+// lookEvery is the interval of checks for a newer certificate. Operators may expect a new certificate
+// within a minute, and an error is reported only after two checks.
 const lookEvery = 10 * time.Second
 
-// A Source returns the certificate to present at a time, and nil if none is configured. Served is the
-// current one, or nil. An error keeps the current one.
+// A Source returns the certificate to present at a time, or nil if none is configured. served is the
+// current certificate, or nil. An error keeps the current certificate.
 type Source func(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error)
 
-// Keeper replaces the certificate that listeners and links present. Make one with [NewKeeper]. Its
-// methods may be called concurrently.
+// Keeper replaces the certificate that listeners and links present. Make one with [NewKeeper]. It is
+// safe for concurrent use.
 type Keeper struct {
 	served *bridge.Certificate
 	source Source
@@ -35,8 +35,8 @@ type Keeper struct {
 	looking sync.Mutex // one check at a time
 
 	mu      sync.Mutex
-	failed  string // error of the last look; "" for none
-	problem string // error of two looks in succession, or of a reload; "" for none
+	failed  string // error of the last check; "" for none
+	problem string // error of two consecutive checks, or of a reload; "" for none
 }
 
 // NewKeeper returns a keeper for a certificate.
@@ -44,8 +44,8 @@ func NewKeeper(served *bridge.Certificate, source Source, log *slog.Logger) *Kee
 	return &Keeper{served: served, source: source, log: log}
 }
 
-// Run checks for a newer certificate every ten seconds, until ctx ends. It logs a problem after the
-// second check: a certificate and its key are rarely replaced in the same instant.
+// Run checks for a newer certificate every [lookEvery] until ctx ends. It logs a problem only after the
+// second check, because a certificate and its key are rarely replaced at the same instant.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -98,8 +98,7 @@ func (k *Keeper) logProblem(ctx context.Context, err error, certain bool) {
 	}
 }
 
-// Problem returns the reason why there is no newer certificate, and "" if there is no problem. It
-// does not block.
+// Problem returns why there is no newer certificate, or "" if there is no problem. It does not block.
 func (k *Keeper) Problem() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
