@@ -38,8 +38,8 @@ type knock struct {
 	HeldMessages int            `json:"heldMessageCount"`
 }
 
-// handshake returns the message that requests consent from an agent. It is filed with the first held
-// message of its requester, and counts as one message.
+// handshake returns the message that requests consent. It is filed with the requester's first held
+// message and counts as one message.
 func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*agents.Message, error) {
 	did, key := requester.foreign.DID, requester.foreign.Key
 	if requester.agent != nil {
@@ -101,7 +101,6 @@ func checkAction(action string) error {
 	return wire.Refuse(wire.CodeBadRequest, "action is none of accept, block and unblock")
 }
 
-// decide applies an action of to on the edge from → to.
 func (l *Link) decide(ctx context.Context, action string, from contact, to string, now time.Time) (agents.Consent, error) {
 	var edge agents.Consent
 	var err error
@@ -177,8 +176,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: describeEdge(edge)}, nil
 }
 
-// accept accepts an edge and its reverse, and wakes both sides, because held messages are now
-// available.
+// accept accepts an edge and its reverse, and wakes both sides for their held messages.
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	edge, err := l.deps.Record.Accept(ctx, from, to, now)
 	if err == nil {
@@ -218,8 +216,7 @@ func sourceOf(handle string, a federation.Arrival) string {
 	return cmp.Or(federation.Site(a.Address), string(a.Home), a.Link)
 }
 
-// befriend accepts the recipient of an agent's message and its held messages, unless the agent blocked
-// it.
+// befriend accepts the recipient, with its held messages, unless the agent blocked it.
 func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) error {
 	edge, err := l.deps.Record.Consent(ctx, from, to)
 	if err != nil {
@@ -336,13 +333,12 @@ func consentCall(path, action, handle string) string {
 	return fmt.Sprintf(`POST %s {"action":%q,"handle":%q}`, path, action, handle)
 }
 
-// heldNotice explains to a sender how its held message gets delivered, because many client libraries
-// never make the consent call.
+// heldNotice explains how a held message gets delivered, because many client libraries never make the
+// consent call.
 func heldNotice(path, from, to string) string {
 	return fmt.Sprintf("the message is held until %s consents: it sends %s, or writes to %s", to, consentCall(path, actionAccept, from), from)
 }
 
-// withRemedy adds the recipient's options to a refusal that requests consent.
 func withRemedy(err error, from, to string) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if !ok {

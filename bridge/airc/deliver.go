@@ -179,8 +179,7 @@ func (l *Link) posting(ctx context.Context, d federation.Delivery, author contac
 	return p, nil
 }
 
-// checkStepConsent reports whether an agent accepts the message of a step now. Its errors are the
-// errors of checkConsent.
+// checkStepConsent has the errors of checkConsent.
 func (l *Link) checkStepConsent(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
 	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // the remote registry asks for consent
 		return true, nil
@@ -195,7 +194,7 @@ func (l *Link) checkStepConsent(ctx context.Context, d federation.Delivery, guar
 	return admitted || l.cfg.Offers == OffersDeliver, nil
 }
 
-// message writes a message about a step. It returns the context, which may have become a reference.
+// message returns the message about a step and its context, which may have become a reference.
 func (l *Link) message(ctx context.Context, d federation.Delivery, to listener) (said aircmsg.Message, refersTo string, err error) {
 	caps, err := parseCapabilities(to.agent.Capabilities)
 	if err != nil {
@@ -299,8 +298,8 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	return parties, nil
 }
 
-// strangers returns the agents that see an open offer: they have the capabilities, and accept messages
-// of its author.
+// strangers returns the agents that have the capabilities of an open offer and accept messages of its
+// author.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
 	able, err := l.deps.Record.Capable(ctx, caps)
 	if err != nil {

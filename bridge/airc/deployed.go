@@ -21,7 +21,7 @@ import (
 
 const deployedRoot = "/api"
 
-// deployedTokenLife is long because deployed clients store their tokens on disk and never refresh them.
+// deployedTokenLife is long because deployed clients store tokens on disk and never refresh them.
 const deployedTokenLife = 30 * 24 * time.Hour
 
 func deployed(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, deployedRoot+"/") }
@@ -109,7 +109,7 @@ func (l *Link) getDeployedGuide(*call) (answer, error) {
 	}}, nil
 }
 
-// self returns the agent of a call. It rejects another name in the request.
+// self rejects a request that names another agent.
 func (c *call) self(named string) (agents.Agent, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -141,7 +141,6 @@ const (
 	schemeBad    scheme = "bad"    // matches no key of the sender
 )
 
-// findScheme detects the scheme of a body signed with one of keys.
 func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) scheme {
 	var signed struct {
 		Signature string `json:"signature"`
@@ -171,9 +170,8 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 // actionRequest requests consent. It sends a message here, unlike in other registries.
 const actionRequest = "request"
 
-// postDeployedConsent answers POST /api/consent. The holder of the token acts. The other party is
-// whichever of handle, to and from differs from the holder: five generations of clients name the two in
-// five ways.
+// postDeployedConsent acts for the holder of the token. The other party is whichever of handle, to and
+// from differs from the holder: five generations of clients name the two in five ways.
 func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	o, err := l.readObject(c)
 	if err != nil {
@@ -248,8 +246,7 @@ func (l *Link) decideDeployed(
 	return l.deps.Record.Consent(ctx, agent.Handle, other.handle)
 }
 
-// getDeployedConsent answers GET /api/consent: the state of an edge of the caller, or the senders
-// awaiting its decision.
+// getDeployedConsent returns an edge of the caller, or the senders awaiting its decision.
 func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	query := c.URL.Query()
 	agent, err := c.self(query.Get("user"))
@@ -286,7 +283,6 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 
 const maxRequestsShown = 1000
 
-// getDeployedIdentity answers GET /api/identity/{handle} and the paths below it.
 func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	now := time.Now()
 	who, err := l.find(c.Context(), wire.PlainHandle(c.PathValue("handle")))
@@ -302,8 +298,7 @@ func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: said}, nil
 }
 
-// identifyDeployed returns an identity for deployed clients. It includes the presence only if
-// the presence is public.
+// identifyDeployed includes the presence only if it is public.
 func (l *Link) identifyDeployed(who contact, now time.Time) wire.Members {
 	full := l.identify(who, now)
 	here := l.presences.of(who.handle, now)

@@ -182,8 +182,8 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// recovered ends the sessions of an agent whose key was recovered, and adds the token of a new session
-// to the response.
+// recovered ends the agent's sessions after a recovery, and adds the token of a new session to the
+// response.
 func (l *Link) recovered(c *call, agent agents.Agent, body wire.Members, now time.Time) error {
 	if _, err := l.deps.Record.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
 		return err
@@ -200,8 +200,7 @@ func (l *Link) recovered(c *call, agent agents.Agent, body wire.Members, now tim
 	return nil
 }
 
-// postDeployedRevoke answers POST /api/identity/revoke. It permanently ends all keys and sessions of
-// the agent.
+// postDeployedRevoke permanently ends all keys and sessions of the agent.
 func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 	p, err := l.readKeyProof(c)
 	if err != nil {

@@ -28,10 +28,9 @@ const (
 	conversationPage = 500
 )
 
-// assuranceToken means that the registry vouches for a message because of its access token.
+// assuranceToken means that the registry vouches for a message because of its token.
 const assuranceToken = "token"
 
-// draft is a message below /api before the registry signs it.
 type draft struct {
 	id, to, text, replyTo string
 	payload               json.RawMessage
@@ -108,8 +107,7 @@ func (d *draft) readPayload(kind string) error {
 	return nil
 }
 
-// postDeployedMessage answers POST /api/messages. The registry signs a message sent with a token, and
-// judges it like any other.
+// postDeployedMessage signs a message sent with a token, and judges it like any other.
 func (l *Link) postDeployedMessage(c *call) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -198,7 +196,6 @@ func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now t
 	return answer{status: status, body: said}, nil
 }
 
-// sealedDelivery returns the delivery of a message that this registry signed for its sender.
 func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read envelope, now time.Time) *inbound {
 	key := l.deps.Keyring.Registry()
 	d := &inbound{sender: sender, received: now, key: agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}, envelope: read}
@@ -206,7 +203,7 @@ func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read e
 	return d
 }
 
-// dispatchCharged files a message. It counts against the rate of its sender, whatever the outcome.
+// dispatchCharged files a message. It counts in its sender's rate, whatever the outcome.
 func (l *Link) dispatchCharged(ctx context.Context, d *inbound) (status int, done posted, err error) {
 	a, err := l.dispatch(ctx, d)
 	if !d.charged {
@@ -257,7 +254,6 @@ func (*Link) readStored(m agents.Message) stored {
 	return s
 }
 
-// describeMessage returns a message as shown to one of its two sides.
 func (l *Link) describeMessage(m agents.Message, reader string, read bool) wire.Members {
 	s := l.readStored(m)
 	direction := "received"
@@ -285,10 +281,8 @@ func (l *Link) describeMessage(m agents.Message, reader string, read bool) wire.
 	return entry
 }
 
-// threadID is the same for both handles.
 func threadID(a, b string) string { return min(a, b) + ":" + max(a, b) }
 
-// getDeployedMessages answers GET /api/messages: the caller's new messages, or a conversation.
 func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	query := c.URL.Query()
 	agent, err := c.self(query.Get("user"))
@@ -366,7 +360,7 @@ func (l *Link) describeConversation(conversation agents.Conversation, reader str
 	}
 }
 
-// readConversation returns the conversation of the caller and another handle, and marks it as read.
+// readConversation also marks the conversation as read.
 func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with string) (answer, error) {
 	peer, err := l.correspondent(ctx, l.unmangled(ctx, agent.Handle, with))
 	if err != nil {
@@ -410,7 +404,7 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	return handle
 }
 
-// getDeployedInbox answers GET /api/messages/inbox of older clients. It lists only conversations.
+// getDeployedInbox lists only conversations, for older clients.
 func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	agent, err := c.self(c.URL.Query().Get("handle"))
 	if err != nil {

@@ -40,7 +40,6 @@ const (
 
 const mintHeader = "X-Agent-Mint"
 
-// arrival is a heartbeat or a registration below /api.
 type arrival struct {
 	*wire.Object
 
@@ -62,8 +61,8 @@ func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed255
 		(signer == "" || wire.PlainHandle(signer) == handle) && findScheme(a.body, c.Header, keys) == schemeHeader
 }
 
-// postDeployedPresence answers registrations and heartbeats, because deployed clients send the same
-// request for both.
+// postDeployedPresence serves registrations and heartbeats, because deployed clients do not distinguish
+// them.
 func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -126,14 +125,13 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	return l.welcome(c.Context(), existing, a, session, false)
 }
 
-// deployedSession returns a session for a client whose only token is the long-lived token of /api.
+// deployedSession returns a session for a client whose only token is that of /api.
 func (l *Link) deployedSession(c *call, agent agents.Agent, began federation.Began, now time.Time) federation.Session {
 	session := newSession(c, agent.Handle, began, agent.Primary(now), now)
 	session.Generation, session.Expires = 0, now.Add(deployedTokenLife).Truncate(time.Second)
 	return session
 }
 
-// deployedToken returns a token valid until the session ends.
 func (l *Link) deployedToken(s federation.Session, now time.Time) (string, error) {
 	return l.tokens.Issue(s.Participant, credential.Claims{Use: useAPI, Session: s.ID}, now, s.Expires)
 }
@@ -233,7 +231,6 @@ func goodKeys(agent agents.Agent, now time.Time) []ed25519.PublicKey {
 	return keys
 }
 
-// welcome records the heartbeat in a request, and returns a session token.
 func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, session federation.Session, isNew bool) (answer, error) {
 	who := present{
 		handle: agent.Handle, status: parseStatus(a.First("status")), shows: agent.Shows, beat: a.now,
@@ -281,14 +278,12 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 	}}, nil
 }
 
-// isHuman reads isAgent, and reports whether it is present.
 func (a arrival) isHuman() (human, said bool) {
 	var agent bool
 	said = a.Has("isAgent") && federation.DecodeJSON(a.Members["isAgent"], &agent) == nil
 	return said && !agent, said
 }
 
-// humanMetadata is the metadata of a person registered below /api.
 const humanMetadata = `{"isAgent":false}`
 
 func isHuman(agent agents.Agent) bool {
@@ -331,8 +326,7 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dm", int(d.Minutes()))
 }
 
-// presentTo returns the agents that a caller may see. The first is the registry itself, which is always
-// present.
+// presentTo lists the registry itself first; it is always present.
 func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	v := viewer{}
 	if c.denied == nil {
@@ -348,8 +342,7 @@ func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	return append([]present{itself}, l.presences.list(now, v.seesPresence)...), v, nil
 }
 
-// getDeployedPresence answers GET /api/presence, which needs no token: all present agents, or one of
-// them.
+// getDeployedPresence needs no token.
 func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	now := time.Now()
 	here, v, err := l.presentTo(c, now)
@@ -384,7 +377,6 @@ func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	}}, nil
 }
 
-// getDeployedAgents answers GET /api/agents: the present agents with a capability.
 func (l *Link) getDeployedAgents(c *call) (answer, error) {
 	now := time.Now()
 	here, v, err := l.presentTo(c, now)

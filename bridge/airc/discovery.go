@@ -21,8 +21,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// getFederationIdentity answers GET /federation/identity: an agent of this registry, or an agent of
-// another registry as described by it.
+// getFederationIdentity describes a local agent, or a remote agent as its registry does.
 func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	if l.cfg.Federation == peers.FederationOff {
 		return answer{}, peers.ErrBlocked()
@@ -50,8 +49,8 @@ func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: wire.Members{"success": true, "registry": registry, "identity": who}}, nil
 }
 
-// getFederationPresence answers GET /federation/presence: the publicly visible agents of this or
-// another registry or, with a handle, the presence of one remote agent.
+// getFederationPresence lists the publicly visible agents of this or another registry or, with a
+// handle, one remote agent.
 func (l *Link) getFederationPresence(c *call) (answer, error) {
 	if l.cfg.Federation == peers.FederationOff {
 		return answer{}, peers.ErrBlocked()
@@ -123,7 +122,6 @@ func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, e
 	return agent.DID, err
 }
 
-// introduction converts the error of a lookup to an error of the federation.
 func introduction(of wire.Address, err error) error {
 	p, ok := errors.AsType[*wire.ProblemError](err)
 	switch {

@@ -15,7 +15,6 @@ import (
 
 const envelopeVersion = "0.1"
 
-// systemHandle is the handle of the registry itself.
 const systemHandle = "system"
 
 const anyoneHandle = "anyone"
@@ -91,7 +90,6 @@ func payloadType(payload json.RawMessage) string {
 	return o.First("type")
 }
 
-// outgoing is an unsigned message of this registry.
 type outgoing struct {
 	V         string `json:"v"`
 	ID        string `json:"id"`

@@ -21,9 +21,8 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// getEvidence answers GET /evidence/{sha256}. The content is immutable. Evidence of a private handoff
-// requires the capability in the address, or the token of a party. Otherwise, it is reported as
-// missing.
+// getEvidence serves immutable content. Evidence of a private handoff requires the capability in the
+// address, or the token of a party; otherwise, it is reported as missing.
 func (l *Link) getEvidence(c *call) (answer, error) {
 	var digest [sha256.Size]byte
 	name := c.PathValue("sha256")
@@ -57,8 +56,7 @@ func (l *Link) getEvidence(c *call) (answer, error) {
 
 func errNoEvidence() error { return wire.Refuse(wire.CodeNotFound, "no step here named this evidence") }
 
-// isParty reports whether a call has the token of a party of a handoff: of an agent, or of a DID proved
-// over REST.
+// isParty accepts the token of an agent, or of a DID proved over REST.
 func (l *Link) isParty(c *call, v federation.View) bool {
 	parties := v.Others("")
 	if agent, err := c.caller(); err == nil {
@@ -74,8 +72,8 @@ type uploaded struct {
 	ExpiresAt int64  `json:"expiresAt"`
 }
 
-// postBlob answers POST /blob: it stores the body unchanged, for reference by later steps. It counts
-// against the agent's rate limit like a message.
+// postBlob stores the body unchanged, for later steps. It counts against the agent's rate limit like a
+// message.
 func (l *Link) postBlob(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {

@@ -76,8 +76,7 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	return contact{handle: handle, agent: &agent}, nil
 }
 
-// findNamed returns the contact of a declared name, which may not have signed a step yet. Its errors
-// are the errors of find.
+// findNamed is find for a declared name, which may not have signed a step yet.
 func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
 	did, err := l.deps.Record.NameHolder(ctx, name, time.Now())
 	if err != nil {
@@ -90,8 +89,7 @@ func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
 	return c, err
 }
 
-// findUser returns the contact of NICK@LINK, a user of a chat network. Its errors are the errors of
-// find.
+// findUser is find for NICK@LINK, a user of a chat network.
 func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
 	if l.deps.Messages == nil {
 		return contact{}, federation.ErrNotFound
@@ -136,8 +134,7 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 
 func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
-// findDID returns the contact of a DID, or of its owner if the gateway keeps that key. Its errors are
-// the errors of find.
+// findDID is find for a DID, or for its owner if the gateway keeps that key.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
 	did, err := l.deps.Gateway.Owner(ctx, did)
 	if err != nil {
@@ -157,7 +154,7 @@ func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error)
 	return contact{handle: wire.Handle(did), foreign: b}, nil
 }
 
-// known converts the result of find: an unknown contact becomes a refusal.
+// known turns an unknown contact into a refusal.
 func known(c contact, err error) (contact, error) {
 	if errors.Is(err, federation.ErrNotFound) {
 		return contact{}, wire.Refuse(wire.CodeIdentityNotFound, "no agent here has this handle")
@@ -233,7 +230,6 @@ func (l *Link) identify(c contact, now time.Time) identityAnswer {
 	return id
 }
 
-// describeKey returns the public form of a key at a time.
 func describeKey(key agents.Key, now time.Time) wire.Key {
 	return wire.Key{
 		ID: key.ID, Public: base64.RawURLEncoding.EncodeToString(key.Public), Status: key.Status(now),

@@ -73,7 +73,6 @@ func (l *Link) getInbox(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: text, after: l.shown(agent, p)}, err
 }
 
-// await reads until there is a result or the wait is over.
 func (l *Link) await(ctx context.Context, handle string, wait time.Duration, read func() (page, error)) (page, error) {
 	if wait == 0 {
 		return read()
@@ -171,7 +170,7 @@ func pageSize(text string) (int, error) {
 	return min(n, maxPage), nil
 }
 
-// patience parses the requested wait, in whole seconds.
+// patience parses a wait in whole seconds.
 func (l *Link) patience(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

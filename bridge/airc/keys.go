@@ -71,7 +71,6 @@ type keyChange struct {
 	now     time.Time
 }
 
-// readKeyChange reads a key change. It counts against the agent's rate limit.
 func (l *Link) readKeyChange(c *call) (keyChange, error) {
 	change := keyChange{now: time.Now()}
 	var err error
@@ -296,7 +295,6 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	return after, nil
 }
 
-// checkRevoked refuses a key revoked for its own did:key.
 func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now time.Time) error {
 	revoked, err := l.deps.Keys.Revoked(ctx, identity.KeyDID(public), federation.KeyID(public), now)
 	if err != nil {

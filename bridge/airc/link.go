@@ -271,7 +271,6 @@ func DefaultConfig() Config {
 	return Config{Enabled: true, Name: "Baton", Dialects: []string{peers.DialectD1, peers.DialectD2, peers.DialectD3}, Offers: OffersHold, Reregister: ReregisterProof, HeaderRegistration: HeaderOwn, MaxPayloadBytes: 65536, Federation: peers.FederationAllowlist}
 }
 
-// check joins all mistakes, each a [*bridge.KeyError].
 func (c Config) check() error {
 	var mistakes []error
 	mistake := func(key, why string) { mistakes = append(mistakes, &bridge.KeyError{Key: key, Why: why}) }

@@ -51,7 +51,7 @@ type filed struct {
 	held bool // on disk, but still without a ruling of the handoff's home or a key
 }
 
-// postMessage answers POST /messages. A message counts once in its sender's rate, whatever the outcome.
+// postMessage counts a message once in its sender's rate, whatever the outcome.
 func (l *Link) postMessage(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -88,7 +88,6 @@ func (l *Link) process(c *call, d *inbound) (answer, error) {
 	return l.dispatch(ctx, d)
 }
 
-// dispatch files a message of an authenticated sender.
 func (l *Link) dispatch(ctx context.Context, d *inbound) (answer, error) {
 	if d.to == systemHandle && strings.EqualFold(strings.TrimSpace(d.body), pairCommand) {
 		return l.postPair(ctx, d)
@@ -238,7 +237,6 @@ func (l *Link) postStep(ctx context.Context, d *inbound) (answer, error) {
 	return l.post(ctx, agents.Posting{Message: d.message(step)}, step)
 }
 
-// postToAgent files a message from one agent to another, subject to consent.
 func (l *Link) postToAgent(ctx context.Context, d *inbound) (answer, error) {
 	admitted, err := l.checkConsent(ctx, d.from, d.recipient.handle)
 	if err != nil {
@@ -289,7 +287,6 @@ func (l *Link) postToAgent(ctx context.Context, d *inbound) (answer, error) {
 	return l.post(ctx, p, step)
 }
 
-// source returns the consent source of the sender, see [sourceOf].
 func (d *inbound) source(ctx context.Context) string {
 	arrival := d.arrival()
 	arrival.Address = bridge.SubnetFrom(ctx).String()
@@ -324,7 +321,7 @@ func (l *Link) post(ctx context.Context, p agents.Posting, step *filed) (answer,
 	}}, nil
 }
 
-// put files a message, and wakes its recipient if the message can be read now.
+// put also wakes the recipient if it can read the message now.
 func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	m, err := l.deps.Record.Post(ctx, p)
 	if err != nil {

@@ -80,13 +80,12 @@ func sentenceOf(n federation.Notice) string {
 	return strings.ToUpper(sentence[:1]) + sentence[1:] + "."
 }
 
-// sumID returns a stable ID for the message of a notice.
 func sumID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, " ")))
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:wire.MessageIDBytes])
 }
 
-// notify sends the outcome of a message to its sender once, if the sender is an agent of this registry.
+// notify sends the outcome of a message once to its sender, if the sender is a local agent.
 func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
 	_, err := l.deps.Record.Agent(ctx, row.Sender)
 	switch {

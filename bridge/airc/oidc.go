@@ -139,7 +139,6 @@ func checkClaimNames(token string) error {
 	return federation.ExactNames(claims, "iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources")
 }
 
-// checkTimes rejects times out of range, which the library would misread.
 func checkTimes(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -80,8 +80,7 @@ func newPresences() presences {
 	return p
 }
 
-// beat records a heartbeat and returns the resulting presence. It removes an agent that reports
-// offline.
+// beat records a heartbeat. It removes an agent that reports offline.
 func (p presences) beat(who present) (present, error) {
 	all := <-p.all
 	defer func() { p.all <- all }()
@@ -116,7 +115,7 @@ func (p presences) of(handle string, now time.Time) present {
 	return who
 }
 
-// list returns the present agents that fit, most recently seen first.
+// list starts with the most recently seen agents.
 func (p presences) list(now time.Time, fits func(present) bool) []present {
 	all := <-p.all
 	var here []present
@@ -257,7 +256,6 @@ func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) (prese
 	return l.presences.beat(who)
 }
 
-// getPresence answers GET /presence: the present agents visible to the caller.
 func (l *Link) getPresence(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxProfileBytes bounds capabilities and metadata together: they are kept forever and read with every
+// maxProfileBytes bounds capabilities and metadata together, which are kept forever and read with every
 // message.
 const maxProfileBytes = 16384
 
@@ -186,8 +186,8 @@ func (l *Link) registered(agent agents.Agent, kid string, pair tokenPair) regist
 
 func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Signer.Kept("airc:" + handle) }
 
-// owner returns the agent of a handle. It returns [federation.ErrNotFound] for a released handle, whose
-// inbox and consent go to the next owner.
+// owner returns [federation.ErrNotFound] for a released handle, whose inbox and consent go to the next
+// owner.
 func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	agent, err := l.deps.Record.Agent(ctx, handle)
 	if err == nil && !agent.Released.IsZero() {
@@ -234,7 +234,6 @@ func (l *Link) checkFree(ctx context.Context, handle string) error {
 	return err
 }
 
-// capabilities has the supported members of an agent's capabilities.
 type capabilities struct {
 	Payloads       []string `json:"payloads"`
 	MaxPayloadSize int      `json:"maxPayloadSize"` // bytes; 0 if not declared
@@ -256,7 +255,7 @@ func parseCapabilities(text json.RawMessage) (capabilities, error) {
 	return c, nil
 }
 
-// spend consumes a challenge for a handle, whatever the outcome of the registration.
+// spend consumes a challenge, whatever the outcome of the registration.
 func (l *Link) spend(challenge, handle string, now time.Time) error {
 	err := l.challenges.Spend(challenge, handle, now)
 	switch {
@@ -337,7 +336,7 @@ const (
 	purposeRevoke   = "revoke"
 )
 
-// isBound reports whether a request claims to contain a proof that names this gateway.
+// isBound reports whether a request claims to contain a bound proof.
 func isBound(o *wire.Object) bool { return o.Has("aud") || o.Has("purpose") }
 
 // checkBound rejects a bound proof for another gateway, for another purpose, or with a timestamp
@@ -378,7 +377,6 @@ func boundDocument(o *wire.Object, defaults map[string]string) []byte {
 	return document
 }
 
-// needBound refuses a change whose signature names no gateway.
 func needBound(c wire.Code, members string) error {
 	return wire.Refuse(c, "a signature that names no registry is not enough: sign the JCS form of "+members+" (aud is this registry's domain)")
 }

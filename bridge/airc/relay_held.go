@@ -21,8 +21,8 @@ import (
 // unverifiedPart is a divisor: the share of unverified senders in the first contacts of one recipient.
 const unverifiedPart = 5
 
-// holdUnverified holds a message without proof of its sender until its recipient consents or an
-// operator allows it. Such a message is never a step.
+// holdUnverified holds a message until its recipient consents or an operator allows it. Such a message
+// is never a step.
 func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	if m.to == anyoneHandle {
 		return answer{}, wire.Refuse(wire.CodeInvalidRegistrySignature, "an open offer has no recipient that can consent: it needs the signature of its registry")
@@ -80,9 +80,8 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), err
 }
 
-// checkUnverifiedRoom refuses a message if too many unverified senders wait for its recipient, or the
-// recipient has no room. Inventing a sender costs nothing, so without this limit unverified senders
-// would crowd out verified ones.
+// checkUnverifiedRoom also limits how many unverified senders wait for a recipient. Inventing senders
+// costs nothing, so they would crowd out verified senders.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, d *inbound, edge agents.Consent, sealed agents.Message) error {
 	limits := l.deps.Quotas().FirstContacts
 	if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {
@@ -160,8 +159,7 @@ func (l *Link) unverifiedText(m agents.Message) string {
 	return "[unverified, from " + strings.TrimPrefix(m.From, agents.Unverified) + "] " + text
 }
 
-// showHeld sends the held messages of an unverified sender to a participant of another network that
-// accepted it.
+// showHeld sends the held messages of a sender to a participant of another network that accepted it.
 func (l *Link) showHeld(ctx context.Context, from, to string, now time.Time) error {
 	for {
 		held, err := l.deps.Record.HeldRelays(ctx, from, to, 0, 1)

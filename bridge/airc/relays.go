@@ -212,15 +212,14 @@ func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 	return answer{status: http.StatusCreated, body: said}
 }
 
-// origin proves the origin of a relayed message to its recipient.
 type origin struct {
 	Registry  string          `json:"registry"`
 	MessageID string          `json:"message_id,omitempty"`
 	Envelope  json.RawMessage `json:"envelope,omitempty"` // as signed by the agent
 }
 
-// sealRelayed returns a relayed message for its recipient: signed by this registry, with the agent's
-// signed envelope inside.
+// sealRelayed returns a relayed message signed by this registry, with the agent's signed envelope
+// inside.
 func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agents.Message, error) {
 	return l.sign(ctx, outgoing{
 		ID: m.id, From: m.sender(), To: m.to, Body: m.body, Payload: m.payload, Assurance: m.assurance,
@@ -274,8 +273,8 @@ func (l *Link) stranger(address string, now time.Time) agents.Agent {
 	}
 }
 
-// postFederationConsent answers POST /federation/consent: an agent of another registry requests
-// consent, or has decided about a local agent. Its registry must have signed the request.
+// postFederationConsent handles a remote agent's request for consent, or its decision about a local
+// agent. Its registry must have signed it.
 func (l *Link) postFederationConsent(c *call) (answer, error) {
 	now := time.Now()
 	o, raw, err := l.readSigned(c)

@@ -45,8 +45,7 @@ type call struct {
 
 func (c *call) caller() (agents.Agent, error) { return c.agent, c.denied }
 
-// endpoint answers one request or returns an error. Results are rendered, counted and logged in one
-// place.
+// endpoint answers one request. Results are rendered, counted and logged in one place.
 type endpoint func(c *call) (answer, error)
 
 // Mount implements [bridge.Mounted]. Every other path and method of the mux is answered in JSON too.
@@ -212,8 +211,8 @@ func check(a bridge.Allowance, period time.Duration) error {
 	return wire.TooMany(period / time.Duration(a.Limit))
 }
 
-// mayWrite rejects a message if its sender or address has no allowance left. This precedes reading and
-// verifying the message.
+// mayWrite rejects a message before it is read and verified if its sender or address has no allowance
+// left.
 func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) error {
 	if err := check(l.deps.Left(did, now), time.Minute); err != nil {
 		return err
@@ -233,7 +232,6 @@ func (l *Link) charge(ctx context.Context, d *inbound) error {
 	return nil
 }
 
-// login counts a login attempt. It rejects an address with too many attempts.
 func (l *Link) login(c *call, now time.Time) error {
 	if wait := l.deps.Logins.Wait(bridge.SubnetFrom(c.Context()), now); wait > 0 {
 		return wire.TooMany(wait)
@@ -241,7 +239,6 @@ func (l *Link) login(c *call, now time.Time) error {
 	return nil
 }
 
-// allowance returns the bucket of the request's agent, or else of its address.
 func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 	if c.denied == nil {
 		return l.deps.Left(c.agent.DID, now)
@@ -249,7 +246,6 @@ func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 	return l.registrations.Left(credential.AddressOf(c.Request), now)
 }
 
-// checkCaller rejects a request from a blocked address or with a blocked agent's token.
 func (l *Link) checkCaller(ctx context.Context, c *call) error {
 	s := federation.Source{Network: wire.Network, Address: bridge.SubnetFrom(ctx)}
 	if c.denied == nil {

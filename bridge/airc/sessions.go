@@ -75,7 +75,6 @@ func (l *Link) stillIn(c *call) error {
 	return err
 }
 
-// participantsOf returns the names of an agent in the sessions table: its handle and its DIDs.
 func participantsOf(agent agents.Agent) []string {
 	names := []string{agent.Handle}
 	for _, did := range agent.DIDs() {
@@ -229,8 +228,7 @@ func (l *Link) endSession(c *call, agent agents.Agent, id string) (answer, error
 	return ended(1), nil
 }
 
-// deleteSessions answers DELETE /auth/sessions: it ends all sessions of the agent except that of the
-// token.
+// deleteSessions keeps the session of the token.
 func (l *Link) deleteSessions(c *call) (answer, error) {
 	agent, err := l.requester(c)
 	if err != nil {

@@ -111,7 +111,6 @@ func (s step) fitted() step {
 	return s
 }
 
-// implied returns the step implied by a completion, or "".
 func (s step) implied() federation.Verb {
 	switch {
 	case s.Verb != federation.Complete:
@@ -385,7 +384,6 @@ func (l *Link) checkOffer(ctx context.Context, d *inbound, s step, ev federation
 	return ev, err
 }
 
-// ownKey implements [federation.KeySource] with a sender's only key.
 type ownKey ed25519.PublicKey
 
 // Keys implements [federation.KeySource].

@@ -175,7 +175,6 @@ func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to strin
 	return []agents.Posting{p}, err
 }
 
-// sealText returns the text of a participant of another network for an agent, signed by the registry.
 func (l *Link) sealText(ctx context.Context, t federation.Text, from, to string, now time.Time) (agents.Message, error) {
 	replyTo, err := l.answeredAs(ctx, t)
 	if err != nil {
@@ -211,7 +210,6 @@ type proofOfText struct {
 	SHA256 string `json:"sha256"`
 }
 
-// mention returns the payload of a message that names a handoff, or nil otherwise.
 func mention(t federation.Text) json.RawMessage {
 	if t.About.IsZero() {
 		return nil

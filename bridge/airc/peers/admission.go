@@ -160,8 +160,6 @@ type MTLSConfig struct {
 	CAFile string `toml:"ca_file"` // "" if registries do not use certificates
 }
 
-// certified reports whether a client presented a certificate for a domain, issued by an authority in a
-// file.
 func (ps *Registries) certified(r *http.Request, file, domain string) bool {
 	roots := ps.deps.Authorities[file]
 	if roots == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {

@@ -192,7 +192,6 @@ func parseElsewhere(text []byte, of wire.Address) (Identity, error) {
 	return id, nil
 }
 
-// parsePresenceElsewhere reads a list of agents in any dialect.
 func parsePresenceElsewhere(text []byte, registry string) []Presence {
 	seen := []Presence{}
 	o, err := wire.ParseObject(text)

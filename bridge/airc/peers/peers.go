@@ -150,7 +150,6 @@ func (p Config) within(r *http.Request) bool {
 	})
 }
 
-// wellKnown has the supported members of a registry's well-known document.
 type wellKnown struct {
 	Protocol        string `json:"protocol"`
 	ProtocolVersion string `json:"protocol_version"`
@@ -371,7 +370,6 @@ func (p Peer) pace(doc wellKnown) int {
 	return cmp.Or(max(0, doc.RateLimits.MessagesPerMinute), DefaultPerMinute)
 }
 
-// checkDNS compares the key of a registry with its key in DNS, if required.
 func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
 	if !ps.deps.RequireDNS || p.key == nil {
 		return nil
