@@ -65,14 +65,12 @@ func (h *Hub) change(do func([]*VoiceLink) []*VoiceLink) {
 	}
 }
 
-// hubCaller is an authenticated agent, with the directory of its token.
 type hubCaller struct {
 	link  *VoiceLink
 	agent string
 }
 
-// caller returns the agent with the token of a request. It compares all tokens, so that the timing
-// reveals nothing.
+// caller compares all tokens, so that the timing reveals nothing.
 func (h *Hub) caller(r *http.Request) (c hubCaller, ok bool) {
 	links := h.links.Load()
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -91,7 +89,6 @@ func (h *Hub) caller(r *http.Request) (c hubCaller, ok bool) {
 	return c, ok
 }
 
-// serve serves a route of the hub, or passes the request to the agent API.
 func (h *Hub) serve(route func(ctx context.Context, c hubCaller, r *http.Request) hubAnswer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		links := h.links.Load()

@@ -51,7 +51,6 @@ func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sea
 	return answer, l.startHandoff(ctx, s, file, body)
 }
 
-// startHandoff files the offer of the hub under the ID of a slot.
 func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.File, body []byte) (err error) {
 	s.Digest, s.Body = sha256.Sum256([]byte(file.Key)), body
 	if !s.fresh { // the ID may be too old, and the body of an earlier attempt
@@ -69,7 +68,7 @@ func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.Fil
 	return err
 }
 
-// startedFile returns the file of a handoff begun at the hub, or nil for another handoff.
+// startedFile returns nil for a handoff not begun at the hub.
 func (l *VoiceLink) startedFile(ctx context.Context, id federation.HandoffID) ([]byte, voicefile.File, error) {
 	s, err := l.glance(ctx, startedKey(id))
 	if err != nil || len(s.Body) == 0 {
@@ -87,7 +86,7 @@ func (l *VoiceLink) startedFile(ctx context.Context, id federation.HandoffID) ([
 	return original.Body, file, err
 }
 
-// startedAs returns the handoff of a file begun at the hub, and false for another file.
+// startedAs returns false for a file not begun at the hub.
 func (l *VoiceLink) startedAs(ctx context.Context, file voicefile.File) (federation.HandoffID, bool, error) {
 	if l.secrets.hub[file.From] == "" {
 		return federation.HandoffID{}, false, nil
@@ -97,8 +96,8 @@ func (l *VoiceLink) startedAs(ctx context.Context, file voicefile.File) (federat
 	return s.Event, ours, err
 }
 
-// keepStarted keeps the slots of a handoff begun at the hub while it is in progress, and releases them
-// after its end. Until the file expires, the slots answer a repeated start.
+// keepStarted keeps the slots of a handoff begun at the hub until its end. They then answer a repeated
+// start until the file expires.
 func (l *VoiceLink) keepStarted(ctx context.Context, view federation.View) error {
 	if len(l.secrets.hub) == 0 || !view.Over && view.State != federation.Assigned {
 		return nil
@@ -125,7 +124,6 @@ func (l *VoiceLink) keepStarted(ctx context.Context, view federation.View) error
 	return nil
 }
 
-// waiting is a file that an agent may accept.
 type waiting struct {
 	voice
 
@@ -161,8 +159,7 @@ func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	return nil
 }
 
-// waits reports whether a file waits for its recipient: it is pending, or the gateway has it in custody
-// and its handoff is offered.
+// waits reports whether a file is pending, or in the gateway's custody with an offered handoff.
 func (l *VoiceLink) waits(ctx context.Context, w waiting) (bool, error) {
 	switch {
 	case w.folder() == pendingFolder:
@@ -179,7 +176,7 @@ func (l *VoiceLink) represents(agent string) bool {
 	return ok
 }
 
-// step takes a step of an agent of the hub. The file moves as if the agent had moved it.
+// step takes a step of a hub agent. The file moves as if the agent had moved it.
 func (l *VoiceLink) step(ctx context.Context, agent, id, verb, reason string) (hubAnswer, error) {
 	if err := l.scan(ctx); err != nil {
 		return hubAnswer{}, err
@@ -221,7 +218,6 @@ func (l *VoiceLink) named(agent, id string) ([]waiting, error) {
 	return found, err
 }
 
-// someOther reports whether a handoff_id belongs to a file for another agent.
 func (l *VoiceLink) someOther(agent, id string) bool {
 	for _, seen := range l.found {
 		if seen.id == id && seen.to != agent {
@@ -231,7 +227,7 @@ func (l *VoiceLink) someOther(agent, id string) bool {
 	return false
 }
 
-// stepOf submits a step on one file. It returns false if the file's state does not allow the step.
+// stepOf returns false if the state of the file does not allow the step.
 func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bool, reason string) (bool, error) {
 	taken := w.folder() == claimedFolder && !waits
 	switch {
@@ -275,8 +271,8 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 	return true, nil
 }
 
-// moves files the step of a move. It returns false if the home refused the step, because the file has
-// since moved on.
+// moves files the step of a move. It returns false if the home refused the step: the file has since
+// moved on.
 func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
 	if err := l.look(ctx, path); err != nil {
 		return false, err

@@ -32,15 +32,14 @@ const (
 // maxChanged bounds the notified files to be read. Above it, the link rescans the whole directory.
 const maxChanged = 4096
 
-// call is a function to run in the goroutine of a link.
 type call struct {
 	ctx  context.Context //nolint:containedctx // it belongs to this one call
 	do   func(ctx context.Context) error
 	done chan error
 }
 
-// ask runs a function in the goroutine of the link and returns its error. While the link is down, the
-// error is an [*federation.UnavailableError].
+// ask runs a function in the goroutine of the link. While the link is down, it returns an
+// [*federation.UnavailableError].
 func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) error {
 	c := call{ctx, do, make(chan error, 1)}
 	select {
@@ -99,8 +98,8 @@ func (*base) Reconnected() <-chan struct{} {
 // Unpin implements [bridge.Pinned].
 func (b *base) Unpin() { b.unpinned.Store(true) }
 
-// pin returns an error if the directory differs from that of earlier sessions, unless an operator
-// allowed the change.
+// pin returns an error if the directory has changed since earlier sessions, unless an operator allowed
+// it.
 func (b *base) pin(root string) error {
 	folder, err := directory.FolderAt(root)
 	if err != nil {
@@ -135,7 +134,6 @@ type session struct {
 	settle  <-chan time.Time
 }
 
-// serve runs a link until ctx ends or the directory disappears.
 func (b *base) serve(ctx context.Context, up func(), root string, t tree) error {
 	defer b.unpinned.Store(false) // an operator allows a new directory while the link is down
 	if err := b.pin(root); err != nil {
@@ -166,7 +164,6 @@ func (b *base) serve(ctx context.Context, up func(), root string, t tree) error 
 	return s.run(ctx)
 }
 
-// run serves calls, notifications and rescans until ctx ends or the directory disappears.
 func (s *session) run(ctx context.Context) error {
 	rescan := time.NewTicker(rescanWait)
 	defer rescan.Stop()
@@ -249,8 +246,8 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	return nil
 }
 
-// rescan reads the whole directory. It returns an error if a folder was replaced, but not for an outage
-// of the record, because the next rescan retries.
+// rescan returns an error if a folder was replaced, but not for an outage of the record, because the
+// next rescan retries.
 func (s *session) rescan(ctx context.Context) error {
 	if err := s.here(); err != nil {
 		return err
@@ -265,8 +262,8 @@ func (s *session) rescan(ctx context.Context) error {
 	return s.tree.scan(ctx)
 }
 
-// fault returns an error that ends the session: an error of the directory or of ctx. It logs any other
-// error, of the record or of one step; the file is read again later.
+// fault returns errors of the directory and of ctx, which end the session. It logs any other error; the
+// file is read again later.
 func (b *base) fault(ctx context.Context, path string, err error) error {
 	if _, ok := errors.AsType[*directoryError](err); ok || ctx.Err() != nil {
 		return err
@@ -279,7 +276,6 @@ func (b *base) fault(ctx context.Context, path string, err error) error {
 	return nil
 }
 
-// unread counts an unreadable file and logs the reason.
 func (b *base) unread(ctx context.Context, path, reason string, err error) {
 	b.ports.Metrics.BadInput.WithLabelValues(network, b.name, reason).Inc()
 	b.log.LogAttrs(ctx, slog.LevelWarn, "file not taken", slog.String("file", filepath.Base(path)), slog.String("reason", reason), slog.Any("err", err))

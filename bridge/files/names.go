@@ -21,7 +21,6 @@ func (b *base) nativePrefix() string {
 	return "did:web:" + strings.ReplaceAll(string(b.ports.Home), ":", "%3A") + ":dir:" + escape(b.name) + ":"
 }
 
-// escape encodes a name as a part of a DID.
 func escape(name string) string {
 	var out strings.Builder
 	for _, c := range []byte(name) {
@@ -102,7 +101,6 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	return "", nil
 }
 
-// asRefusal converts the error of a draft to a refusal if the content of the file caused it.
 func asRefusal(d stepbuilder.Draft, err error) error {
 	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok && problem.Status < http.StatusInternalServerError {
 		return &federation.RefusalError{Code: federation.InvalidTag, Event: d.ID, Handoff: d.ID, Detail: problem.Detail}
@@ -135,7 +133,6 @@ func rejection(refused *federation.RefusalError) *voicefile.Error {
 	return &voicefile.Error{Code: voicefile.Declined, Detail: string(refused.Code) + ": " + refused.Sentence()}
 }
 
-// ending returns the sidecar of a file whose handoff ended without success.
 func ending(view federation.View, note string) *voicefile.Error {
 	switch view.State {
 	case federation.Declined:
@@ -151,7 +148,6 @@ func ending(view federation.View, note string) *voicefile.Error {
 	return nil
 }
 
-// away is the error of a delivery to be retried later.
 func away(link string, err error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: err}
 }
@@ -179,7 +175,7 @@ type hubAnswer struct {
 	file []byte
 }
 
-// hubError returns the response to a failed request. It hides the text of unknown errors.
+// hubError hides the text of unknown errors.
 func hubError(id string, err error) hubAnswer {
 	if invalid, ok := errors.AsType[*voicefile.Error](err); ok {
 		return hubAnswer{HandoffID: id, Status: hubRejected, Reason: invalid.Error(), code: http.StatusUnprocessableEntity}

@@ -186,7 +186,6 @@ func (m *mistakes) add(key, format string, args ...any) {
 	*m = append(*m, &bridge.KeyError{Key: key, Why: fmt.Sprintf(format, args...)})
 }
 
-// place checks the keys common to both tables, and returns the DIDs of the agents.
 func (m *mistakes) place(name, dir string, agents map[string]string) map[string]federation.DID {
 	if name == "" {
 		m.add("name", "is required")
@@ -224,7 +223,6 @@ func (m *mistakes) secret(key, file string, secrets bridge.Secrets) string {
 	return secret
 }
 
-// pair is two agents in a canonical order.
 type pair struct{ low, high string }
 
 func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
@@ -234,8 +232,7 @@ type voiceSecrets struct {
 	hub   map[string]string // tokens by agent name
 }
 
-// read checks a table and returns its DIDs and secrets. Its error joins one [*bridge.KeyError] per
-// mistake.
+// read also returns the secrets. Its error joins one [*bridge.KeyError] per mistake.
 func (c VoiceConfig) read(secrets bridge.Secrets) (map[string]federation.DID, voiceSecrets, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)
@@ -277,7 +274,7 @@ func (m *mistakes) pair(into map[pair][]string, p PairConfig, secrets bridge.Sec
 	}
 }
 
-// read checks a table and returns its DIDs. Its error joins one [*bridge.KeyError] per mistake.
+// read returns the DIDs. Its error joins one [*bridge.KeyError] per mistake.
 func (c TasksConfig) read() (map[string]federation.DID, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)

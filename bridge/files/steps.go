@@ -35,13 +35,13 @@ func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.
 	return asNotNow(b.name, err)
 }
 
-// reportLoss logs the parts of a file that a step cannot carry. The evidence contains them.
+// reportLoss logs content that a step cannot carry. The evidence contains it.
 func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss federation.Loss) {
 	b.log.LogAttrs(ctx, slog.LevelInfo, "content does not fit the step", slog.String("handoff_id", id.String()),
 		slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 }
 
-// titled returns a text of a file, or "untitled" if it is blank, because each offer needs a title.
+// titled returns "untitled" for a blank text, because each offer needs a title.
 func titled(text string) string {
 	if strings.TrimSpace(plain(text)) == "" {
 		return "untitled"
@@ -49,7 +49,7 @@ func titled(text string) string {
 	return text
 }
 
-// plain returns a text of a file as a note: one line without hidden characters.
+// plain returns a note: one line without hidden characters.
 func plain(text string) string { return federation.PlainText(translate.OneLine(text)) }
 
 // slot is the record's note that maps a file to its handoff.
@@ -74,7 +74,6 @@ func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []
 	return b.reserveAs(ctx, key, digest, id, body, until)
 }
 
-// reserveAs is reserve with a given ID of the handoff.
 func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id federation.HandoffID, body []byte, until time.Time) (slot, error) {
 	sum := sha256.Sum256([]byte(b.name + "\x00" + key))
 	want := federation.Answer{DID: b.ports.Home.DID(), Key: "files:" + hex.EncodeToString(sum[:]), Digest: digest, Event: id, Body: body, At: until}
@@ -158,7 +157,6 @@ func (b *base) view(ctx context.Context, id federation.HandoffID) (federation.Vi
 	return view, nil
 }
 
-// lapse removes a waiting step from the inbox of an agent that reads the directory.
 func (b *base) lapse(ctx context.Context, d federation.Delivery, agents ...federation.DID) error {
 	for _, did := range agents {
 		if b.nativeOf(did) == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// writingTime is how long an unreadable record may still be one that a program is writing in place.
+// writingTime is how long an unreadable record may still be in the process of being written in place.
 const writingTime = time.Second
 
 // TasksLink is one ".handoffs" directory.
@@ -128,7 +128,7 @@ func reasonOf(err error) string {
 	return "record"
 }
 
-// refuse counts a rejected record, once per content.
+// refuse counts a rejected record once per content.
 func (l *TasksLink) refuse(ctx context.Context, name string, digest [32]byte, reason string, err error) {
 	seen := l.found[name]
 	if seen.refused == digest && digest != [32]byte{} {
@@ -139,7 +139,6 @@ func (l *TasksLink) refuse(ctx context.Context, name string, digest [32]byte, re
 	l.unread(ctx, name, reason, err)
 }
 
-// process judges a record, and files the resulting steps.
 func (l *TasksLink) process(ctx context.Context, name string, item directory.Task) error {
 	digest := sha256.Sum256(item.Raw)
 	seen := l.found[name]
@@ -183,9 +182,8 @@ func (l *TasksLink) process(ctx context.Context, name string, item directory.Tas
 	return nil
 }
 
-// claim writes this gateway and the handoff into the note of an offered record. It returns the changed
-// record, or false if another program changed the record first. Therefore, at most one gateway claims a
-// record.
+// claim writes this gateway and the handoff into the note of an offered record. It returns false if
+// another program changed the record first. Therefore, at most one gateway claims a record.
 func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task, id federation.HandoffID) (directory.Task, bool, error) {
 	if fed := item.Fed(); fed.Gateway == string(l.ports.Home) && fed.ID == id.String() {
 		return item, true, nil
@@ -258,7 +256,6 @@ func (l *TasksLink) latest(ctx context.Context, r taskfile.Record, view federati
 // taskKey is the slot key of a record.
 func taskKey(id string) string { return "task\x00" + id }
 
-// slotOf returns the slot of a record. It reserves one for an offer.
 func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error) {
 	if r.Status != taskfile.Offered {
 		return l.glance(ctx, taskKey(r.ID))
@@ -269,7 +266,8 @@ func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error)
 // maxRevivals bounds a chain of handoffs that replace each other in one record.
 const maxRevivals = 64
 
-// rootOf returns the first of the handoffs that share a record. Each revives its failed predecessor.
+// rootOf returns the first of the handoffs that share a record. Each handoff revives its failed
+// predecessor.
 func (l *TasksLink) rootOf(ctx context.Context, view federation.View) (federation.HandoffID, error) {
 	for range maxRevivals {
 		if view.Replaces.IsZero() {

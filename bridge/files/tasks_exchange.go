@@ -67,7 +67,6 @@ func (l *TasksLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// writeStep writes a step into a record, unless the record was deleted.
 func (l *TasksLink) writeStep(ctx context.Context, id string, step translate.Step) error {
 	err := l.write(ctx, id, step.View, &step)
 	if gone, ok := errors.AsType[*directory.NotFoundError](err); ok {
@@ -77,7 +76,6 @@ func (l *TasksLink) writeStep(ctx context.Context, id string, step translate.Ste
 	return err
 }
 
-// recordOf returns the task_id of the record of a handoff, or "" for none.
 func (l *TasksLink) recordOf(id federation.HandoffID) string {
 	for name, seen := range l.found {
 		if seen.handoff == id {
@@ -87,7 +85,6 @@ func (l *TasksLink) recordOf(id federation.HandoffID) string {
 	return ""
 }
 
-// elsewhere reports whether another gateway claimed a record of a handoff.
 func (l *TasksLink) elsewhere(id federation.HandoffID) bool {
 	for _, seen := range l.found {
 		if seen.elsewhere == id {

@@ -204,7 +204,6 @@ func (l *VoiceLink) process(ctx context.Context, v voice) error {
 	return l.judgeOutbound(ctx, v, file)
 }
 
-// see remembers a file with a valid HMAC.
 func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.File) {
 	seen := l.found[path]
 	seen.handoff, seen.to, seen.id = id, file.To, file.ID
@@ -279,8 +278,7 @@ func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// follow moves the file of a handoff to the folder for its state. It ignores a handoff without a file
-// here.
+// follow moves the file of a handoff, if it is here, to the folder for its state.
 func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 	if err := l.keepStarted(ctx, view); err != nil {
 		return err

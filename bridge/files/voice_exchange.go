@@ -19,10 +19,8 @@ import (
 	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
-// defaultLifetime applies to the file of an offer without a deadline.
 const defaultLifetime = 24 * time.Hour
 
-// maxNames bounds the names tried for a new file.
 const maxNames = 1000
 
 // writeOffer writes the file of an offer unless it already exists: an earlier attempt may have written
@@ -193,7 +191,6 @@ const clockSkew = 2 * time.Minute
 
 func fileKey(file voicefile.File) string { return "voice\x00" + file.ID + "\x00" + file.Key }
 
-// judgeInbound processes a file to a represented agent.
 func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 	switch v.folder() {
 	case pendingFolder:

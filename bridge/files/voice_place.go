@@ -79,8 +79,7 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 	return nil
 }
 
-// move moves a file to the first free name and returns its new path. It returns "" if another program
-// has moved the file.
+// move uses the first free name and returns the new path, or "" if another program has moved the file.
 func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	var err error
 	for _, name := range names {

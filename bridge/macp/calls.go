@@ -67,7 +67,6 @@ func (l *Link) getManifest(_ context.Context, _ participant, req *macpv1.GetMani
 	return &macpv1.GetManifestResponse{Manifest: l.manifest()}, nil
 }
 
-// manifest returns the manifest of this runtime. It names no participants.
 func (l *Link) manifest() *macpv1.AgentManifest {
 	scheme := "http://"
 	if l.cfg.TLS {
@@ -114,8 +113,8 @@ func (l *Link) resumeSession(ctx context.Context, from participant, req *macpv1.
 	return &macpv1.ResumeSessionResponse{Ack: ack}, err
 }
 
-// listSessions lists the sessions of the caller in the order in which they began. The page token is the
-// name of the page's last session.
+// listSessions returns sessions in the order in which they began. The page token is the name of the
+// last one.
 func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.ListSessionsRequest) (*macpv1.ListSessionsResponse, error) {
 	size := int(req.GetPageSize())
 	if size <= 0 {
@@ -197,7 +196,7 @@ func (l *Link) unregisterPolicy(ctx context.Context, from participant, req *macp
 	return &macpv1.UnregisterPolicyResponse{Ok: ok, Error: why}, err
 }
 
-// onPolicies changes the policies. A refusal is returned as a response.
+// onPolicies returns a refusal as a response.
 func (l *Link) onPolicies(ctx context.Context, do func(t *turn) error) (ok bool, why string, err error) {
 	err = l.engine.on(ctx, "", func(_ context.Context, t *turn) error { return do(t) })
 	if refused, isRefusal := errors.AsType[*macpmode.Error](err); isRefusal {
@@ -224,10 +223,8 @@ func (l *Link) listPolicies(ctx context.Context, _ participant, req *macpv1.List
 	})
 }
 
-// firstSessions bounds the sessions sent to watchers at once.
 const firstSessions = 1000
 
-// watchSessions sends the caller its open sessions, and then each change.
 func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.WatchSessionsRequest, begin func() error, send func(*macpv1.WatchSessionsResponse) error) error {
 	var out *outlet[*macpv1.SessionLifecycleEvent]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
@@ -326,7 +323,6 @@ func (l *Link) lastSignals(ctx context.Context, from participant, send func(*mac
 	return nil
 }
 
-// watchPolicies sends the caller all policies, at the start and after each change.
 func (l *Link) watchPolicies(ctx context.Context, from participant, _ *macpv1.WatchPoliciesRequest, begin func() error, send func(*macpv1.WatchPoliciesResponse) error) error {
 	var out *outlet[*macpv1.WatchPoliciesResponse]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
@@ -353,7 +349,6 @@ func (l *Link) leave(ctx context.Context, remove func(e *engine)) {
 	})
 }
 
-// drain sends the output of an outlet until the outlet or ctx ends.
 func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
 	for {
 		select {
@@ -422,7 +417,7 @@ func (l *Link) unsubscribe(ctx context.Context, id string, out *stream) {
 	})
 }
 
-// replay sends the envelopes in (after, until] from the journal of a session.
+// replay sends the envelopes in (after, until] from the journal.
 func (l *Link) replay(ctx context.Context, id string, after, until uint64, send func(numbered) error) error {
 	var read, sequence uint64
 	for sequence < until {
@@ -465,7 +460,6 @@ func readEntry(text []byte) (*historyv1.Entry, error) {
 	return entry, nil
 }
 
-// shownEnvelope returns the envelope of an entry, and whether it is on the stream.
 func shownEnvelope(text []byte) (*macpv1.Envelope, bool, error) {
 	entry, err := readEntry(text)
 	if err != nil || entry.GetSource() != historyv1.Source_SOURCE_PARTICIPANT {

@@ -118,7 +118,6 @@ func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, off
 	return t.accept(&historyv1.Entry{AtUnixMs: t.now.UnixMilli(), Envelope: text, Source: historyv1.Source_SOURCE_SIGNAL, Event: ev.ID.String()})
 }
 
-// actor returns the participant of a session that took a step.
 func (l *Link) actor(ctx context.Context, s *live, offer *macpmode.Offer, ev federation.Event, v federation.View) (string, error) {
 	if ev.Verb == federation.Expire {
 		return macpmode.RuntimeSender, nil
@@ -189,7 +188,6 @@ func (l *Link) openSession(ctx context.Context, ev federation.Event, view federa
 	})
 }
 
-// startOurs accepts the start of a session opened by the gateway.
 func (l *Link) startOurs(t *turn, id, owner string, handoff federation.HandoffID, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	if err != nil {

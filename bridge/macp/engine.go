@@ -80,7 +80,6 @@ func newEngine(deps Deps, log *slog.Logger) *engine {
 
 var errEnded = errors.New("the runtime has stopped")
 
-// unavailable is the error of a call to be retried.
 func unavailable(err error) error {
 	return &federation.UnavailableError{What: "the runtime", Err: err}
 }
@@ -130,7 +129,6 @@ func (e *engine) gather(first *call) []*call {
 	return all
 }
 
-// commit judges calls, writes the accepted entries, notifies watchers, and answers.
 func (e *engine) commit(ctx context.Context, calls []*call) {
 	b := &batch{writes: map[*live]*federation.JournalWrite{}, later: map[*live]time.Time{}}
 	now := time.Now()
@@ -177,7 +175,6 @@ func (e *engine) judge(ctx context.Context, c *call, b *batch, now time.Time) er
 	return err
 }
 
-// load returns a session from memory or its journal, or a new session.
 func (e *engine) load(ctx context.Context, id string) (*live, error) {
 	if s := e.sessions[id]; s != nil {
 		return s, nil
@@ -237,7 +234,6 @@ func (t *turn) accept(entry *historyv1.Entry) error {
 	return nil
 }
 
-// pending returns the write of the session in this batch.
 func (t *turn) pending() *federation.JournalWrite {
 	w := t.batch.writes[t.session]
 	if w == nil {
@@ -248,7 +244,6 @@ func (t *turn) pending() *federation.JournalWrite {
 	return w
 }
 
-// publish schedules the notifications of streams and watchers about an entry.
 func (t *turn) publish(entry *historyv1.Entry, before macpv1.SessionState) {
 	e, s := t.engine, t.session
 	if entry.GetSource() == historyv1.Source_SOURCE_NOTE {
@@ -325,7 +320,6 @@ func (e *engine) dueOf(s *live) time.Time {
 	return time.UnixMilli(due)
 }
 
-// undo forgets the sessions changed by a failed batch, so that they are read again.
 func (e *engine) undo(b *batch) {
 	for _, s := range b.touched {
 		e.forget(s)

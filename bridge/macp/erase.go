@@ -18,7 +18,6 @@ var (
 	_ bridge.Eraser = (*Foreign)(nil)
 )
 
-// atOnce returns bounds that remove an ended session at once.
 func atOnce(bounds func() Bounds) func() Bounds {
 	return func() Bounds {
 		now := bounds()
@@ -97,8 +96,7 @@ func (f *Foreign) EraseJournals(ctx context.Context, ids []federation.HandoffID,
 	})
 }
 
-// ended reports whether a session is over and completely filed. It also returns the handoffs of its
-// offers.
+// ended reports whether a session is over and completely filed. It also returns its handoffs.
 func ended(s *macpmode.Session) (over bool, handoffs []string) {
 	for _, offer := range s.Offers {
 		handoffs = append(handoffs, offer.Handoff)

@@ -25,12 +25,10 @@ type indexed struct {
 	Handoff string `json:"handoff,omitempty"` // only under the key of a task
 }
 
-// index returns the session of a handoff, or [federation.ErrNotFound].
 func (l *Link) index(ctx context.Context, id federation.HandoffID) (indexed, error) {
 	return lastIndex(ctx, l.deps.Journals, handoffJournal(id))
 }
 
-// lastIndex returns the newest session in the journal of a handoff, or [federation.ErrNotFound].
 func lastIndex(ctx context.Context, record *journals.Journals, name string) (indexed, error) {
 	entries, err := record.Journal(ctx, name, 0, pageEntries)
 	if err != nil {
@@ -97,7 +95,6 @@ func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federati
 
 var errNoHistory = errors.New("the session has no history")
 
-// offered returns an offer from the history, its description as a handoff, and its evidence.
 func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d macpmode.Description, document string, err error) {
 	var p handoffv1.HandoffOfferPayload
 	if err = proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
@@ -222,7 +219,6 @@ func answerOf(env *macpv1.Envelope) (offer, reason string, err error) {
 	return p.GetHandoffId(), p.GetReason(), err
 }
 
-// handoffNamed returns the handoff of an offer in a session, or zero for none.
 func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id federation.HandoffID, err error) {
 	err = l.engine.on(ctx, session, func(_ context.Context, t *turn) (err error) {
 		if found := t.session.Offer(offer); found != nil && found.Handoff != "" {
@@ -263,7 +259,6 @@ func (t *turn) say(sender, kind, messageID, event string, payload proto.Message)
 	return t.accept(entry)
 }
 
-// fileCancel files a participant's cancellation of the session of its pending offer.
 func (l *Link) fileCancel(ctx context.Context, s said) error {
 	var from participant
 	var id federation.HandoffID

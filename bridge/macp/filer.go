@@ -39,7 +39,6 @@ func newFiler(l *Link) *filer {
 	return &filer{link: l, ready: map[string]bool{}, woken: make(chan struct{}, 1)}
 }
 
-// wake makes the filer check a session. It does not block.
 func (f *filer) wake(session string) {
 	f.mu.Lock()
 	f.ready[session] = true
@@ -86,7 +85,6 @@ func (f *filer) run(ctx context.Context) error {
 	}
 }
 
-// sweep finds the due sessions.
 func (f *filer) sweep(ctx context.Context) {
 	due, err := f.link.deps.Journals.DueJournals(ctx, sessionPrefix, time.Now(), sweepLimit)
 	if err != nil {
@@ -100,7 +98,6 @@ func (f *filer) sweep(ctx context.Context) {
 	}
 }
 
-// look applies the passage of time to a session, and files its steps.
 func (f *filer) look(ctx context.Context, session string) {
 	err := f.file(ctx, session)
 	if err == nil || ctx.Err() != nil {
@@ -128,7 +125,6 @@ type snapshot struct {
 	handoffs      []string // of the offers
 }
 
-// file files the waiting steps of a session in order.
 func (f *filer) file(ctx context.Context, session string) error {
 	var s snapshot
 	err := f.link.engine.on(ctx, session, func(_ context.Context, t *turn) error {

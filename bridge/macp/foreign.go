@@ -121,7 +121,6 @@ func (f *Foreign) Describe() bridge.Description {
 	}}
 }
 
-// prefix is the prefix of the names of the link's journals.
 func (f *Foreign) prefix() string { return network + "/at/" + f.cfg.Name + "/" }
 
 func (f *Foreign) sessionJournal(id string) string { return f.prefix() + "session/" + id }
@@ -147,7 +146,6 @@ func (f *Foreign) sender(did federation.DID) string {
 	return text
 }
 
-// escape encodes a name as a part of a DID.
 func escape(name string) string {
 	var text strings.Builder
 	for i := range len(name) {
@@ -273,7 +271,6 @@ func (c *foreignConn) initialize(ctx context.Context) error {
 	return nil
 }
 
-// refused converts a refusal of the runtime to an error of the gateway.
 func (c *foreignConn) refused(e *macpv1.MACPError) error {
 	why := errors.New(e.GetCode() + ": " + e.GetMessage())
 	switch macpmode.Code(e.GetCode()) {
@@ -288,7 +285,6 @@ func (c *foreignConn) refused(e *macpv1.MACPError) error {
 	return &federation.RefusalError{Code: federation.IllegalStep, Detail: why.Error()}
 }
 
-// resume follows the sessions still open when the last connection ended.
 func (c *foreignConn) resume(ctx context.Context) error {
 	prefix := c.prefix() + "session/"
 	after := ""
@@ -306,7 +302,6 @@ func (c *foreignConn) resume(ctx context.Context) error {
 	}
 }
 
-// watchSessions follows each session of the participant announced by the runtime.
 func (c *foreignConn) watchSessions(ctx context.Context) error {
 	request := connect.NewRequest(&macpv1.WatchSessionsRequest{})
 	request.Header().Set("Authorization", "Bearer "+c.token)
@@ -351,7 +346,6 @@ func orEnded(err error) error {
 	return err
 }
 
-// watchSignals submits the steps requested by senders of the runtime.
 func (c *foreignConn) watchSignals(ctx context.Context) error {
 	request := connect.NewRequest(&macpv1.WatchSignalsRequest{})
 	request.Header().Set("Authorization", "Bearer "+c.token)

@@ -50,12 +50,10 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	return err
 }
 
-// send sends a message of the participant in a session of the handoff mode, or a signal.
 func (c *foreignConn) send(ctx context.Context, session, kind, id string, payload proto.Message) error {
 	return c.tellIn(ctx, macpmode.Mode, session, kind, id, payload)
 }
 
-// tellIn sends a message of the participant in a session of the given mode.
 func (c *foreignConn) tellIn(ctx context.Context, mode, session, kind, id string, payload proto.Message) error {
 	env, err := c.envelope(mode, session, kind, id, payload)
 	if err != nil {

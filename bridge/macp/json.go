@@ -78,7 +78,6 @@ func newEvents(w http.ResponseWriter) *events {
 	return e
 }
 
-// send writes one event. An id of "" is omitted.
 func (e *events) send(id string, m proto.Message) error {
 	text, err := macpmode.JSON(m)
 	if err != nil {
@@ -102,7 +101,6 @@ func (e *events) write(kind, id string, data []byte) error {
 	return e.control.Flush()
 }
 
-// end sends the reason for the end of a stream if it is an error.
 func (e *events) end(err error) {
 	if err != nil {
 		_ = e.write("error", "", errorJSON(refusalOf(err))) // the client may be gone
@@ -154,7 +152,7 @@ func (l *Link) wellKnown(w http.ResponseWriter, _ *http.Request) {
 
 const codeHeader = "Macp-Error-Code"
 
-// refusalOf converts an error for clients. It hides the text of unknown errors.
+// refusalOf hides the text of unknown errors.
 func refusalOf(err error) *macpmode.Error {
 	if told, ok := errors.AsType[*macpmode.Error](err); ok {
 		return told
@@ -221,7 +219,6 @@ func statusOf(code macpmode.Code) (int, connect.Code) {
 	return http.StatusBadRequest, connect.CodeInvalidArgument
 }
 
-// rpcError converts an error for gRPC and Connect.
 func rpcError(err error) error {
 	refused := refusalOf(err)
 	status, code := statusOf(refused.Code)

@@ -334,7 +334,7 @@ func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.Serv
 	})
 }
 
-// ended returns the gRPC status of the end of a stream. A client that leaves is not an error.
+// ended does not treat a client that leaves as an error.
 func (l *Link) ended(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
@@ -362,7 +362,6 @@ func (l *Link) admit(ctx context.Context, header http.Header, closed bool) (part
 	return from, l.ports.CheckBlocked(ctx, federation.Source{DIDs: []federation.DID{from.did}})
 }
 
-// logRefused logs and counts a refused envelope.
 func (l *Link) logRefused(ctx context.Context, env *macpv1.Envelope, err error) {
 	refused := refusalOf(err)
 	l.ports.Metrics.Refusals.WithLabelValues(network, string(refused.Code)).Inc()
@@ -376,7 +375,6 @@ func (l *Link) logRefused(ctx context.Context, env *macpv1.Envelope, err error) 
 	l.log.LogAttrs(ctx, level, "envelope refused", slog.String("verb", env.GetMessageType()), slog.String("reason", string(refused.Code)), slog.Any("err", err))
 }
 
-// noteCall logs and counts a refused call.
 func (l *Link) noteCall(ctx context.Context, method string, err error) {
 	refused := refusalOf(err)
 	l.ports.Metrics.Refusals.WithLabelValues(network, string(refused.Code)).Inc()

@@ -148,7 +148,7 @@ func (m *mirror) read(ctx context.Context, after uint64, received chan<- *macpv1
 	}
 }
 
-// handleEnvelope copies an envelope. The first envelope of a session is its start.
+// handleEnvelope copies an envelope. The first envelope starts the session.
 func (m *mirror) handleEnvelope(ctx context.Context, env *macpv1.Envelope, source historyv1.Source) error {
 	if _, seen := m.s.AcceptedAt(env.GetMessageId()); seen && source == historyv1.Source_SOURCE_PARTICIPANT {
 		return nil
@@ -166,7 +166,6 @@ func (m *mirror) handleEnvelope(ctx context.Context, env *macpv1.Envelope, sourc
 	return m.write(ctx, entry)
 }
 
-// write appends an entry to the copy, and applies it.
 func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...federation.JournalWrite) error {
 	text, err := proto.Marshal(entry)
 	if err != nil {
@@ -216,7 +215,6 @@ func (m *mirror) end(ctx context.Context, kind, why string) error {
 	return m.write(ctx, entry)
 }
 
-// file files the waiting steps of the session.
 func (m *mirror) file(ctx context.Context) error {
 	for {
 		at, waits := m.s.Pending()
@@ -311,7 +309,7 @@ func (m *mirror) fileOffer(ctx context.Context, step said) error {
 	return err
 }
 
-// retire removes the copy of a session that ended long ago, once its handoffs are over.
+// retire removes an old copy once its handoffs are over.
 func (m *mirror) retire(ctx context.Context) error {
 	kept := m.deps.Bounds().Finished
 	if kept <= 0 || time.Now().Before(time.UnixMilli(m.s.Ended).Add(kept)) {
@@ -348,7 +346,6 @@ func (m *mirror) retire(ctx context.Context) error {
 	return m.deps.Journals.RemoveJournals(ctx, gone)
 }
 
-// open writes the handoff ID of an offer before the handoff is filed.
 func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := step.handoff(ctx, m.ports.Gateway, *offer)
 	if err != nil || opened {
@@ -370,7 +367,6 @@ func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (fe
 	return id, at, m.write(ctx, note, more...)
 }
 
-// describe returns an offer of the session as a draft, with its envelopes as evidence.
 func (m *mirror) describe(ctx context.Context, step said, offer *macpmode.Offer) (stepbuilder.Draft, error) {
 	behind := []*macpv1.Envelope{step.env}
 	page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), 0, 1)
@@ -465,8 +461,7 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	return err
 }
 
-// send sends a message of our participant. A closed session accepts none; this is no error of the
-// session.
+// send ignores a closed session, which accepts no messages.
 func (m *mirror) send(ctx context.Context, kind, id string, payload proto.Message) error {
 	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {

@@ -50,7 +50,6 @@ type Participant struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Profile: transfer} }
 
-// minTokenBytes is the minimum length of an unguessable token.
 const minTokenBytes = 16
 
 // check joins all mistakes, each a [*bridge.KeyError].

@@ -15,7 +15,6 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// maxPolicies bounds the registered policies per participant.
 const maxPolicies = 100
 
 // policies are the policies of the runtime. The engine owns them.

@@ -38,7 +38,7 @@ func (l *Link) allow(from participant, kind string) error {
 	return nil
 }
 
-// send judges an envelope and answers it. An accepted envelope is on disk before the response.
+// send answers an accepted envelope only after it is on disk.
 func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope) *macpv1.Ack {
 	ack, err := l.submit(ctx, from, env)
 	if err == nil {
@@ -168,7 +168,6 @@ func (l *Link) control(ctx context.Context, from participant, kind, id, reason s
 	return ack, err
 }
 
-// mayControl refuses a participant without the right to cancel, suspend or resume a session.
 func (*Link) mayControl(s *live, from participant) error {
 	if s.Initiator != from.name && !s.MayCommit(from.name) {
 		return macpmode.Refuse(macpmode.Forbidden, "only the owner and the participants that the policy names do that")
@@ -223,8 +222,7 @@ func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelo
 	return &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), AcceptedAtUnixMs: now.UnixMilli()}, nil
 }
 
-// handoffOf returns the handoff meant by a participant: the named handoff of the session, or the
-// handoff of its accepted offer.
+// handoffOf returns the named handoff of the session, or else the handoff of its accepted offer.
 func (l *Link) handoffOf(ctx context.Context, from participant, session, named string) (federation.HandoffID, error) {
 	if session == "" {
 		return federation.HandoffID{}, macpmode.Refuse(macpmode.InvalidEnvelope, "correlation_session_id is required")

@@ -28,7 +28,6 @@ type steps struct {
 
 func (l *Link) steps() steps { return steps{ports: l.ports, deps: l.deps, link: l.Name(), log: l.log} }
 
-// said is one session entry to be filed as a step.
 type said struct {
 	session string
 	number  uint64
@@ -36,7 +35,6 @@ type said struct {
 	env     *macpv1.Envelope
 }
 
-// readSaid reads an entry, and reports whether it is to be filed as a step.
 func readSaid(session string, number uint64, text []byte) (s said, files bool, err error) {
 	entry, err := readEntry(text)
 	if err != nil {
@@ -144,7 +142,6 @@ type workEntry struct {
 	Kept    *kept  `json:"kept,omitempty"`
 }
 
-// kept is a step of our participant stored for a task.
 type kept struct {
 	ID          string          `json:"id"`
 	Verb        federation.Verb `json:"verb"`
@@ -157,7 +154,6 @@ func keptStep(ev federation.Event) kept {
 	return kept{ID: ev.ID.String(), Verb: ev.Verb, Note: ev.Note, Context: ev.Context, ContextHash: ev.ContextHash}
 }
 
-// work is the state of the work of a handoff, read from its journal.
 type work struct {
 	length        uint64
 	session, task string // newest task; "" for none
@@ -165,7 +161,7 @@ type work struct {
 	last          string // ID of the newest step in kept
 }
 
-// readWork reads the journal about the work of a handoff. A missing journal is empty.
+// readWork treats a missing journal as empty.
 func (f *Foreign) readWork(ctx context.Context, id federation.HandoffID) (w work, err error) {
 	for {
 		page, err := f.deps.Journals.Journal(ctx, f.workJournal(id), w.length, pageEntries)

@@ -122,7 +122,6 @@ func (c *conversation) write(ctx context.Context, env *macpv1.Envelope) error {
 	return nil
 }
 
-// follow sends the stream of the session until ctx or the session ends.
 func (c *conversation) follow(ctx context.Context, after uint64) {
 	c.follows = true
 	c.following.Go(func() {
@@ -174,7 +173,6 @@ func (o *outlet[T]) end(why error) {
 	}
 }
 
-// numbered is an envelope with its number on the stream of its session.
 type numbered struct {
 	env      *macpv1.Envelope
 	sequence uint64
@@ -203,7 +201,6 @@ func overError(state macpv1.SessionState) error {
 	return nil
 }
 
-// maxWatchers bounds the open streams per kind and participant.
 const maxWatchers = 64
 
 // watchers are the readers of lifecycle events, signals and policies, by participant. The engine owns
@@ -242,7 +239,6 @@ func unwatch[T any](of map[string]map[*outlet[T]]bool, name string, o *outlet[T]
 	}
 }
 
-// tell sends a value once to each reader with one of the names.
 func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
 	told := map[string]bool{}
 	for _, name := range names {
