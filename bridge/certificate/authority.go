@@ -134,12 +134,11 @@ func renewal(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-min(leaf.NotAfter.Sub(leaf.NotBefore)/3, renewAtMost))
 }
 
-// covers reports whether a certificate contains all domains.
 func (a *Authority) covers(c *tls.Certificate) bool {
 	return !slices.ContainsFunc(a.cfg.Domains, func(domain string) bool { return c.Leaf.VerifyHostname(domain) != nil })
 }
 
-// order orders a certificate. If a kind of challenge fails, it tries the next kind.
+// order tries the next kind of challenge if one fails.
 func (a *Authority) order(ctx context.Context) (*tls.Certificate, error) {
 	client, err := a.account(ctx)
 	if err != nil {
@@ -285,7 +284,6 @@ func (a *Authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // the authority retries
 }
 
-// accountKey reads the account key, or creates it.
 func (a *Authority) accountKey() (crypto.Signer, error) {
 	path := filepath.Join(a.cfg.Folder, accountFile)
 	text, err := os.ReadFile(path) //nolint:gosec // below data_dir
@@ -333,7 +331,7 @@ func keyBlock(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// write replaces a file in the folder. Only its owner can read the file.
+// write makes the file readable only for its owner.
 func (a *Authority) write(name string, text []byte) error {
 	if err := os.MkdirAll(a.cfg.Folder, 0o700); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 // the limits of other addresses.
 const maxAddresses = 1 << 14
 
-// keptAddresses is the number of buckets kept if there are too many: the emptiest. Dropping many at
-// once amortizes the sort.
+// keptAddresses is the number of buckets kept if there are too many. Dropping many at once amortizes
+// the sort.
 const keptAddresses = maxAddresses * 3 / 4
 
 // Addresses rate-limits unauthenticated callers by address. Make one with [NewAddresses]. It is safe

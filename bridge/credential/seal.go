@@ -34,7 +34,6 @@ func NewSealer(key []byte, purpose string) Sealer {
 	return Sealer{aead}
 }
 
-// sealed is the plaintext of a sealed value.
 type sealed struct {
 	Ends  int64           `json:"e"` // Unix time
 	Value json.RawMessage `json:"v"`

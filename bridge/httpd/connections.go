@@ -82,7 +82,6 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// gated is a listener whose connections a gate counts.
 type gated struct {
 	net.Listener
 
@@ -171,7 +170,6 @@ func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	return conn, ok && g.all.Of(of) > g.all.Of(from)+1
 }
 
-// leave undoes reserve.
 func (g *gate) leave(c *counted) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -183,7 +181,7 @@ func (g *gate) leave(c *counted) {
 	g.idle.Remove(c)
 }
 
-// track records which connections have a request. The server calls it.
+// track records which connections have a request. The HTTP server calls it.
 func (g *gate) track(conn net.Conn, state http.ConnState) {
 	c := countedOf(conn)
 	if g == nil || c == nil || !c.from.IsValid() {
@@ -229,7 +227,6 @@ func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	return from, true
 }
 
-// end undoes begin.
 func (g *gate) end(from netip.Prefix) {
 	if g == nil {
 		return

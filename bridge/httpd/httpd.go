@@ -167,7 +167,6 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, closed(<-stopped))
 }
 
-// closed drops the error of a server after an orderly end.
 func closed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -205,7 +204,6 @@ func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	return r
 }
 
-// answerError ends a request whose handler panicked. The details go only to the log.
 func answerError(_ error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -213,7 +211,6 @@ func answerError(_ error, c echo.Context) {
 	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // the client may be gone
 }
 
-// answerTooMany refuses a request of an address with too many requests in progress.
 func answerTooMany(c echo.Context) error {
 	c.Response().Header().Set("Retry-After", "1")
 	return c.JSONBlob(http.StatusTooManyRequests,
@@ -331,7 +328,6 @@ func allowOrigins(origins []string) echo.MiddlewareFunc {
 	}
 }
 
-// exposed returns the response headers that scripts of other origins may read.
 func exposed() []string {
 	return []string{"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }

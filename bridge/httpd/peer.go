@@ -6,7 +6,6 @@ import (
 	"net/http"
 )
 
-// peerKey is the context key of the user at the other end of a socket.
 type peerKey struct{}
 
 // withPeer notes the user that opened a connection on a unix socket, as reported by the system.

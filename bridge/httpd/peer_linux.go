@@ -21,5 +21,4 @@ func peerName(conn *net.UnixConn) string {
 	return name
 }
 
-// socketPeer names the other end if the system does not report it.
 const socketPeer = "socket"

@@ -113,7 +113,6 @@ func (r *remade) Close() error {
 	return r.current.Close()
 }
 
-// watch recreates a deleted socket until Close.
 func (r *remade) watch(ctx context.Context) {
 	tick := time.NewTicker(remadeEvery)
 	defer tick.Stop()
@@ -154,7 +153,6 @@ func (r *remade) makeAgain(ctx context.Context) (made bool, err error) {
 	return true, nil
 }
 
-// clearSocket removes an unused socket.
 func clearSocket(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {

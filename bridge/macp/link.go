@@ -334,7 +334,7 @@ func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.Serv
 	})
 }
 
-// ended does not treat a client that leaves as an error.
+// ended returns the gRPC status of the end of a stream. It does not log clients that leave.
 func (l *Link) ended(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil

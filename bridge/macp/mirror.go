@@ -461,7 +461,7 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	return err
 }
 
-// send ignores a closed session, which accepts no messages.
+// send logs refusals without returning them, because a closed session accepts no messages.
 func (m *mirror) send(ctx context.Context, kind, id string, payload proto.Message) error {
 	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {

@@ -141,7 +141,6 @@ func (f Field) read(into reflect.Value, request *http.Request, query url.Values,
 	return nil
 }
 
-// outside reports whether a number violates the bounds of a field.
 func (f Field) outside(number int) bool {
 	least, err := strconv.Atoi(f.Tag.Get("minimum"))
 	if err == nil && number < least {

@@ -268,7 +268,6 @@ func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.R
 	return request, nil
 }
 
-// wildcard returns the name of a wildcard path segment, and false for any other segment.
 func wildcard(segment string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(segment, "{")
 	return strings.TrimSuffix(strings.TrimSuffix(name, "}"), "..."), ok

@@ -75,7 +75,6 @@ func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (fe
 	return key, d.From, nil
 }
 
-// checkBound refuses a DID that no operator bound with vouch.
 func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	names, err := s.Bindings.Of(ctx, did)
 	if err == nil && !slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Vouch }) {
@@ -97,7 +96,6 @@ func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	return s.checkBound(ctx, did)
 }
 
-// tagged returns the IRC form of a step.
 func tagged(ev federation.Event) translate.Tagged {
 	m := translate.Tagged{
 		Command: "TAGMSG", Target: ev.Venue,

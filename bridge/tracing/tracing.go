@@ -47,7 +47,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// closeTime bounds the wait for a collector at shutdown.
 const closeTime = time.Second
 
 // complainEach is the minimum interval of log lines about a collector that accepts no spans.
@@ -140,7 +139,7 @@ func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	t.record(wish(ctx, span), "judge", trace.SpanKindServer, j.Start, j.Err, attributes)
 }
 
-// outcomeOf returns the outcome of a judgement for metrics, and whether the step is kept.
+// outcomeOf returns the outcome for metrics, and whether the step is kept.
 func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](j.Err)
 	switch {
@@ -204,7 +203,6 @@ func (t *Tracer) record(ctx context.Context, name string, kind trace.SpanKind, s
 	return span.SpanContext()
 }
 
-// recordError sets the result of a span.
 func recordError(span trace.Span, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		span.SetAttributes(attribute.String("code", string(refused.Code)))
@@ -223,7 +221,7 @@ func stepAttributes(ev federation.Event) []attribute.KeyValue {
 	}
 }
 
-// role is the work of a parent span.
+// role is the kind of work of a parent span.
 type role string
 
 const (
@@ -247,7 +245,6 @@ func (t *Tracer) derived(step federation.EventID, r role) trace.SpanContext {
 	})
 }
 
-// wishKey is the context key of the IDs of the next span.
 type wishKey struct{}
 
 // wish returns ctx with the trace ID of the next span and, unless zero, its span ID.
@@ -292,7 +289,6 @@ func (t *Tracer) Parent(ctx context.Context, step federation.EventID) string {
 	return carrier.Get(header)
 }
 
-// arrivedKey is the context key of the span named by another home.
 type arrivedKey struct{}
 
 // Join returns ctx with the span in another home's traceparent, if valid.

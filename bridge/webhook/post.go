@@ -91,7 +91,7 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 
 var errNoLink = errors.New("no link posts for this agent now")
 
-// posts returns the posts of a push. Standard Webhooks are signed now.
+// posts signs the posts of Standard Webhooks now.
 func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation.Webhook, p federation.Push) ([]bridge.Post, error) {
 	if poster, ok := pusher.(bridge.Poster); ok {
 		return poster.Posts(ctx, hook, p)
@@ -123,7 +123,6 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 	return answer, nil
 }
 
-// taken reports whether the address accepted the post.
 func taken(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
 
 // pause returns the wait after a response before the address may be called again.
@@ -136,8 +135,7 @@ func pause(a identity.Answer, longest time.Duration) time.Duration {
 	return min(a.RetryAfter, longest)
 }
 
-// disable disables a webhook whose address responded with 410. The record refuses its waiting
-// deliveries.
+// disable disables a webhook after a 410 response. The record refuses its waiting deliveries.
 func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 	const why = "its address answered 410 Gone"
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, time.Now()); err != nil {
@@ -193,7 +191,6 @@ func told(err error) error {
 	return errors.New("no answer")
 }
 
-// statusError is a response other than a success.
 type statusError struct{ status int }
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d", e.status) }

@@ -103,7 +103,6 @@ func (h *Hooks) Register(ctx context.Context, hook federation.Webhook, now time.
 	return bridge.Registered{Webhook: made, Secret: keys.Secret(), PublicKey: keys.PublicKey()}, nil
 }
 
-// add stores a webhook under a new ID.
 func (h *Hooks) add(ctx context.Context, made federation.Webhook, now time.Time) (federation.Webhook, error) {
 	var err error
 	if made.ID, err = federation.NewEventID(now, rand.Reader); err != nil {

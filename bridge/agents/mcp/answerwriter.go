@@ -16,7 +16,6 @@ const slowest = 30 * time.Second
 // a minute.
 const heartbeat = 15 * time.Second
 
-// idle is a server-sent comment, which clients ignore.
 const idle = ": here\n\n"
 
 // answerWriter writes the response to one request. It extends the deadlines of the connection, which
@@ -74,7 +73,6 @@ func (a *answerWriter) comment() {
 	_ = a.control.Flush()
 }
 
-// extend resets the write deadline.
 func (a *answerWriter) extend() {
 	_ = a.control.SetWriteDeadline(time.Now().Add(slowest + heartbeat))
 }

@@ -84,7 +84,7 @@ func serverOf(r *http.Request) *mcp.Server {
 	return s
 }
 
-// serve answers one request of a client. It checks the token before it reads the body.
+// serve checks the token before it reads the body.
 func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	l.Hear(time.Now())
 	caller, err := l.admit(r)
@@ -242,7 +242,6 @@ func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err erro
 	return m, nil
 }
 
-// waitKey identifies a request that another request may cancel.
 type waitKey struct {
 	did federation.DID
 	id  string
@@ -256,8 +255,8 @@ type waits struct {
 	of map[waitKey]map[chan struct{}]bool
 }
 
-// enter adds a request of a DID, or cancels the request that it names. cancelled is closed if another
-// request cancels this one. The caller must call forget.
+// enter adds a request, or cancels the request that it names. cancelled is closed if another request
+// cancels this one. The caller must call forget.
 func (w *waits) enter(did federation.DID, m message) (cancelled <-chan struct{}, forget func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

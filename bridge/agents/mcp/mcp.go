@@ -73,7 +73,6 @@ type Account interface {
 
 var _ Account = participant.Account{}
 
-// device is the default reader of an inbox.
 const device = "mcp"
 
 // server is the MCP server of one client: one request over HTTP, or a process.
@@ -162,7 +161,6 @@ func Network(deps participant.Deps, version string) bridge.Network {
 	}
 }
 
-// toolError is an error in the result of a tool.
 type toolError struct {
 	Code       string `json:"code"` // as in a REST problem
 	Detail     string `json:"detail"`

@@ -74,8 +74,7 @@ func (s *server) contents(ctx context.Context, req *mcp.ReadResourceRequest, str
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }
 
-// resourceError returns the protocol error for a failed read of a resource. A missing or hidden handoff
-// and a malformed ID are all reported as a missing resource.
+// resourceError reports a missing or hidden handoff and a malformed ID alike, as a missing resource.
 func (s *server) resourceError(ctx context.Context, uri string, err error) error {
 	p := participant.ProblemOf(err)
 	if p.Status == http.StatusNotFound || p.Status == http.StatusBadRequest {

@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// handoff is a handoff as in REST, with the offerer's text separated.
 type handoff struct {
 	ID        string             `json:"id"`
 	Kind      string             `json:"kind"`
@@ -42,7 +41,6 @@ type evidence struct {
 	SHA256 string `json:"sha256"`
 }
 
-// step is one step, with its author's text separated.
 type step struct {
 	EventID    string    `json:"event_id"`
 	HandoffID  string    `json:"handoff_id"`
@@ -66,7 +64,6 @@ type entry struct {
 	Message *privateText `json:"message,omitempty"`
 }
 
-// privateText is a message of another participant, with its text separated.
 type privateText struct {
 	ID       string    `json:"id"`
 	From     string    `json:"from"`
@@ -79,7 +76,6 @@ type privateText struct {
 	Untrusted untrusted `json:"untrusted"`
 }
 
-// moment formats a time for the contract. A zero time is omitted.
 func moment(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -209,7 +205,6 @@ type fence struct {
 	untrusted                                 untrusted
 }
 
-// untrusted is text of other parties, by member name.
 type untrusted map[string]any
 
 func (u untrusted) add(name, text string) {
@@ -259,7 +254,6 @@ func escape(text string) string {
 	return b.String()
 }
 
-// escapeOf returns the \uXXXX form of a short JSON escape sequence.
 func escapeOf(second byte) string {
 	if i := strings.IndexByte("bfnrt", second); i >= 0 {
 		return fmt.Sprintf(`\u%04x`, "\b\f\n\r\t"[i])

@@ -34,8 +34,8 @@ type subscriptions struct {
 // watch calls updated after each change of a resource, until ctx ends or the client loses access.
 type watch func(ctx context.Context, updated func())
 
-// subscribe watches a resource for a client. It returns an error if the client cannot see the resource.
-// Changes after subscribe has returned are reported.
+// subscribe returns an error if the client cannot see the resource. Changes after its return are
+// reported.
 func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri := req.Params.URI
 	run, err := s.watchOf(ctx, uri)
@@ -125,8 +125,7 @@ func (s *server) watchInbox(ctx context.Context, after federation.Cursor, update
 	}
 }
 
-// watchHandoff watches a handoff after a version. It also ends when the client can no longer see the
-// handoff.
+// watchHandoff also ends when the client can no longer see the handoff.
 func (s *server) watchHandoff(ctx context.Context, id string, known federation.Version, updated func()) {
 	for s.goesOn(ctx) {
 		version, err := s.account.Moved(ctx, id, known, watchTime)

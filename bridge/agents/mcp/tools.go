@@ -28,7 +28,6 @@ type answer struct {
 	text       string
 }
 
-// hints are the properties of a tool that a host may rely on.
 type hints struct{ readOnly, destructive, idempotent bool }
 
 // Common parts of schemas. The strictest hosts accept them: each property has one type and a
@@ -70,7 +69,6 @@ func object(properties string, closed bool, required ...string) *jsonschema.Sche
 	return &schema
 }
 
-// define returns a tool whose input is an In.
 func define[In any](
 	name, title, description string, h hints, in, out *jsonschema.Schema, call func(ctx context.Context, s *server, req *mcp.CallToolRequest, in In) (answer, error),
 ) tool {

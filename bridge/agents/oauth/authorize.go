@@ -22,7 +22,6 @@ import (
 
 const formLife = 10 * time.Minute
 
-// request is a checked login request of a client or a device.
 type request struct {
 	Client     string `json:"c"` // as [client.key]
 	ClientName string `json:"n,omitempty"`
@@ -135,7 +134,6 @@ func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.
 
 const maxStateBytes = 1024
 
-// checkRequest returns why a request of a known client is refused, or nil.
 func (s *Server) checkRequest(asked request, q url.Values) error {
 	challenge, err := signing.DecodeBase64URL(asked.Challenge)
 	switch {
@@ -203,7 +201,6 @@ func targetOf(redirect string) (shown, source string, here bool) {
 	return u.Host, u.Scheme + "://" + u.Host, isLoopback(u)
 }
 
-// ask shows the form on which a person decides about a request.
 func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, status int, alert string, now time.Time) error {
 	form, err := s.forms.Seal(sealedForm{asked, s.browser(w, r)}, now.Add(formLife))
 	if err != nil {
@@ -279,7 +276,6 @@ type login struct {
 	DID     federation.DID `json:"d"`
 }
 
-// loggedIn returns the party logged in with a browser, or the zero party for none.
 func (s *Server) loggedIn(r *http.Request, now time.Time) (party, error) {
 	var in login
 	if s.logins.Open(s.cookieOf(r, loginCookie), now, &in) != nil {
@@ -387,7 +383,6 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, now time.Time)
 	return p, err
 }
 
-// approved sends a client its code, or lets a device fetch its tokens.
 func (s *Server) approved(w http.ResponseWriter, r *http.Request, asked request, p party, now time.Time) error {
 	if asked.Device != "" {
 		err := s.decideDevice(r.Context(), asked, federation.LoginCode{DID: p.DID, Key: p.Key, Bound: p.Bound}, now)
@@ -406,7 +401,6 @@ func (s *Server) approved(w http.ResponseWriter, r *http.Request, asked request,
 	return err
 }
 
-// denied notifies a client or a device that the person denied the request.
 func (s *Server) denied(w http.ResponseWriter, r *http.Request, asked request, now time.Time) error {
 	if asked.Device != "" {
 		err := s.decideDevice(r.Context(), asked, federation.LoginCode{Denied: true}, now)
@@ -445,7 +439,6 @@ func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Tim
 	return nil
 }
 
-// findDevice shows the decision form of the device with the entered user code.
 func (s *Server) findDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	posted, err := s.posted(r)
 	if err != nil {

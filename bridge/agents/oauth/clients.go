@@ -228,14 +228,13 @@ const (
 	documentBytes = 16 << 10
 )
 
-// document is a fetched client document, or the reason for its refusal.
 type document struct {
 	client client
 	err    error
 	ends   time.Time
 }
 
-// client returns the client with an ID. The error is an [*oauthError] or the error of the fetch.
+// client returns an [*oauthError] or the error of the fetch.
 func (s *Server) client(ctx context.Context, id string, now time.Time) (client, error) {
 	if isAddress(id) {
 		return s.clientAt(ctx, id, now)

@@ -42,7 +42,6 @@ const (
 // scope is the only scope. Its holder acts for a party.
 const scope = "handoffs"
 
-// maxFormBytes bounds request bodies: an assertion or a registration, and a few names.
 const maxFormBytes = 16 << 10
 
 // Deps has the dependencies of the server.

@@ -30,7 +30,7 @@ func DidYouMean(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// maxInteger bounds the integers that a float64 represents exactly.
+// maxInteger bounds the integers that float64 represents exactly.
 const maxInteger = 1 << 53
 
 // Integer returns the digits of an integral number. Models often write 20.0 for 20.

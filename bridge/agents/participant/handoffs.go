@@ -124,7 +124,6 @@ func (a *Service) Listed(ctx context.Context, who Caller, v federation.View) (Li
 	return shownTo(who, v, declared), err
 }
 
-// declared returns the declared capabilities of a caller, or none for an operator.
 func (a *Service) declared(ctx context.Context, who Caller) ([]string, error) {
 	if who.DID == "" {
 		return nil, nil
@@ -136,8 +135,7 @@ func (a *Service) declared(ctx context.Context, who Caller) ([]string, error) {
 	return declared, nil
 }
 
-// shownTo returns a handoff as shown to a caller with declared capabilities. An operator has no missing
-// capabilities.
+// shownTo omits missing capabilities for an operator.
 func shownTo(who Caller, v federation.View, declared []string) Listed {
 	switch {
 	case !isOpen(v):
@@ -148,7 +146,6 @@ func shownTo(who Caller, v federation.View, declared []string) Listed {
 	return Listed{v, v.MissingCaps(declared)}
 }
 
-// isOpen reports whether a handoff is an unclaimed offer to anyone.
 func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
 // Page is List for a filter of the record. If unfinished is true, it omits finished handoffs.
@@ -251,7 +248,8 @@ func (a *Service) Explain(ctx context.Context, who Caller, event string) (Explan
 	return e, err
 }
 
-// explainDeferred explains a deferred step to its author and to the parties of its handoff.
+// explainDeferred is Explain for a deferred step: only its author and the parties of its handoff see
+// it.
 func (a *Service) explainDeferred(ctx context.Context, who Caller, id federation.EventID) (Explanation, error) {
 	d, err := a.deps.Record.DeferredStep(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -276,7 +274,6 @@ func (a *Service) explainDeferred(ctx context.Context, who Caller, id federation
 	}, nil
 }
 
-// why explains the verdict on a filed event.
 func why(ev federation.Event) string {
 	if ev.Provenance == federation.Signed {
 		return fmt.Sprintf("the signature holds under key %s of %s", federation.KeyID(ev.Signature.Key), ev.From)
@@ -288,7 +285,6 @@ func why(ev federation.Event) string {
 	return text
 }
 
-// next describes the end of a handoff if no party acts.
 func next(view federation.View) string {
 	if view.Over || view.Clock != federation.DeadlineClock || view.Deadline.IsZero() {
 		return ""

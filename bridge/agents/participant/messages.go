@@ -181,7 +181,6 @@ func (a *Service) named(ctx context.Context, e federation.Entry) Named {
 	return Named{Entry: e, Name: a.Name(ctx, e.Row().Actor()), Cursor: e.Cursor, Waits: e.Waits, Now: e.Now}
 }
 
-// place is a position in an inbox and the number of entries to read there.
 type place struct {
 	after federation.Cursor
 	limit int
@@ -216,7 +215,6 @@ func (a *Service) readPage(ctx context.Context, did federation.DID, at place) (*
 	return p, err
 }
 
-// errTooManyStreams refuses a waiting request over the limit.
 func errTooManyStreams(limit int) error {
 	return &bridge.ProblemError{
 		Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(lookAgain.Seconds()),

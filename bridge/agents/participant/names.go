@@ -96,7 +96,6 @@ func (a *Service) Declare(ctx context.Context, who Caller, did federation.DID, u
 	return a.Agent(ctx, own)
 }
 
-// checkName returns a problem for an invalid declared name.
 func (a *Service) checkName(ctx context.Context, did federation.DID, name string) error {
 	if name == "" {
 		return nil
@@ -148,7 +147,6 @@ func CandidatesOf(err error) []Resolved {
 	return nil
 }
 
-// match is a participant with a name.
 type match struct {
 	Resolved
 
@@ -220,7 +218,6 @@ func listed(text string, names []Resolved) string {
 	return text
 }
 
-// matches returns the participants with a name, one per DID.
 func (a *Service) matches(ctx context.Context, name string) ([]match, error) {
 	if name == "" {
 		return nil, nil

@@ -29,7 +29,7 @@ func (a *Service) once(ctx context.Context, q ask, key string) (Filed, error) {
 	return a.settle(ctx, q, kept, fresh)
 }
 
-// reserve returns the record of a key, perhaps still without a response, and an unused ID.
+// reserve also returns an unused ID. kept may still lack a response.
 func (a *Service) reserve(ctx context.Context, q ask, key string, now time.Time) (kept federation.Answer, fresh federation.EventID, err error) {
 	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
 		return kept, fresh, TooMany(has)
@@ -51,7 +51,6 @@ func (a *Service) reserve(ctx context.Context, q ask, key string, now time.Time)
 	return kept, fresh, err
 }
 
-// replayed returns the stored response.
 func replayed(kept federation.Answer) (Filed, error) {
 	if kept.Status >= http.StatusBadRequest {
 		var e ReplayedError
@@ -67,8 +66,8 @@ func replayed(kept federation.Answer) (Filed, error) {
 	return filed, nil
 }
 
-// settle sends a step with a reserved ID and no response yet. If the step was never filed and its ID is
-// now too old, it gets a new ID.
+// settle sends a step without a response yet. If it was never filed and its ID is now too old, it gets
+// a new ID.
 func (a *Service) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
 	filed, err := a.file(ctx, q)
@@ -103,7 +102,7 @@ func (a *Service) settle(ctx context.Context, q ask, kept federation.Answer, fre
 	return filed, err
 }
 
-// refusedFor reports whether a refusal is final: a retry would be refused too.
+// refusedFor reports whether a refusal is final.
 func refusedFor(err error) (bridge.ProblemError, bool) {
 	p := ProblemOf(err)
 	_, isRefusal := errors.AsType[*federation.RefusalError](err)
@@ -158,7 +157,7 @@ func (a *Service) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask,
 	return a.askStep(ctx, who, u.ID, u.Verb, u.Step)
 }
 
-// onFile returns the response to a step on disk, or nil.
+// onFile returns nil for a step not on disk.
 func (a *Service) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
 	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	var at federation.Entry

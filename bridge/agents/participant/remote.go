@@ -57,7 +57,6 @@ type (
 	}
 )
 
-// call is one operation of an account on the operator API.
 type call struct {
 	changes bool // written to the audit log
 	run     func(ctx context.Context, a Account, arguments []byte) (any, error)

@@ -98,7 +98,6 @@ func (f Filed) AnswerHeader(h http.Header) {
 	markReplayed(h, f.Replayed)
 }
 
-// markReplayed marks a repeated response.
 func markReplayed(h http.Header, replayed bool) {
 	if replayed {
 		h.Set(ReplayedHeader, "true")
@@ -249,7 +248,7 @@ func (e *unwrittenError) Error() string { return e.why.Error() }
 // Unwrap returns the reason.
 func (e *unwrittenError) Unwrap() error { return e.why }
 
-// file submits one step. An already filed step gets its earlier response.
+// file returns the earlier response for an already filed step.
 func (a *Service) file(ctx context.Context, q ask) (Filed, error) {
 	ev, losses, err := a.event(ctx, q, time.Now())
 	if err != nil {
@@ -283,7 +282,7 @@ func (a *Service) file(ctx context.Context, q ask) (Filed, error) {
 	return filed, nil
 }
 
-// event returns the requested step, signed by the caller or, on its behalf, by the gateway.
+// event returns the step signed by the caller or, on its behalf, by the gateway.
 func (a *Service) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
 	if q.proof.Document != "" {
 		ev, err := a.Builder().Attest(ctx, q.proof, q.verb, q.view, q.draft.Channel, now)
@@ -310,8 +309,8 @@ func (a *Service) event(ctx context.Context, q ask, now time.Time) (federation.E
 	return a.Builder().Vouch(ctx, d, q.view, now)
 }
 
-// original returns the evidence of a request. Repeated requests with the same ID have identical
-// evidence, so that they are one step.
+// original returns the evidence of a request. It is the same for repeated requests with the same ID, so
+// that they are one step.
 func original(q ask, id federation.EventID) (string, error) {
 	text, err := json.Marshal(struct {
 		DID     federation.DID     `json:"did"`

@@ -104,7 +104,6 @@ func (s *Subscriber[K, P]) Leave() {
 	}
 }
 
-// dispatch forwards each wake-up to all subscribers until the last one leaves.
 func (t *topic[K, P]) dispatch(wake <-chan struct{}) {
 	for {
 		select {
@@ -116,7 +115,6 @@ func (t *topic[K, P]) dispatch(wake <-chan struct{}) {
 	}
 }
 
-// notify drops the shared pages and makes every subscriber read again.
 func (t *topic[K, P]) notify() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -37,7 +37,7 @@ func callerOf(ctx context.Context) caller {
 	return who
 }
 
-// person returns the DID of the caller. It refuses operators, which have none.
+// person refuses operators, which have no DID.
 func person(ctx context.Context) (federation.DID, error) { return callerOf(ctx).Person() }
 
 // reauthenticate returns an error if the caller would no longer be admitted.

@@ -25,7 +25,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// check validates a request against its route.
 func check(r *http.Request, d route.Description) error {
 	fields, query := route.Fields(d.In), r.URL.Query()
 	for _, f := range fields {
@@ -68,7 +67,6 @@ func checkNames(query url.Values, fields []route.Field) error {
 	return nil
 }
 
-// checkRepeated refuses repeated parameters.
 func checkRepeated(r *http.Request, d route.Description) error {
 	query := r.URL.Query()
 	for _, f := range route.Fields(d.In) {
@@ -82,7 +80,6 @@ func checkRepeated(r *http.Request, d route.Description) error {
 	return nil
 }
 
-// checkParameter validates the first nonempty value of a parameter.
 func checkParameter(values []string, f route.Field) error {
 	text := values[0]
 	if f.Place == route.InQuery && text == "" {
@@ -112,7 +109,7 @@ func checkParameter(values []string, f route.Field) error {
 	return conforms(value, f.Type, f.Tag)
 }
 
-// checkBody validates the JSON body of a request. The body remains readable.
+// checkBody leaves the body readable.
 func checkBody(r *http.Request, f route.Field) error {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -344,7 +341,7 @@ func conformsObject(object map[string]any, t reflect.Type) error {
 	return nil
 }
 
-// patterns caches the compiled regular expressions of the contract.
+// patterns caches compiled regular expressions of the contract.
 var patterns sync.Map //nolint:gochecknoglobals // a cache
 
 func matches(pattern, text string) bool {
@@ -355,7 +352,6 @@ func matches(pattern, text string) bool {
 	return compiled.(*regexp.Regexp).MatchString(text) //nolint:forcetypeassert,errcheck // nothing else is stored
 }
 
-// methodError means that a path exists only with other methods.
 type methodError struct {
 	method  string
 	allowed []string

@@ -131,7 +131,6 @@ func (l *Link) putAgent(ctx context.Context, req contract.AgentChange) (contract
 	return shapeAgent(agent), err
 }
 
-// moment formats a time for the contract. A zero time is omitted.
 func moment(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

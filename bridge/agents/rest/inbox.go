@@ -15,7 +15,7 @@ import (
 
 const leaseSeconds = 60
 
-// listInbox writes a page. The page is already encoded, because requests may share it.
+// listInbox writes an encoded page, because requests may share it.
 func (l *Link) listInbox(ctx context.Context, w http.ResponseWriter, req contract.InboxQuery) error {
 	did, err := person(ctx)
 	if err != nil {
@@ -67,8 +67,7 @@ func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entr
 	return shown
 }
 
-// start returns the position of the cursor or event ID, or else of the device. An unknown device starts
-// at the beginning.
+// start prefers the cursor or event ID to the device. An unknown device starts at the beginning.
 func (l *Link) start(ctx context.Context, did federation.DID, cursor, device string) (seen, error) {
 	from := parseSeen(cursor)
 	var err error
@@ -195,7 +194,6 @@ func lost(err error) error {
 	return err
 }
 
-// answerTime is the time to transfer a response after a wait.
 const answerTime = time.Minute
 
 // await subscribes a request to an inbox. It extends the deadlines of its connection, because the

@@ -73,8 +73,7 @@ func shapeContact(c participant.Contact) contract.Contact {
 	return contract.Contact{DID: string(c.DID), Name: c.Name, State: string(c.State), Since: moment(c.Since)}
 }
 
-// introduction returns the introduction of an unknown sender's first message, or the zero Introduction
-// for any other message.
+// introduction returns the zero Introduction unless the message is an unknown sender's first.
 func introduction(t federation.Text) contract.Introduction {
 	if t.Fields[federation.Introduces] == "" {
 		return contract.Introduction{}
@@ -129,7 +128,6 @@ func shapeNotice(n federation.Notice) contract.Notice {
 	return shaped
 }
 
-// seen is the position of a watching client: the last inbox entry and the last notice.
 type seen struct{ entries, notices federation.Cursor }
 
 // seenDot separates the two cursors in an event ID. Cursors do not contain it.

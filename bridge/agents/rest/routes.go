@@ -40,7 +40,6 @@ func serve[In, Made, Out any](r route.Route[In, Out], answer func(l *Link, ctx c
 	}}
 }
 
-// change serves a route without a response body.
 func change[In any](r route.Route[route.Body[In], route.None], answer func(l *Link, ctx context.Context, in In) error) mounted {
 	return serve(r, func(l *Link, ctx context.Context, in route.Body[In]) (route.None, error) {
 		body, err := in.Read()

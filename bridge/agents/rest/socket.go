@@ -23,8 +23,7 @@ const maxAskBytes = 4096
 
 var errGatewayEnds = errors.New("the gateway ends")
 
-// openInboxSocket serves one client over WebSocket. It returns only errors that occur before the
-// upgrade.
+// openInboxSocket serves one client. It returns only errors from before the upgrade.
 func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req contract.Socket) error {
 	did, err := person(ctx)
 	if err != nil {
@@ -110,7 +109,6 @@ func (s *socket) run(ctx context.Context) error {
 	return err
 }
 
-// listen forwards text and binary messages of the client.
 func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	for {
 		_, text, err := s.conn.Read(ctx)
@@ -194,7 +192,6 @@ func (s *socket) show(ctx context.Context, p *page) error {
 	return nil
 }
 
-// told is a [contract.SocketTell] with an encoded entry or notice.
 type told struct {
 	Entry  json.RawMessage `json:"entry,omitempty"`
 	Notice json.RawMessage `json:"notice,omitempty"`

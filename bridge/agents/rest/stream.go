@@ -93,7 +93,6 @@ func (s *stream) beat(ctx context.Context, now time.Time) error {
 	return s.send([]byte(idle))
 }
 
-// logEnd logs the end of a watch, unless why is nil.
 func (l *Link) logEnd(ctx context.Context, why error) {
 	if why != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a watched inbox is left", slog.String("network", network),
@@ -133,7 +132,7 @@ const watchPage = 50
 // its last position.
 const slowest = 30 * time.Second
 
-// watch is a client that watches an inbox. It does not change the inbox.
+// watch is a client that watches an inbox without changing it.
 type watch struct {
 	*participant.Subscriber[place, *page]
 
@@ -143,8 +142,7 @@ type watch struct {
 	first *page // page at the start, until it is written
 }
 
-// watch subscribes a client to an inbox and its notices after a position. It returns a
-// [*bridge.ProblemError] if too many inboxes are watched. The caller must call leave.
+// watch returns a [*bridge.ProblemError] if too many inboxes are watched. The caller must call leave.
 func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watch, error) {
 	if !l.enter() {
 		return nil, &bridge.ProblemError{
@@ -161,7 +159,6 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watc
 	return w, nil
 }
 
-// enter counts one more watched inbox. It returns false if the limit is reached.
 func (l *Link) enter() bool {
 	if !l.deps.Streams.Take(l.cfg.MaxStreams) {
 		return false
@@ -251,7 +248,6 @@ func (p *page) Size() (total int) {
 	return total
 }
 
-// last returns the cursor of the last entry, or after if there are none.
 func (p *page) last(after federation.Cursor) federation.Cursor {
 	if len(p.cursors) == 0 {
 		return after
@@ -323,8 +319,7 @@ func appendEvent(text []byte, id seen, kind string, data []byte) []byte {
 	return fmt.Appendf(text, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
 }
 
-// list returns the page as a [contract.InboxPage] for a client that requested the entries after a
-// cursor.
+// list is the response to a request for the entries after a cursor.
 func (p *page) list(after federation.Cursor) ([]byte, error) {
 	if len(p.entries) > 0 {
 		return p.listed()

@@ -39,7 +39,6 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 // delivered.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
-// hooked returns the DID of the caller, or an error if webhooks are disabled.
 func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 	if l.deps.Hooks == nil {
 		return "", &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there are no webhooks here"}
@@ -47,7 +46,7 @@ func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 	return person(ctx)
 }
 
-// hook returns a webhook of the caller. Webhooks of other DIDs are reported as missing.
+// hook reports webhooks of other DIDs as missing.
 func (l *Link) hook(ctx context.Context, text string) (federation.Webhook, error) {
 	did, err := l.hooked(ctx)
 	if err != nil {
