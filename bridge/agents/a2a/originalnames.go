@@ -11,8 +11,6 @@ import (
 // parsers accept both.
 //
 // spec: a2a-1.0 §5.5
-//
-// spec: a2a-1.0 §5.5
 func originalNames() map[string]string {
 	return map[string]string{
 		"accepted_output_modes": "acceptedOutputModes", "context_id": "contextId", "history_length": "historyLength", "include_artifacts": "includeArtifacts",

@@ -19,7 +19,6 @@ import (
 // wake-up may be lost.
 //
 // spec: agent-faces "Streaming"
-// spec: agent-faces "Streaming"
 const heartbeat = 15 * time.Second
 
 // slowest is the write timeout of an update. A slower client is disconnected and must subscribe again.

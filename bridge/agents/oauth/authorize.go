@@ -430,7 +430,6 @@ func (s *Server) decideDevice(ctx context.Context, asked request, decision feder
 // decision form.
 //
 // spec: RFC 8628 §3.3
-// spec: RFC 8628 §3.3
 func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	if user := r.URL.Query().Get("user_code"); user != "" {
 		return s.askForDevice(w, r, user, now)
