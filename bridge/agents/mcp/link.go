@@ -23,7 +23,7 @@ import (
 // Path is the path of the endpoint.
 const Path = "/mcp"
 
-// AccountPath is the path prefix at which the mcp command of another machine calls its account.
+// AccountPath is the path prefix for calls of the mcp command on another machine.
 const AccountPath = Path + "/account/"
 
 // metadataPath serves the name of the authorization server.

@@ -43,31 +43,19 @@ An error says whether the same call may succeed later (retryable, retry_after in
 // Account is the participant that a client acts for. Package participant documents the methods and
 // their errors. Each method blocks on the record or the gateway.
 type Account interface {
-	// Inbox returns entries of the inbox. With Wait, it blocks until there is an entry.
 	Inbox(ctx context.Context, q participant.InboxQuery) (participant.InboxPage, error)
-	// Acknowledge marks an entry and all entries before it as read.
 	Acknowledge(ctx context.Context, device string, upTo federation.Cursor) error
-	// Handoffs lists handoffs.
 	Handoffs(ctx context.Context, q participant.Query, after federation.Cursor, limit int) (participant.HandoffPage, error)
-	// Handoff returns a handoff and its steps.
 	Handoff(ctx context.Context, id string) (participant.HandoffLog, error)
-	// Moved blocks until the version of a handoff differs from the known one, or the time is over.
 	Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error)
-	// Offer opens a handoff. Calls with the same key file one step.
 	Offer(ctx context.Context, o participant.Offer, key string) (participant.Filed, error)
-	// Take takes a step in a handoff. The key is as for Offer.
 	Take(ctx context.Context, id string, verb federation.Verb, s participant.StepRequest, key string) (participant.Filed, error)
-	// Whois returns the names of a participant.
 	Whois(ctx context.Context, who string) ([]participant.Person, error)
 	Say(ctx context.Context, m participant.MessageRequest, key string) (participant.Sent, error)
 	Decide(ctx context.Context, sender string, state federation.ContactState) (participant.Contact, error)
-	// Explain returns the outcome of an event.
 	Explain(ctx context.Context, event string) (participant.Explanation, error)
-	// Declare changes the declaration of the participant.
 	Declare(ctx context.Context, u participant.AgentUpdate) (participant.Agent, error)
-	// Pair returns a code that logs in another host as the participant.
 	Pair(ctx context.Context) (participant.Pairing, error)
-	// Passport returns the passport of a handoff.
 	Passport(ctx context.Context, id string) (bridge.Document, error)
 }
 
@@ -144,8 +132,7 @@ type Config struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Enabled: true} }
 
-// Network describes MCP over HTTP. Its link replaces the ports in deps with its own. Version is the
-// program version.
+// Network describes MCP over HTTP. Its link replaces the ports in deps with its own.
 func Network(deps participant.Deps, version string) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: Table, Reference: referenceFile,
@@ -167,8 +154,7 @@ type toolError struct {
 	Retryable  bool   `json:"retryable"`
 	RetryAfter int    `json:"retry_after"`        // seconds; 0 if unknown
 	Assignee   string `json:"assignee,omitempty"` // set if another participant has the handoff
-	// Candidates are the participants that an ambiguous or unknown name may denote. Otherwise it is
-	// nil.
+	// Candidates are the participants that an ambiguous or unknown name may denote.
 	Candidates []participant.Resolved `json:"candidates,omitzero"`
 }
 

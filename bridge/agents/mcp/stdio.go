@@ -30,8 +30,8 @@ const channelCapability = "claude/channel"
 
 const channelMethod = "notifications/claude/channel"
 
-// Serve serves one participant on a pair of streams, one message per line. It blocks until in or ctx
-// ends, and then returns nil.
+// Serve serves one participant, one message per line. It blocks until in or ctx ends, and then returns
+// nil.
 func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -48,14 +48,14 @@ const maxFormBytes = 16 << 10
 type Deps struct {
 	participant.Deps
 
-	// Fetch returns a document at a client-chosen address, and its cache lifetime. The lifetime is
-	// negative if the response has none. Fetch blocks on the network.
+	// Fetch returns a document at a client-chosen address, and its cache lifetime, which is negative if
+	// the response has none. It blocks on the network.
 	Fetch func(ctx context.Context, address string) ([]byte, time.Duration, error)
 	// Enrol registers a new agent under a name, signed for by the gateway, and returns its DID. It is
 	// nil unless the configuration lets strangers register.
 	Enrol func(ctx context.Context, name string, from netip.Prefix) (federation.DID, error)
-	// OperatorPage is the address of the page on which an operator creates pairing codes; "" unless the
-	// operator page listens on loopback.
+	// OperatorPage is the address of the page for pairing codes; "" unless the operator page listens on
+	// loopback.
 	OperatorPage string
 }
 

@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Account is one caller at its gateway. Its methods are the agent requests, for networks that add no
-// rules of their own.
+// Account is one caller at its gateway, for networks that add no rules of their own.
 type Account struct {
 	Access *Service
 	Caller Caller
@@ -35,7 +34,7 @@ type InboxPage struct {
 	Next  federation.Cursor `json:"next_cursor"` // cursor to continue from
 }
 
-// Inbox returns entries of the caller's inbox. It changes nothing. With Wait, it blocks until there is
+// Inbox returns entries of the caller's inbox and changes nothing. With Wait, it blocks until there is
 // an entry, the time is over or ctx ends; an empty result is not an error.
 func (a Account) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 	did, err := a.Caller.Person()
@@ -63,7 +62,7 @@ func (a Account) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 	return answer, nil
 }
 
-// Acknowledge marks an entry of the inbox and all earlier entries as read.
+// Acknowledge marks an inbox entry and all earlier ones as read.
 func (a Account) Acknowledge(ctx context.Context, device string, upTo federation.Cursor) error {
 	did, err := a.Caller.Person()
 	if err != nil {
@@ -78,7 +77,7 @@ type HandoffPage struct {
 	Next  federation.Cursor `json:"next_cursor"` // "" after the last page
 }
 
-// Handoffs returns up to limit visible handoffs that match a query.
+// Handoffs returns up to limit matching visible handoffs.
 func (a Account) Handoffs(ctx context.Context, q Query, after federation.Cursor, limit int) (HandoffPage, error) {
 	items, next, err := a.Access.List(ctx, a.Caller, q, after, limit)
 	return HandoffPage{items, next}, err
@@ -117,7 +116,7 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	return answer, nil
 }
 
-// CheckStep returns the handoff of a step, or a refusal if it is hidden from the caller.
+// CheckStep returns the handoff of a step. It refuses a hidden handoff.
 func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb) (federation.View, error) {
 	return a.Access.findFor(ctx, a.Caller, id, verb)
 }
@@ -128,7 +127,7 @@ type Place struct {
 	Dialect federation.Dialect `json:"dialect"`
 }
 
-// Place returns the venue of an offer of the caller; to is "" for anyone.
+// Place returns the venue of an offer; to is "" for anyone.
 func (a Account) Place(ctx context.Context, to, channel string) (Place, error) {
 	from, err := a.Caller.Person()
 	if err != nil {
@@ -168,7 +167,7 @@ func (a Account) Store(ctx context.Context, content []byte) (Stored, error) {
 	return Stored{blob.URL(a.Access.deps.PublicURL), blob.Hash()}, nil
 }
 
-// Pair returns a pairing code for the caller, like [Service.Pair].
+// Pair is [Service.Pair] for the caller.
 func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
@@ -217,12 +216,12 @@ func (a Account) Offer(ctx context.Context, o Offer, key string) (Filed, error) 
 	return a.Access.Offer(ctx, a.Caller, o, Request{Key: key})
 }
 
-// Take sends a step in a handoff, like [Service.Take].
+// Take is [Service.Take] for the caller.
 func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s StepRequest, key string) (Filed, error) {
 	return a.Access.Take(ctx, a.Caller, id, verb, s, Request{Key: key})
 }
 
-// Reserve returns the ID for a step to be signed by the caller, like [Service.Reserve].
+// Reserve is [Service.Reserve] for the caller.
 func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return a.Access.Reserve(ctx, a.Caller, u)
 }
@@ -233,23 +232,23 @@ type Resolution struct {
 	Resolved *Resolved      `json:"resolved,omitempty"` // nil for a DID
 }
 
-// Resolve returns the recipient named by a text, like [Service.Resolve].
+// Resolve is [Service.Resolve] for the caller.
 func (a Account) Resolve(ctx context.Context, to string) (Resolution, error) {
 	did, resolved, err := a.Access.Resolve(ctx, to)
 	return Resolution{did, resolved}, err
 }
 
-// Declare changes the declaration of the caller, like [Service.Declare].
+// Declare is [Service.Declare] for the caller.
 func (a Account) Declare(ctx context.Context, u AgentUpdate) (Agent, error) {
 	return a.Access.Declare(ctx, a.Caller, a.Caller.DID, u, time.Now())
 }
 
-// Whois returns the participants with a name, like [Service.Whois].
+// Whois is [Service.Whois] for the caller.
 func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.Access.Whois(ctx, who)
 }
 
-// Explain returns the outcome of an event, like [Service.Explain].
+// Explain is [Service.Explain] for the caller.
 func (a Account) Explain(ctx context.Context, event string) (Explanation, error) {
 	return a.Access.Explain(ctx, a.Caller, event)
 }
@@ -259,7 +258,7 @@ func (a Account) Passport(ctx context.Context, id string) (bridge.Document, erro
 	return a.Access.Passport(ctx, a.Caller, id)
 }
 
-// CheckSession returns [credential.ErrSession] if the session of a caller has ended. An operator has no
+// CheckSession returns [credential.ErrSession] if the caller's session has ended. Operators have no
 // session.
 func (a *Service) CheckSession(ctx context.Context, who Caller) error {
 	if who.Session.ID == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// DidYouMean returns a hint to append to the error for an unknown word: the most similar known word, or
-// all known words.
+// DidYouMean returns a hint for the error about an unknown word: the most similar known word, or all
+// known words.
 func DidYouMean(word string, known []string) string {
 	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
 	known = slices.Sorted(slices.Values(known))

@@ -25,8 +25,8 @@ func newTokens(key []byte, home federation.HomeID) *credential.Tokens {
 // Tokens writes and reads the tokens of participants.
 func (a *Service) Tokens() *credential.Tokens { return a.tokens }
 
-// Authenticate returns the caller of a request by its token, which was issued by this gateway, by the
-// AIRC registry or to an operator. It refuses a blocked DID. It blocks on the record.
+// Authenticate returns the caller of a request by its token. It refuses a blocked DID. It blocks on the
+// record.
 func (a *Service) Authenticate(r *http.Request, now time.Time) (Caller, error) {
 	who, err := a.bearer(r, now)
 	if err == nil && who.DID != "" {
@@ -38,12 +38,12 @@ func (a *Service) Authenticate(r *http.Request, now time.Time) (Caller, error) {
 	return who, nil
 }
 
-// CheckBlocked returns a refusal for a DID blocked by an operator.
+// CheckBlocked refuses a DID blocked by an operator.
 func (a *Service) CheckBlocked(ctx context.Context, did federation.DID) error {
 	return a.deps.CheckBlocked(ctx, federation.Source{Network: a.network, DIDs: []federation.DID{did}})
 }
 
-// CheckAddress returns a refusal for a request from a blocked address.
+// CheckAddress refuses a request from a blocked address.
 func (a *Service) CheckAddress(r *http.Request) error {
 	return a.deps.CheckBlocked(r.Context(), federation.Source{Network: a.network, Address: credential.AddressOf(r)})
 }
@@ -59,8 +59,8 @@ func (a *Service) CheckOrigin(r *http.Request) error {
 	return Forbidden("requests of web pages of " + origin + " are not allowed; see http.cors_origins")
 }
 
-// TakeLogin counts one login for the address of a request, and refuses it over the limit. It writes the
-// remaining number to the response header.
+// TakeLogin counts one login per address, and refuses it over the limit. It writes the remaining number
+// to the response header.
 func (a *Service) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	from := credential.AddressOf(r)
 	taken, has := a.deps.Logins.Take(from, now), a.deps.Logins.Left(from, now)
@@ -151,7 +151,7 @@ func (a *Service) Pair(ctx context.Context, who Caller, now time.Time) (Pairing,
 	return Pairing{code, did, ends.UTC()}, err
 }
 
-// Redeem returns the new session of a pairing code. address is the address of the client.
+// Redeem returns the new session of a pairing code.
 func (a *Service) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
 	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record.Participants, code, from, now)
 	if err == nil {
@@ -201,8 +201,8 @@ func (a *Service) EndSession(ctx context.Context, who Caller, id string, now tim
 	return nil
 }
 
-// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a link dials
-// no peer and carries no steps: its participants read their inboxes. Its name is the name of its
+// HTTPLink is the common part of links whose participants call the gateway over HTTP. It dials no peer
+// and carries no steps, because its participants read their inboxes. Its name is the name of its
 // network.
 type HTTPLink struct {
 	bridge.Hearing

@@ -89,8 +89,8 @@ type Listed struct {
 	Missing []string `json:"missing_caps"`
 }
 
-// List returns up to limit visible handoffs that match a query after a cursor, most recently changed
-// first. The next cursor is "" after the last page.
+// List returns up to limit matching visible handoffs after a cursor, most recently changed first. The
+// next cursor is "" after the last page.
 func (a *Service) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
 	f, unfinished, err := q.filter(who.DID, a.kinds().States())
 	if err != nil {
@@ -180,8 +180,8 @@ func (a *Service) page(
 	return views, after, nil
 }
 
-// Log yields the steps of a handoff after a version, in order; version 0 yields all. The caller must
-// have found the handoff with [Service.Find].
+// Log yields the steps of a handoff after a version, in order. The caller must have found the handoff
+// with [Service.Find].
 func (a *Service) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return a.deps.Record.Log(ctx, id, after)
 }
@@ -216,8 +216,8 @@ const viaInbox = "inbox"
 
 const toChannel = "channel"
 
-// Explain returns the outcome of an event of a visible handoff. It refuses an event of a hidden handoff
-// like a missing one. It blocks on the record.
+// Explain returns the outcome of an event. It refuses an event of a hidden handoff like a missing one.
+// It blocks on the record.
 func (a *Service) Explain(ctx context.Context, who Caller, event string) (Explanation, error) {
 	id, err := federation.ParseEventID(event)
 	if err != nil {

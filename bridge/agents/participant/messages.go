@@ -60,8 +60,8 @@ const (
 	StatusHeld = "held"      // queued, because the recipient is offline
 )
 
-// Say sends a message to another participant. After a nil error, the message is on disk. Requests with
-// the same key send one message.
+// Say sends a message. After a nil error, the message is on disk. Requests with the same key send one
+// message.
 func (a *Service) Say(ctx context.Context, who Caller, m MessageRequest, key string) (Sent, error) {
 	from, err := who.Person()
 	if err != nil {
@@ -157,13 +157,13 @@ func (a *Service) Start(ctx context.Context, did federation.DID, cursor federati
 	return "", nil
 }
 
-// Entries returns up to limit entries of an inbox after a cursor, oldest first. It changes nothing. It
+// Entries returns up to limit inbox entries after a cursor, oldest first, and changes nothing. It
 // returns a [*federation.CursorError] for a cursor that this inbox never issued.
 func (a *Service) Entries(ctx context.Context, did federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	return a.deps.Inbox.Replay(ctx, did, after, limit)
 }
 
-// Acknowledge acknowledges all entries up to a cursor, and stores the position of the device.
+// Acknowledge acknowledges all entries up to a cursor, and stores the device's position.
 func (a *Service) Acknowledge(ctx context.Context, did federation.DID, device string, upTo federation.Cursor) error {
 	return a.deps.Inbox.Advance(ctx, did, device, upTo, time.Now())
 }

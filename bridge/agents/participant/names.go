@@ -153,8 +153,8 @@ type match struct {
 	place federation.ChannelRef // place of a user without a DID of its own
 }
 
-// Recipient returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or
-// HANDLE@DOMAIN. Resolved is nil for a DID. It returns a [*NameError] for an unknown or ambiguous name.
+// Recipient returns the participant named by text (see [MessageRequest]), or a [*NameError]. Resolved
+// is nil for a DID.
 func (a *Service) Recipient(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := federation.ParseDID(text)
@@ -190,8 +190,7 @@ func (a *Service) Recipient(ctx context.Context, text string) (bridge.Recipient,
 	}, candidates}
 }
 
-// Resolve returns the DID of the recipient of an offer, and the participant that the name denotes, or
-// nil for a DID.
+// Resolve returns the DID of the recipient of an offer. Resolved is nil if text is a DID.
 func (a *Service) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := stepbuilder.Recipient(text)
@@ -379,9 +378,9 @@ type Person struct {
 	Caps    []string       `json:"caps"`   // that the DID declared; never nil
 }
 
-// Whois returns the names of the participants with a DID, the name or handle of an agent with or
-// without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry. It
-// returns an empty list if there are none.
+// Whois returns the names of the participants with a DID, an agent's name or handle, with or without
+// the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry. The list
+// may be empty.
 func (a *Service) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {

@@ -127,7 +127,7 @@ type Reservation struct {
 }
 
 // Reserve returns the ID with which a caller signs a step. For a day, the same step with the same key
-// has the same ID, so that it is filed only once. A different step with that key is a
+// gets the same ID, so that it is filed only once. A different step with that key is a
 // [*bridge.ProblemError] with [CodeOtherRequest]. A refused step keeps its ID and is judged again.
 func (a *Service) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservation, error) {
 	q, err := a.askUnsigned(ctx, who, u)

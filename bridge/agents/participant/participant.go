@@ -69,7 +69,7 @@ type Caller struct {
 	Bound bool
 }
 
-// Person returns the DID of the caller. It refuses an operator, which has none.
+// Person returns the caller's DID. It refuses an operator, which has none.
 func (c Caller) Person() (federation.DID, error) {
 	if c.DID == "" {
 		return "", Forbidden("this is for agents: an operator has no DID, and asks the operator API")
@@ -77,8 +77,7 @@ func (c Caller) Person() (federation.DID, error) {
 	return c.DID, nil
 }
 
-// Streams counts the requests that watch an inbox over all networks. The zero Streams is ready. It is
-// safe for concurrent use.
+// Streams counts the requests that watch an inbox over all networks. It is safe for concurrent use.
 type Streams struct{ open atomic.Int64 }
 
 // Take counts one more stream. It returns false if the limit is reached.
@@ -103,21 +102,19 @@ func (a *Service) Builder() stepbuilder.Builder {
 
 // Inbox reads inboxes of the record, and stores the positions of their devices.
 type Inbox interface {
-	// Replay returns up to limit entries of an inbox after a cursor, oldest first. It returns a
+	// Replay returns up to limit entries after a cursor, oldest first. It returns a
 	// [*federation.CursorError] for a cursor that this inbox never issued.
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
-	// Devices returns the devices of a DID by name.
 	Devices(ctx context.Context, of federation.DID) ([]federation.Device, error)
-	// Advance acknowledges all entries up to a cursor, and stores the position of the device. It
-	// returns [federation.ErrTooManyDevices], or a [*federation.CursorError] for a cursor that this
-	// inbox never issued.
+	// Advance acknowledges all entries up to a cursor, and stores the device's position. It returns
+	// [federation.ErrTooManyDevices], or a [*federation.CursorError] for a cursor that this inbox never
+	// issued.
 	Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error
 }
 
 // Callers authenticates tokens issued by other parts of the gateway. It may block on the record.
 type Callers interface {
-	// Authenticate returns the participant of another link's token in a request, and false without a
-	// valid token.
+	// Authenticate returns the participant of another link's token, and false without a valid token.
 	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 	// Operator reports whether a request has an operator's token. Its error wraps
 	// [*federation.UnavailableError] if this cannot be checked now.
@@ -128,7 +125,6 @@ type Callers interface {
 type Venues interface {
 	// ChannelLinks returns the links that can carry an offer to a channel.
 	ChannelLinks() []bridge.ChannelLink
-	// Present reports whether a DID is in a channel now.
 	Present(ctx context.Context, venue string, did federation.DID) bool
 	// Statuses returns the links in configuration order.
 	Statuses() []bridge.LinkStatus
@@ -136,7 +132,6 @@ type Venues interface {
 
 // Rates counts the steps of DIDs against the rate limits of the home. It does not block.
 type Rates interface {
-	// Left returns the remaining steps of a DID.
 	Left(did federation.DID, now time.Time) bridge.Allowance
 	// Charge counts one step that the home does not judge.
 	Charge(did federation.DID, now time.Time)
@@ -144,7 +139,6 @@ type Rates interface {
 
 // Passports makes passports of handoffs.
 type Passports interface {
-	// Passport returns the passport of a handoff. It reads the record and signs. Its error may be a
-	// [*bridge.ProblemError].
+	// Passport reads the record and signs. Its error may be a [*bridge.ProblemError].
 	Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error)
 }

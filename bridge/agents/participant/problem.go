@@ -26,8 +26,8 @@ func (e *ReplayedError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *ReplayedError) Unwrap() error { return &e.Problem }
 
-// LostError is the refusal of a step in a handoff of another participant. Unlike the refusal, it names
-// that participant.
+// LostError is the refusal of a step in another participant's handoff, with the name of that
+// participant.
 type LostError struct {
 	Problem  bridge.ProblemError
 	Assignee federation.DID

@@ -186,10 +186,10 @@ func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, erro
 
 const maxWait = 10 * time.Minute
 
-// Remote is an account used over the operator API of its gateway. It has the methods of [Account].
+// Remote is an [Account] used over the operator API of its gateway.
 type Remote struct {
 	// Post sends a call and returns the response. It blocks on the gateway. Its error wraps
-	// [*federation.UnavailableError] if the gateway cannot be reached.
+	// [*federation.UnavailableError] if the gateway is unreachable.
 	Post func(ctx context.Context, operation string, arguments []byte) ([]byte, error)
 }
 
@@ -218,8 +218,7 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	return out, federation.DecodeJSON(told.Answer, &out)
 }
 
-// Act returns a refusal if the gateway accepts no steps of the DID: a blocked DID, or a DID for which
-// neither the gateway nor the caller signs.
+// Act refuses a blocked DID, and a DID for which neither the gateway nor the caller signs.
 func (r Remote) Act(ctx context.Context, signed bool) error {
 	_, err := invoke[struct{}](ctx, r, "act", signed)
 	return err

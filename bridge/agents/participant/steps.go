@@ -109,9 +109,9 @@ type Request struct {
 	// Key is the Idempotency-Key, or "" for none. A request with the key of an earlier request of the
 	// same DID, on any network, gets the earlier response.
 	Key string
-	// Path and Body are the request as received by its network, if that differs from the body of REST:
-	// the path after the method POST, and a value that encodes as JSON. They are kept as evidence, and
-	// decide whether two requests with one key are the same.
+	// Path and Body are the request as received, if it differs from the body of REST: the path after
+	// the method POST, and a value that encodes as JSON. They are kept as evidence, and decide whether
+	// two requests with one key are the same.
 	Path string
 	Body any
 }
@@ -131,8 +131,8 @@ type ask struct {
 }
 
 // Offer opens a handoff. After a nil error, the offer is on disk. A request with the key of an earlier
-// one returns the earlier result: Filed with Replayed, or a [*ReplayedError]. It returns a
-// [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was different.
+// one returns the earlier result: Filed with Replayed, or a [*ReplayedError]. If the earlier request
+// was different, it returns a [*bridge.ProblemError] with [CodeOtherRequest].
 func (a *Service) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
 	q, err := a.askOffer(ctx, who, o)
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *Service) askOffer(ctx context.Context, who Caller, o Offer) (ask, error
 	return q, nil
 }
 
-// Take sends a step in a handoff. Its result is like that of [Service.Offer].
+// Take sends a step in a handoff, with results as for [Service.Offer].
 func (a *Service) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest, r Request) (Filed, error) {
 	q, err := a.askStep(ctx, who, id, verb, s)
 	if err != nil {
@@ -217,8 +217,7 @@ func (a *Service) take(ctx context.Context, q ask, id string, content json.RawMe
 	return a.once(ctx, q, r.Key)
 }
 
-// Context converts a context: JSON, a URL of JSON, or plain text, which becomes an object with the
-// member text.
+// Context converts JSON, a URL of JSON, or plain text, which becomes an object with the member text.
 func Context(content json.RawMessage) (string, error) {
 	if len(content) == 0 || string(content) == "null" {
 		return "", nil

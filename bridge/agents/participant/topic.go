@@ -26,14 +26,13 @@ const lookAgain = 15 * time.Second
 type Page interface {
 	// Read returns when the read began.
 	Read() time.Time
-	// Empty reports whether the page has no entries.
 	Empty() bool
 	// Size returns the approximate size of the page in memory, in bytes.
 	Size() int
 }
 
 // Topics are the inboxes with waiting clients of one network. Clients at the same position share one
-// read. Make them with [NewTopics]. They are safe for concurrent use.
+// read. They are safe for concurrent use.
 type Topics[K comparable, P Page] struct {
 	wakes bridge.PubSub
 	read  func(ctx context.Context, did federation.DID, at K) (P, error)
@@ -42,7 +41,7 @@ type Topics[K comparable, P Page] struct {
 	of map[federation.DID]*topic[K, P]
 }
 
-// NewTopics returns the topics of a network. read reads the inbox of a DID at a position.
+// NewTopics returns topics. read reads the inbox of a DID at a position.
 func NewTopics[K comparable, P Page](wakes bridge.PubSub, read func(ctx context.Context, did federation.DID, at K) (P, error)) *Topics[K, P] {
 	return &Topics[K, P]{wakes: wakes, read: read, of: map[federation.DID]*topic[K, P]{}}
 }
@@ -130,9 +129,9 @@ func (s *Subscriber[K, P]) Listen() {
 	s.Notified = s.topic.changed
 }
 
-// Look reads the inbox at a position, or returns the page read by another subscriber since the last
+// Look reads the inbox at a position, or returns a page read by another subscriber since the last
 // notification. It blocks while another subscriber reads. A subscriber's first call uses a shared page
-// only if the page is empty, because the client may have acknowledged an entry of it.
+// only if it is empty, because the client may have acknowledged its entries.
 func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
 	t := s.topic
 	t.mu.Lock()
@@ -167,8 +166,8 @@ func (t *Topics[K, P]) Await(did federation.DID, within time.Duration) *Waiter[K
 	return &Waiter[K, P]{t.Subscribe(did), time.Now().Add(within), time.NewTimer(min(within, lookAgain))}
 }
 
-// Wait blocks until the next read is due, and then returns true. It returns false if the time is over,
-// ctx ends or ended is closed.
+// Wait returns true when the next read is due. It returns false if the time is over, ctx ends or ended
+// is closed.
 func (w *Waiter[K, P]) Wait(ctx context.Context, ended <-chan struct{}) bool {
 	select {
 	case <-w.Notified:
@@ -191,8 +190,8 @@ func (w *Waiter[K, P]) Leave() {
 	w.Subscriber.Leave()
 }
 
-// Poll returns the page of an inbox at a position. It blocks until the page has an entry, the time is
-// over, ctx ends or ended is closed.
+// Poll returns the page of an inbox at a position. It blocks until there is an entry, the time is over,
+// ctx ends or ended is closed.
 func (w *Waiter[K, P]) Poll(ctx context.Context, at K, ended <-chan struct{}) (P, error) {
 	for waits := true; ; {
 		p, err := w.Look(ctx, at)

@@ -453,6 +453,7 @@ func (ps *Registries) sign(ctx context.Context, message map[string]json.RawMessa
 	return text, nil
 }
 
+// AgentKeys fetches the keys of an agent from its registry.
 func (ps *Registries) AgentKeys(ctx context.Context, p Peer, handle string) ([]agents.Key, error) {
 	text, err := ps.ask(ctx, p, agentPath.Join(handle), nil)
 	if err != nil {
