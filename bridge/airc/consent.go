@@ -27,7 +27,7 @@ const (
 // maxKnockChars bounds the excerpt of a held message in the handshake.
 const maxKnockChars = 280
 
-// knock is the data of the handshake message, which requests consent for a sender.
+// knock is the data of the handshake message.
 //
 // spec: airc-v0.1.1 §9.3
 type knock struct {
@@ -60,8 +60,6 @@ func (l *Link) handshake(ctx context.Context, requester contact, to, message str
 	return &m, err
 }
 
-// postConsent answers POST /consent: the caller decides about a sender.
-//
 // spec: airc-v0.1.1 §9.4
 func (l *Link) postConsent(c *call) (answer, error) {
 	agent, err := c.caller()
@@ -137,8 +135,6 @@ func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time
 	return l.deps.Record.AcceptOneWay(ctx, from.handle, to, now)
 }
 
-// consent is an edge in answers.
-//
 // spec: airc-v0.1.1 §9.5
 type consent struct {
 	From      string              `json:"from"`
@@ -152,8 +148,7 @@ func describeEdge(edge agents.Consent) consent {
 	return consent{edge.From, edge.To, edge.State, wire.UnixTime(edge.Updated), edge.Version}
 }
 
-// getConsent answers GET /consent: the state of the edge from the caller to a handle. A blocked caller
-// gets the same refusal as for a message.
+// getConsent gives a blocked caller the same refusal as a message would.
 //
 // spec: airc-v0.1.1 §9.5
 func (l *Link) getConsent(c *call) (answer, error) {
@@ -185,7 +180,7 @@ func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agen
 	return edge, err
 }
 
-// checkConsent reports whether an agent accepts messages of a handle now. It refuses a blocked sender.
+// checkConsent refuses a blocked sender.
 //
 // spec: airc-v0.1.1 §9.2
 func (l *Link) checkConsent(ctx context.Context, from, to string) (bool, error) {

@@ -132,9 +132,9 @@ func (p keyProof) check() (agents.Key, error) {
 	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "no active key of yours and no recovery key signed this")
 }
 
-// postDeployedRotate answers POST /api/identity/{handle}/rotate. The recovery key or the active key
-// signs for the new key. An agent without a key can bind its first key with only its token. A recovery
-// ends all earlier keys and sessions at once, because a thief may have them.
+// postDeployedRotate accepts the signature of the recovery key or the active key. An agent without a
+// key can bind its first key with only its token. A recovery ends all earlier keys and sessions at
+// once, because a thief may have them.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) postDeployedRotate(c *call) (answer, error) {

@@ -192,8 +192,8 @@ func (l *Link) getWellKnown(*call) (answer, error) {
 	}}, nil
 }
 
-// getRegistry answers GET /.well-known/airc/registry.json: the key that signs the registry's own
-// messages and, after a rotation, older keys that are still valid.
+// getRegistry returns the current key for the registry's own messages and, after a rotation, older keys
+// that are still valid.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) getRegistry(*call) (answer, error) {
@@ -227,9 +227,6 @@ func registryKey(key federation.OwnKey) wire.Key {
 	return shown
 }
 
-// getAgentDocument answers GET /airc/{registry}/{handle}/did.json: the document of an agent's did:web.
-// The agent also has a did:key.
-//
 // spec: did:web "Read"
 func (l *Link) getAgentDocument(c *call) (answer, error) {
 	handle := c.PathValue("handle")

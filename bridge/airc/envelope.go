@@ -19,8 +19,6 @@ const systemHandle = "system"
 
 const anyoneHandle = "anyone"
 
-// envelope is a signed message as received.
-//
 // spec: airc-v0.1.1 §7
 type envelope struct {
 	id, kid, aud, from, to string

@@ -175,7 +175,7 @@ type identityAnswer struct {
 	Metadata     json.RawMessage  `json:"metadata"`
 }
 
-// getIdentity answers GET /identity/{handle}. The handle may be a DID.
+// getIdentity also accepts a DID as the handle.
 //
 // spec: airc-v0.1.1 §5.3
 func (l *Link) getIdentity(c *call) (answer, error) {

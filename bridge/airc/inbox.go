@@ -33,8 +33,7 @@ type page struct {
 	more     bool
 }
 
-// getInbox answers GET /messages/inbox. It does not change the inbox, but returned messages no longer
-// count as waiting.
+// getInbox does not change the inbox, but returned messages no longer count as waiting.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) getInbox(c *call) (answer, error) {
@@ -182,8 +181,6 @@ func (l *Link) patience(text string) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, l.deps.HTTP.MaxWait), nil
 }
 
-// getThread answers GET /messages/thread/{handle}: the conversation of the caller and another handle.
-//
 // spec: airc-v0.1.1 §7.4
 func (l *Link) getThread(c *call) (answer, error) {
 	agent, err := c.caller()
@@ -223,7 +220,7 @@ func (l *Link) correspondent(ctx context.Context, handle string) (string, error)
 	return who.handle, err
 }
 
-// postAck answers POST /messages/{id}/ack: the caller has read a message. The sender is not notified.
+// postAck marks a message as read. The sender is not notified.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) postAck(c *call) (answer, error) {
@@ -232,7 +229,7 @@ func (l *Link) postAck(c *call) (answer, error) {
 	})
 }
 
-// deleteMessage answers DELETE /messages/{id}. It deletes only the caller's copy.
+// deleteMessage deletes only the caller's copy.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) deleteMessage(c *call) (answer, error) {

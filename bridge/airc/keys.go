@@ -16,8 +16,6 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// keyOverlap is how long a replaced key stays valid.
-//
 // spec: airc-v0.1.1 §5.4
 const keyOverlap = 24 * time.Hour
 
@@ -46,8 +44,6 @@ func checkKey(key agents.Key, received time.Time) error {
 	return nil
 }
 
-// authority returns the agent's key that signed a change of its keys with one of the schemes.
-//
 // spec: airc-v0.1.1 §5.4
 func authority(agent agents.Agent, body []byte, signature string, now time.Time, schemes ...signing.Scheme) (agents.Key, error) {
 	for _, key := range agent.Keys {
@@ -100,8 +96,7 @@ type replaced struct {
 	RevokedAt *int64           `json:"revokedAt"`
 }
 
-// postRotate answers POST /identity/rotate: a new key replaces the key that signed for it. The old key
-// stays valid for [keyOverlap].
+// postRotate replaces the key that signed for the new key. The old key stays valid for [keyOverlap].
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) postRotate(c *call) (answer, error) {
@@ -188,7 +183,7 @@ func (*Link) keyRefusal(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// expiry returns the expiry set by an agent for its own key, or the zero time for none.
+// expiry returns the zero time for none.
 //
 // spec: airc-v0.1.1 §5.3
 func expiry(o *wire.Object, now time.Time) time.Time {
@@ -202,8 +197,8 @@ func expiry(o *wire.Object, now time.Time) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// postRevoke answers POST /identity/revoke: it ends a key at once. An agent without a remaining key
-// cannot return, and its handle stays taken.
+// postRevoke ends a key at once. An agent without a remaining key cannot return, and its handle stays
+// taken.
 //
 // spec: airc-v0.1.1 §5.5; airc-shapes "Sessions and proofs"
 func (l *Link) postRevoke(c *call) (answer, error) {

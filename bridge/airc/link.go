@@ -78,7 +78,6 @@ type Deps struct {
 	// Take counts one message of a DID. If that exceeds the rate, Take returns how long to wait, and
 	// does not count the message. The gateway counts steps in the same rate.
 	Take func(did federation.DID, now time.Time) time.Duration
-	// Left returns the remaining messages of a DID.
 	Left func(did federation.DID, now time.Time) bridge.Allowance
 	// Admit returns a [*federation.NewDIDLimitError] for a new DID over the limit. The context has the
 	// client's address, see [bridge.WithSubnet].
@@ -103,7 +102,6 @@ type Deps struct {
 	// ctx ends. It is nil if there is one replica.
 	RunExclusive func(ctx context.Context, do func(context.Context))
 
-	// Logins counts login attempts per address, at all listeners.
 	Logins credential.Addresses
 	// Writes counts steps and messages per address, at all listeners. The gateway counts the steps.
 	Writes credential.Addresses

@@ -188,8 +188,6 @@ func (l *Link) checkUnused(ctx context.Context, d *inbound) error {
 	return wire.Refuse(wire.CodeDuplicateMessage, "this id was used in the last 24 hours, for other bytes")
 }
 
-// checkPayload refuses a payload over the limit of the registry or of its recipient.
-//
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkPayload(d *inbound) error {
 	if d.payload == nil {

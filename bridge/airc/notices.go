@@ -158,8 +158,6 @@ func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *
 	return err
 }
 
-// deliverWebhook is the delivery of agents with a webhook.
-//
 // spec: airc-v0.1.1 "Appendix B"
 const deliverWebhook = "webhook"
 

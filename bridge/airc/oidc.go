@@ -21,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// OIDCConfig is the table [airc.oidc]: the issuer of accounts for registration.
+// OIDCConfig is the table [airc.oidc].
 type OIDCConfig struct {
 	Issuer   string `toml:"issuer"`   // issuer of OpenID Connect; "" for none
 	Audience string `toml:"audience"` // required audience of its tokens

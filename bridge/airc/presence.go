@@ -168,7 +168,7 @@ type presence struct {
 	ExpiresAt         int64             `json:"expiresAt"`
 }
 
-// levels returns an agent's visibility, with defaults filled in.
+// levels fills in the defaults.
 //
 // spec: airc-v0.1.1 §8.3
 func levels(s agents.Shows) agents.Shows {
@@ -194,8 +194,7 @@ func (p present) describe(v viewer) presence {
 	return seen
 }
 
-// postPresence answers POST /presence. The record stores the levels of visibility; all other fields
-// expire with the heartbeat.
+// postPresence stores only the levels of visibility; all other fields expire with the heartbeat.
 //
 // spec: airc-v0.1.1 §8.4
 func (l *Link) postPresence(c *call) (answer, error) {

@@ -72,8 +72,6 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	}))
 }
 
-// mountSigned registers the paths of agents that sign their messages.
-//
 // spec: airc-v0.1.1 §11.1
 func (l *Link) mountSigned(mux *http.ServeMux) {
 	l.mount(mux, map[string]endpoint{

@@ -93,8 +93,6 @@ func (l *Link) wakeEnded(agent agents.Agent) {
 	l.deps.PubSub.Wake(topics...)
 }
 
-// endUnbound ends the unbound sessions of an agent except one.
-//
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) endUnbound(ctx context.Context, agent agents.Agent, except string, now time.Time) error {
 	if _, err := l.deps.Record.EndSessions(ctx, participantsOf(agent), except, true, now); err != nil {
@@ -174,8 +172,6 @@ type shownSession struct {
 	Current   bool             `json:"current"`
 }
 
-// getSessions answers GET /auth/sessions.
-//
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) getSessions(c *call) (answer, error) {
 	agent, err := l.requester(c)
@@ -269,8 +265,6 @@ func (l *Link) tokensOf(s federation.Session, now time.Time) (tokenPair, error) 
 	return tokenPair{AccessToken: p.Access, RefreshToken: p.Refresh, ExpiresAt: p.Ends.Unix()}, err
 }
 
-// token returns the claims of a request's bearer token, if it is valid for a use.
-//
 // spec: airc-v0.1.1 §11.2
 func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (credential.Claims, error) {
 	text, err := credential.Bearer(r)
@@ -345,8 +339,7 @@ func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agen
 	return agent, session, nil
 }
 
-// postRefresh answers POST /auth/refresh: it replaces the token with the next one of its session. A
-// reused token ends the session: two parties have it, and one of them is a thief.
+// postRefresh ends the session of a reused token: two parties have it, and one of them is a thief.
 //
 // spec: airc-v0.1.1 §11.3
 func (l *Link) postRefresh(c *call) (answer, error) {

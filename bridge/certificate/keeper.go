@@ -25,8 +25,7 @@ const lookEvery = 10 * time.Second
 // current certificate, or nil. An error keeps the current certificate.
 type Source func(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error)
 
-// Keeper replaces the certificate that listeners and links present. Make one with [NewKeeper]. It is
-// safe for concurrent use.
+// Keeper replaces the certificate that listeners and links present. It is safe for concurrent use.
 type Keeper struct {
 	served *bridge.Certificate
 	source Source

@@ -22,8 +22,8 @@ const maxAddresses = 1 << 14
 // the sort.
 const keptAddresses = maxAddresses * 3 / 4
 
-// Addresses rate-limits unauthenticated callers by address. Make one with [NewAddresses]. It is safe
-// for concurrent use, and copies count together. The zero value has no limit.
+// Addresses rate-limits unauthenticated callers by address. It is safe for concurrent use, and copies
+// count together. The zero value has no limit.
 type Addresses struct {
 	limit  func() int // nil for none
 	period time.Duration
@@ -31,8 +31,7 @@ type Addresses struct {
 	buckets chan map[netip.Prefix]*rate.Limiter
 }
 
-// NewAddresses returns a count with a limit per address and period. The limit may change; 0 means no
-// limit.
+// NewAddresses returns a count per address and period. The limit may change; 0 means no limit.
 func NewAddresses(limit func() int, period time.Duration) Addresses {
 	a := Addresses{limit: limit, period: period, buckets: make(chan map[netip.Prefix]*rate.Limiter, 1)}
 	a.buckets <- map[netip.Prefix]*rate.Limiter{}
@@ -49,8 +48,8 @@ func (a Addresses) most() int {
 // AddressOf returns the [bridge.SubnetOf] the RemoteAddr of a request.
 func AddressOf(r *http.Request) netip.Prefix { return bridge.SubnetOf(r.RemoteAddr) }
 
-// Take counts one request and reports whether it is allowed. Requests of an unknown address, the zero
-// Prefix, are not counted, because it represents all clients behind a proxy.
+// Take counts one request and reports whether it is allowed. The zero Prefix is not counted, because it
+// represents all clients behind a proxy.
 func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(from, now) == 0 }
 
 // Wait is Take, but returns the wait before the request is allowed. Zero means that it was counted and

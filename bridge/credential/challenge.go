@@ -29,8 +29,7 @@ const (
 	challengeBytes       = challengeTimeBytes + challengeRandomBytes + challengeMACBytes
 )
 
-// Challenges issues challenges and accepts each once. Make one with [NewChallenges]. It is safe for
-// concurrent use.
+// Challenges issues challenges and accepts each once. It is safe for concurrent use.
 type Challenges struct {
 	key     []byte
 	purpose string
@@ -39,7 +38,7 @@ type Challenges struct {
 	spent chan map[string]time.Time
 }
 
-// NewChallenges returns challenges for one purpose, made with a secret key.
+// NewChallenges returns challenges for one purpose. The key is secret.
 func NewChallenges(key []byte, purpose string) Challenges {
 	c := Challenges{key: key, purpose: purpose, spent: make(chan map[string]time.Time, 1)}
 	c.spent <- map[string]time.Time{}

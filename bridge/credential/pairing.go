@@ -27,8 +27,8 @@ func NewPairing(ctx context.Context, record *participants.Participants, did fede
 // wrongCodes is per address and minute.
 const wrongCodes = 5
 
-// Guesses rate-limits wrong login codes by address. Make one with [NewGuesses]. It is safe for
-// concurrent use, and copies count together.
+// Guesses rate-limits wrong login codes by address. It is safe for concurrent use, and copies count
+// together.
 type Guesses struct{ wrong Addresses }
 
 // NewGuesses returns an empty count.

@@ -61,7 +61,7 @@ const (
 	Refresh Use = "refresh"
 )
 
-// Claims are the contents of a token. Only a refresh token has a generation.
+// Claims are the contents of a token. Only refresh tokens have a generation.
 type Claims struct {
 	jwt.RegisteredClaims
 
@@ -82,7 +82,7 @@ type Tokens struct {
 	known    *otter.Cache[string, Claims] // a polling caller sends the same token many times
 }
 
-// NewTokens returns the tokens of an issuer. audience returns the audience of tokens for a use.
+// NewTokens returns the tokens of an issuer. audience returns the audience for a use.
 func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
 	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
 		MaximumSize: maxKnown,
@@ -167,7 +167,7 @@ func SessionOf(ctx context.Context, record *participants.Participants, c Claims,
 	return s, err
 }
 
-// NewSession returns begins as a new session, with an ID, its times and its first refresh token.
+// NewSession completes begins with an ID, its times and its first generation.
 func NewSession(begins federation.Session, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
 	_, _ = rand.Read(id)                                     // never fails

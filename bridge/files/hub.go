@@ -27,15 +27,14 @@ const (
 	hubPrefix    = agentsPrefix + "handoffs/"
 )
 
-// Hub serves the HTTP interface of the voice protocol for all voice directories of a gateway that have
-// hub tokens. The zero Hub serves no directory. It is safe for concurrent use.
+// Hub serves the HTTP interface of the voice protocol for all voice directories with hub tokens. The
+// zero Hub serves no directory. It is safe for concurrent use.
 type Hub struct {
 	links atomic.Pointer[[]*VoiceLink]
 	mux   *http.ServeMux
 }
 
-// Mount registers the routes of the hub. Requests not for the hub go to the handler of the agent API on
-// the same mux.
+// Mount registers the routes of the hub. All other requests go to the agent API on the same mux.
 func (h *Hub) Mount(mux *http.ServeMux) {
 	h.mux = mux
 	mux.HandleFunc("POST "+hubPrefix+"start", h.serve(h.start))

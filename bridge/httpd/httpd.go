@@ -56,7 +56,7 @@ const drainTimeout = 8 * time.Second
 // maxHeaderBytes allows a token of a few kilobytes and cookies of proxies.
 const maxHeaderBytes = 32 << 10
 
-// Server is one HTTP listener. Build one with [New].
+// Server is one HTTP listener.
 type Server struct {
 	listen   string
 	socket   string

@@ -231,8 +231,8 @@ func (f *filer) retire(ctx context.Context, session string, s snapshot) error {
 	})
 }
 
-// The journals of the runtime: the history of each session, an empty journal named after each
-// participant's session, and the session of each handoff.
+// The journals of the runtime: the history of each session, an empty journal per participant's session,
+// and the session of each handoff.
 const (
 	sessionPrefix = network + "/session/"
 	memberPrefix  = network + "/of/"

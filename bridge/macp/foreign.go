@@ -63,7 +63,7 @@ func (r Runtime) check() error {
 }
 
 // Runtimes describes other operators' runtimes. Each link is a participant there. The reference of the
-// table is part of its parent table, see [Network].
+// table is part of [Network].
 func Runtimes(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "macp.runtimes", Many: true,
@@ -83,8 +83,8 @@ func Runtimes(deps Deps) bridge.Network {
 	}
 }
 
-// Foreign is another operator's runtime, in which the gateway participates for one DID. It follows the
-// participant's sessions from the last position, and keeps a copy of each history.
+// Foreign is another operator's runtime, in which the gateway participates for one DID. It keeps a copy
+// of each session's history.
 type Foreign struct {
 	cfg   Runtime
 	did   federation.DID

@@ -193,8 +193,6 @@ func codeOf(code federation.RefusalCode) macpmode.Code {
 	return macpmode.InvalidEnvelope
 }
 
-// statusOf returns the HTTP status and the gRPC status of a code.
-//
 // spec: RFC-MACP-0006 §4.5
 func statusOf(code macpmode.Code) (int, connect.Code) {
 	switch code {

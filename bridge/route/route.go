@@ -54,8 +54,8 @@ type Spec struct {
 	Cached      bool      // responses have an ETag, and are not resent to clients with that tag
 }
 
-// Route is one route of an API: In is the request, and Out the response. It has no methods, because the
-// compiler would add them to the program for each route.
+// Route is one route of an API with its request and response. It has no methods, because the compiler
+// would add them to the program for each route.
 type Route[In, Out any] Spec
 
 // Success is a success status.

@@ -52,7 +52,7 @@ const closeTime = time.Second
 // complainEach is the minimum interval of log lines about a collector that accepts no spans.
 const complainEach = time.Minute
 
-// Tracer exports spans. Open one with [Open]. It implements [bridge.Tracer].
+// Tracer exports spans. It implements [bridge.Tracer].
 type Tracer struct {
 	home   federation.HomeID
 	tracer trace.Tracer

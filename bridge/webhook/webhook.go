@@ -63,8 +63,8 @@ type Deps struct {
 	Log     *slog.Logger
 }
 
-// Hooks manages the webhooks of one home. It implements [bridge.Webhooks], and is safe for concurrent
-// use.
+// Hooks manages the webhooks of one home. It implements [bridge.Webhooks], and is safe for
+// concurrent use.
 type Hooks struct {
 	cfg  Config
 	deps Deps

@@ -79,8 +79,8 @@ func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) 
 	return vouched, nil
 }
 
-// AdmitSigned verifies the signature of a registry, and then counts the message in the rate of that
-// registry. If the key cannot be read now, the caller must retry.
+// AdmitSigned verifies the signature of a registry, and then counts the message in its rate. If the key
+// cannot be read now, the caller must retry.
 func (ps *Registries) AdmitSigned(
 	ctx context.Context, cfg Config, message []byte, signature string, from netip.Prefix, now time.Time,
 ) (Peer, error) {

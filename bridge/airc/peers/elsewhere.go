@@ -95,8 +95,8 @@ func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.T
 	return acquire(ps.unproven.lookups, lookupsPerMinute, from, now)
 }
 
-// Identity fetches an agent's identity from the endpoint published by its registry. It returns a
-// refusal if the registry does not know the agent or does not respond.
+// Identity fetches an agent's identity from its registry. It returns a refusal if the registry does not
+// know the agent or does not respond.
 func (ps *Registries) Identity(ctx context.Context, registry, handle string, now time.Time) (Identity, error) {
 	of := wire.Address{Handle: handle, Domain: registry}
 	if known, ok := ps.found.get(of, now); ok {

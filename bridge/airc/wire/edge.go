@@ -94,8 +94,8 @@ type ProblemError struct {
 	Approval *Approval
 }
 
-// Approval is the text as it would be stored. It is part of the refusal of a message that differs from
-// the approved message.
+// Approval is the text as it would be stored, in the refusal of a message that differs from the
+// approved one.
 type Approval struct {
 	Reason string `json:"reason"`
 	Text   string `json:"server_text"`
@@ -142,8 +142,8 @@ type outcome struct {
 // maxSentenceChars bounds the text of a refusal in responses and logs, because it may quote the sender.
 const maxSentenceChars = 300
 
-// Render converts an error to a response. No other function in this package does. It hides the text of
-// unknown errors.
+// Render converts an error to a response. No other function in this package does. It hides unknown
+// errors.
 func Render(err error) Failure {
 	f := classify(err)
 	if f.Status == http.StatusTooManyRequests && f.retryAfter <= 0 {

@@ -111,8 +111,8 @@ func Marshal(value any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// Object is a JSON object with case-sensitive member names: encoding/json would accept "From" for
-// "from". Err is the first missing or wrong member; later reads are meaningless.
+// Object is a JSON object with case-sensitive member names, unlike encoding/json. Err is the first
+// missing or wrong member; later reads are meaningless.
 type Object struct {
 	Members map[string]json.RawMessage
 	Err     error
