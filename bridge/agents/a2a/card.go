@@ -26,7 +26,6 @@ const (
 
 const cardAge = "public, max-age=300"
 
-// resident is an agent that takes tasks here.
 type resident struct {
 	did  federation.DID // "" for the gateway
 	name string

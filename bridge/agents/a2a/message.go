@@ -58,7 +58,7 @@ func parseMessage(text json.RawMessage) (received, error) {
 }
 
 // checkParts checks the member names of each part, because the library decodes parts itself with
-// encoding/json, which does not.
+// encoding/json.
 func checkParts(parts json.RawMessage) error {
 	var list []json.RawMessage
 	if parts == nil {
@@ -92,7 +92,7 @@ type wishes struct {
 	Replaces string    `json:"replaces"`
 }
 
-// offerOf returns the offer of a message to a DID, or to any claimant if to is "".
+// offerOf returns an offer to any claimant if to is "".
 func offerOf(m received, to federation.DID) (participant.Offer, error) {
 	w, err := wishesOf(m)
 	if err != nil {
@@ -184,7 +184,7 @@ type sendRequest struct {
 	Config  wire.SendMessageConfig `json:"configuration"`
 }
 
-// send files the offer of a message. It returns its task and the client's configuration.
+// send also returns the client's configuration.
 func (l *Link) send(ctx context.Context, req request) (*fold, wire.SendMessageConfig, error) {
 	p, err := params[sendRequest](req)
 	if err == nil {
@@ -271,7 +271,7 @@ func errNotCancelable(v federation.View) error {
 	return fault(codeNotCancelable, "the task is over: "+string(v.State))
 }
 
-// cancelError converts the refusal of a cancel step: another step may have ended the task first.
+// cancelError handles the refusal of a cancel step: another step may have ended the task first.
 func cancelError(err error, v federation.View) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if ok && refused.Code == federation.TerminalHandoff {

@@ -31,7 +31,6 @@ const (
 	maxPushSecret = 4096
 )
 
-// pushSecrets is the sealed part of a stored push configuration.
 type pushSecrets struct {
 	Token string             `json:"token,omitempty"`
 	Auth  *wire.PushAuthInfo `json:"authentication,omitempty"`
@@ -69,7 +68,7 @@ func pushError(err error) error {
 	return err
 }
 
-// keepPush stores a push configuration of a task. It replaces a configuration with the same ID.
+// keepPush replaces a configuration with the same ID.
 func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation.View, c wire.PushConfig) (*wire.PushConfig, error) {
 	sealed, err := l.seal.seal(pushSecrets{c.Token, c.Auth})
 	if err != nil {
@@ -263,7 +262,6 @@ func (l *Link) pushHeader(of federation.Webhook) (http.Header, error) {
 	return h, nil
 }
 
-// sealKeyBytes is the length of an AES-256 key.
 const sealKeyBytes = 32
 
 // sealer encrypts the secrets of push configurations in the record and its copies.

@@ -59,7 +59,7 @@ type response struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-// serveRPC answers a POST to the endpoint of an agent, or of the gateway if agent is "".
+// serveRPC serves the endpoint of the gateway if agent is "".
 func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation.DID) {
 	caller, ok := l.admit(w, r, agent)
 	if !ok {
@@ -188,7 +188,6 @@ func checkType(r *http.Request) error {
 	return nil
 }
 
-// validID reports whether a request ID may be repeated in a response.
 func validID(id json.RawMessage) bool {
 	var value any
 	if federation.DecodeJSON(id, &value) != nil {
@@ -201,7 +200,6 @@ func validID(id json.RawMessage) bool {
 	return false
 }
 
-// versionOf returns the protocol version of a request, or "" for none.
 func versionOf(r *http.Request) string {
 	return cmp.Or(r.Header.Get(wire.SvcParamVersion), r.URL.Query().Get(wire.SvcParamVersion))
 }

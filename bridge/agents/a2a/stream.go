@@ -50,7 +50,6 @@ func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, bea
 	}
 }
 
-// unlessOver returns nil if ctx has ended, and err otherwise.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the caller has waited long enough, or is gone
@@ -75,7 +74,6 @@ func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) er
 // over reports whether the last read step ended the handoff.
 func (f *fold) over() bool { return f.view.Over && f.last.Version == f.view.Version }
 
-// stream sends a task to a client as server-sent events.
 type stream struct {
 	link    *Link
 	request request
@@ -179,7 +177,7 @@ func (l *Link) left(ctx context.Context, err error) error {
 	return err
 }
 
-// beat checks the token of the client and sends a heartbeat.
+// beat also checks the token of the client.
 func (s *stream) beat(ctx context.Context) error {
 	if err := s.link.stillAllowed(ctx, s.request); err != nil {
 		return err
@@ -210,7 +208,7 @@ func (s *stream) send(answer any) error {
 	return s.write(fmt.Appendf(nil, "data: %s\n\n", text))
 }
 
-// write writes to the client. The first write is preceded by the header.
+// write sends the header before the first text.
 func (s *stream) write(text []byte) error {
 	h := s.out.Header()
 	h.Set("Content-Type", eventStream)

@@ -13,7 +13,6 @@ import (
 // notes.
 const maxHistory = 500
 
-// resultName is the name of the artifact of completed work.
 const resultName = "result"
 
 // expired is the message of a task that ended by its deadline or by inactivity.
@@ -122,7 +121,6 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 // unshown ignores updates, for readers that need only the final task.
 func unshown(update) error { return nil }
 
-// add reads one step and returns its stream events.
 func (f *fold) add(e federation.Entry) []update {
 	f.last, f.steps = e, append(f.steps, e.Event.ID)
 	if m := f.historyOf(e); m != nil {

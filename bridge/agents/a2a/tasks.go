@@ -244,7 +244,7 @@ func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
 	return list, err
 }
 
-// listed returns up to limit handoffs after a cursor, and the next cursor.
+// listed also returns the next cursor.
 func (l *Link) listed(ctx context.Context, req request, p listRequest, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	var found []federation.View
 	filter := federation.Filter{DID: req.caller.DID, Since: p.StatusTimestampAfter}

@@ -58,7 +58,7 @@ func (c *card) best() (*wire.AgentInterface, error) {
 	return nil, fmt.Errorf("want an interface for JSONRPC, HTTP+JSON or GRPC of version 1.0 or 0.3; the agent has %s", strings.Join(all, ", "))
 }
 
-// tokenURL returns the token endpoint for client_credentials, or "" for none.
+// tokenURL returns the client_credentials endpoint, or "" for none.
 func (c *card) tokenURL() string {
 	for _, name := range slices.Sorted(maps.Keys(c.schemes)) {
 		oauth, ok := c.schemes[name].(wire.OAuth2SecurityScheme)

@@ -57,7 +57,6 @@ func (l *Link) sendError(ev federation.Event, err error) (unsent bool, told erro
 	return false, err // counted: repeated failures make the delivery a dead letter
 }
 
-// isDial reports whether no connection was made.
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"

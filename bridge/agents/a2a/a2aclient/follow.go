@@ -40,7 +40,6 @@ const (
 
 var errOtherTask = errors.New("the agent answered with another task")
 
-// session is the work on one connection to an agent.
 type session struct {
 	*Link
 
@@ -212,7 +211,7 @@ func (l *Link) block(id federation.HandoffID, why string) {
 	}
 }
 
-// read returns the steps of a task, the source object from the agent, and whether the task is over.
+// read also returns the agent's object behind the steps, and whether the task is over.
 func (s *session) read(ctx context.Context, t *task, state federation.State) (r a2atask.Reading, document string, terminal bool, err error) {
 	if t.answer != nil {
 		text, err := encoded(t.answer)
@@ -244,7 +243,6 @@ func (s *session) read(ctx context.Context, t *task, state federation.State) (r 
 	return a2atask.Read(found, state), string(text), found.Status.State.Terminal(), err
 }
 
-// gone returns the steps that end a task whose result is lost.
 func (s *session) gone(t *task, why string, state federation.State) (a2atask.Reading, string, bool, error) {
 	text, err := json.Marshal(map[string]string{"task": string(t.id), "error": why})
 	return a2atask.Lost(why, state), string(text), true, err

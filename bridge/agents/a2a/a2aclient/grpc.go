@@ -33,7 +33,7 @@ import (
 // maxRedial is the maximum reconnect backoff. The outbox waits too.
 const maxRedial = 10 * time.Second
 
-// grpcConn is the connection to the gRPC interface of an agent. The zero value has no connection.
+// grpcConn is the gRPC connection to an agent. The zero value has none.
 type grpcConn struct {
 	mu      sync.Mutex
 	address string
@@ -193,7 +193,6 @@ func (s *boundedStream) RecvMsg(m any) error {
 	return err
 }
 
-// authorizeGRPC adds the authorization of HTTP requests as metadata.
 func (l *Link) authorizeGRPC(ctx context.Context) (context.Context, error) {
 	r := (&http.Request{URL: &url.URL{}, Header: http.Header{}}).WithContext(ctx)
 	if err := l.authorize(r); err != nil {

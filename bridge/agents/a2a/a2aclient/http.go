@@ -53,14 +53,12 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// transport adds credentials to requests, and bounds responses.
 type transport struct {
 	link      *Link
 	next      http.RoundTripper
 	authorize func(r *http.Request) error // nil adds nothing
 }
 
-// newHTTPClient returns a client that follows no redirects.
 func (l *Link) newHTTPClient(authorize func(r *http.Request) error) *http.Client {
 	return &http.Client{
 		Transport:     &transport{l, l.deps.Transport(l.cfg.AllowPrivate), authorize},
@@ -131,7 +129,6 @@ type limited struct {
 	io.Closer
 }
 
-// authorize adds the credentials that the card requires to a request.
 func (l *Link) authorize(r *http.Request) error {
 	if l.secrets.clientKey != nil {
 		token, err := l.token(r.Context())

@@ -40,7 +40,6 @@ type note struct {
 	Open    bool            `json:"open,omitempty"` // set if the offer is open
 }
 
-// filed is a step whose filing has begun.
 type filed struct {
 	id federation.EventID
 	at time.Time

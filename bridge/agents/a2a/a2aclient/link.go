@@ -265,7 +265,6 @@ func (l *Link) refresh(ctx context.Context) error {
 	}
 }
 
-// readCard reads the card, checks its key against the pinned one, and creates the client.
 func (l *Link) readCard(ctx context.Context) error {
 	c, err := l.fetchCard(ctx)
 	if err != nil {
@@ -330,7 +329,6 @@ func (l *Link) newClient(ctx context.Context, c *card) (*a2aclient.Client, error
 		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))...)
 }
 
-// changedKeyError means that the key of a card is not the pinned one.
 type changedKeyError struct{ name, was, is string }
 
 func (e *changedKeyError) Error() string {
@@ -365,7 +363,7 @@ func (l *Link) pin(ctx context.Context, c *card) error {
 	return writePin(ctx, l.deps.Journals, l.cfg.Name, length, c.key)
 }
 
-// excludes returns why the configuration forbids an offer, or "" if it does not.
+// excludes explains why the configuration forbids an offer, or returns "".
 func (l *Link) excludes(ev federation.Event, offer federation.View) string {
 	if len(l.cfg.Accepts) > 0 && !slices.Contains(l.cfg.Accepts, string(ev.Kind)) {
 		return l.cfg.Name + " takes no " + string(ev.Kind)

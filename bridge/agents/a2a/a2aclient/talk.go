@@ -38,7 +38,6 @@ func (l *Link) DeliverText(ctx context.Context, text federation.Text) error {
 	return l.answerTask(ctx, waiting[0], text)
 }
 
-// waiting returns the tasks that a message can answer.
 func (l *Link) waiting(ctx context.Context, text federation.Text) ([]*task, error) {
 	l.mu.Lock()
 	candidates := make([]*task, 0, len(l.tasks))
@@ -71,7 +70,7 @@ func (l *Link) waiting(ctx context.Context, text federation.Text) ([]*task, erro
 	return found, nil
 }
 
-// answerTask sends an answer as a message of its task, unless the agent already has it.
+// answerTask does nothing if the agent already has the answer.
 func (l *Link) answerTask(ctx context.Context, t *task, text federation.Text) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
