@@ -256,8 +256,8 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 }
 
 // The part of the free quota granted at once. Messages within a grant need no further count. Counting
-// reads all waiting messages of an agent, so without grants the hundredth message in a minute would
-// cost a hundred times as much as the first.
+// reads all waiting messages of an agent. Without grants, the hundredth message in a minute would cost
+// a hundred times as much as the first.
 const (
 	grantedPart = 8               // divisor: concurrent messages of other senders exceed the limit by at most this part
 	grantedFor  = 5 * time.Second // then limits and inbox are checked again

@@ -147,8 +147,8 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	}{key.ID, agents.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
 }
 
-// provedDID returns the did:key of the new key if that key signed a bound rotation document, or "" if
-// the request only names the key or its signatures name no registry.
+// provedDID returns the did:key of the new key if that key signed a bound rotation document. It returns
+// "" if the request only names the key, or if its signatures name no registry.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.PublicKey, document []byte) (federation.DID, error) {

@@ -201,8 +201,8 @@ func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {
 	return l.file(ctx, d, ev, s.lost(losses))
 }
 
-// taken reports whether an implied step was refused because the agent already took it in a handoff
-// whose remote home has not ruled on it yet.
+// taken reports whether an implied step was refused because the agent already took it. The remote home
+// of the handoff has not ruled on it yet.
 func taken(v federation.View, err error) bool {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	return ok && v.Remote && refused.Code == federation.IllegalStep

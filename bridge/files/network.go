@@ -4,8 +4,8 @@
 //
 // The directory is the peer. A link watches it, and reads all of it at the start and every five
 // seconds, so that nothing depends on notifications. The action of a link on a file depends only on the
-// place and the content of the file and on the state of its handoff. A gateway killed at any moment
-// therefore resumes by checking again. The record maps files to handoffs.
+// file's place and content, and on the state of its handoff. A gateway killed at any moment therefore
+// resumes by checking again. The record maps files to handoffs.
 //
 // The gateway vouches for steps read from a directory, with the bytes of the file as evidence. See
 // README.md for the guide.

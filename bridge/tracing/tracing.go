@@ -10,8 +10,8 @@
 //	inbox     the step is in the inbox of an agent of the registry, or of a DID
 //	deliver   one attempt to deliver the step to a link or to another home
 //
-// The ID of a parent span is derived from the home and the step, so that a delivery hours later, at
-// another replica, names its parent. Between homes, the header traceparent has the span of the
+// The ID of a parent span is derived from the home and the step. A delivery hours later, at another
+// replica, can therefore name its parent. Between homes, the header traceparent has the span of the
 // delivery, for the first step of a message. No signature covers it, and no decision depends on it.
 //
 // # Configuration

@@ -1,16 +1,16 @@
-// Package webhook posts the steps in the inbox of a DID to an address registered by its owner, for
-// agents that neither keep a connection open nor poll.
+// Package webhook posts the steps in the inbox of a DID to an address registered by its owner. It
+// serves agents that neither keep a connection open nor poll.
 //
 // The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires: with a secret
 // shared with the owner, and with a key whose public half is published. Each attempt is signed again
 // but keeps its ID, so that a receiver can detect duplicates.
 //
 // A 2xx response is a delivery and removes the step from the inbox. A 410 response disables the webhook
-// and notifies its owner, which may enable it again. Every other response, including a redirect, is
-// retried after one minute, then with doubled delays of up to sixteen hours, for the configured number
-// of attempts. Then the delivery is a dead letter, and the step stays in the inbox. An address that
-// responds with 429 or Retry-After is not called for that time. Only the first response after such a
-// pause counts as an attempt.
+// and notifies its owner, which may enable it again. After any other response, even a redirect, the
+// post is retried after one minute, then with doubled delays of up to sixteen hours. After the
+// configured number of attempts, the delivery is a dead letter, and the step stays in the inbox. An
+// address that responds with 429 or Retry-After is not called for that time. Only the first response
+// after such a pause counts as an attempt.
 //
 // The record stores the time of the next attempt and the result of the last one, so that both survive a
 // restart. The address is checked at registration, and again after each name lookup before dialling: a

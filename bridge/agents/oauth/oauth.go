@@ -1,6 +1,6 @@
 // Package oauth is the authorization server of agent hosts. A host logs in with a browser
 // (authorization code with PKCE), without one (device flow), or with a key of a DID
-// (client_credentials), and then acts for a party over REST, MCP and A2A.
+// (client_credentials). It then acts for a party over REST, MCP and A2A.
 //
 // The server stores no clients. A client is a document at its own address, or its registration is
 // sealed in its client_id. Authorization codes and forms are sealed too. The record stores only

@@ -378,9 +378,9 @@ type Person struct {
 	Caps    []string       `json:"caps"`   // that the DID declared; never nil
 }
 
-// Whois returns the names of the participants with a DID, an agent's name or handle, with or without
-// the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry. The list
-// may be empty.
+// Whois returns the names of the participants denoted by a DID, an agent's name or handle, a nick,
+// NICK@LINK, or HANDLE@DOMAIN of a configured registry. A handle may include the domain of this
+// gateway. The list may be empty.
 func (a *Service) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {

@@ -17,8 +17,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same REST request,
-// and the API document contains their comments and tags. The JSON is kept as evidence, and its digest
+// The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same REST request.
+// The API document contains their comments and tags. The JSON is kept as evidence, and its digest
 // decides whether two requests with one key are the same. Therefore, the order of the members is fixed.
 
 // Offer is a request to open a handoff. If the caller signs it, it has `document` and `signature`,

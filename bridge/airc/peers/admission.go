@@ -101,10 +101,10 @@ func (ps *Registries) AdmitSigned(
 	return p, nil
 }
 
-// verifyPeer checks the signature of a registry. Without a pinned key it fetches the registry's key if
-// none is known, and again if the known key does not match, because the key may have been replaced.
-// Keys of the configured registries are cached, which bounds these lookups. All other lookups count
-// against the limit of the caller's address.
+// verifyPeer checks the signature of a registry. Without a pinned key, it fetches the registry's key if
+// none is known. It fetches the key again if the known one does not match, because the key may have
+// been replaced. Keys of the configured registries are cached, which bounds these lookups. All other
+// lookups count against the limit of the caller's address.
 func (ps *Registries) verifyPeer(
 	ctx context.Context, cfg Config, message []byte, signature string, from netip.Prefix, now time.Time,
 ) (Peer, error) {

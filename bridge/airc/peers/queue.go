@@ -26,8 +26,9 @@ type consentDocument struct {
 	ToAddress string `json:"to_address"`
 }
 
-// ShareDecision queues an agent's decision about a handle for its registry, in the lane of the agent's
-// messages to that handle, so that they arrive in order. After a nil error, the decision is on disk.
+// ShareDecision queues an agent's decision about a handle for its registry. It uses the lane of the
+// agent's messages to that handle, so that they arrive in order. After a nil error, the decision is on
+// disk.
 func (ps *Registries) ShareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
 	address, ok := wire.ParseAddress(edge.From)
 	if !ok {

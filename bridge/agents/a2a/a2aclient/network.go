@@ -2,9 +2,8 @@
 // it becomes a task of the agent, and the states of the task become steps.
 //
 // The link keeps a journal of each task in the record until the handoff is over. It writes a note
-// before it sends a message, and the task after a response. If the result of a send is unknown, because
-// the gateway was killed or the connection broke, the link lists the agent's tasks in the context
-// before it resends.
+// before it sends a message, and the task after a response. A crash or a broken connection may leave
+// the result of a send unknown. The link then lists the agent's tasks in the context before it resends.
 //
 // Only GetTask is authoritative about a task. Streams, push notifications and timers only trigger
 // GetTask.
