@@ -68,7 +68,7 @@ func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Po
 	return messages, nil
 }
 
-// Carries implements [bridge.Link]. It is always false: see [Link.Effects].
+// Carries implements [bridge.Link]. It always returns false: see [Link.Effects].
 func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -107,8 +107,8 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 	return contact{handle: wire.Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
-// posting writes the message about a step for one agent, subject to its consent. It is nil if the agent
-// wants none.
+// posting writes the message about a step for one agent, subject to its consent. It returns nil if the
+// agent wants none.
 func (l *Link) posting(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	if reason, unverified := writeInstead(to.handle); unverified {
 		return nil, federation.Refuse(d.Entry.Event, federation.InvalidTarget, reason)

@@ -183,7 +183,7 @@ func (*Link) keyRefusal(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// expiry returns the zero time for none.
+// expiry parses keyExpiresAt, in Unix seconds. It returns the zero time if the member is absent.
 //
 // spec: airc-v0.1.1 §5.3
 func expiry(o *wire.Object, now time.Time) time.Time {

@@ -80,8 +80,8 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), err
 }
 
-// checkUnverifiedRoom also limits how many unverified senders wait for a recipient. Inventing senders
-// costs nothing, so they would crowd out verified senders.
+// checkUnverifiedRoom limits how many unverified senders wait for a recipient, and checks its room.
+// Inventing senders costs nothing, so without the limit they would crowd out verified senders.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, d *inbound, edge agents.Consent, sealed agents.Message) error {
 	limits := l.deps.Quotas().FirstContacts
 	if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {

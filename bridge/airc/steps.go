@@ -275,7 +275,7 @@ func (l *Link) open(ctx context.Context, d *inbound, s step, ev *federation.Even
 // place returns the place and dialect of an offer on IRC. Between agents, or without a configured link,
 // there is no place.
 func (l *Link) place(ctx context.Context, d *inbound, s step, from, to federation.DID) (federation.ChannelRef, federation.Dialect, error) {
-	channel, _ := translate.Channel(s.Channel) // treated like a channel of no link
+	channel, _ := translate.Channel(s.Channel) // an invalid channel is treated like a channel of no link
 	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)
 	switch {
 	case err != nil:

@@ -231,7 +231,7 @@ func (l *HTTPLink) Network() string { return l.network }
 // ReadsInbox implements [bridge.InboxReader].
 func (*HTTPLink) ReadsInbox() {}
 
-// Carries implements [bridge.Link]. It is always false: participants read their inboxes.
+// Carries implements [bridge.Link]. It always returns false: participants read their inboxes.
 func (*HTTPLink) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }

@@ -118,7 +118,7 @@ func (c Config) check() error {
 	return errors.Join(mistakes...)
 }
 
-// Network describes the REST API for agents. Open replaces the ports in deps with those of the link.
+// Network describes the REST API for agents. Open replaces the ports in deps with its own.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: Table, Reference: referenceFile,
