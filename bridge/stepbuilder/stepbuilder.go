@@ -216,7 +216,7 @@ func (s Builder) Pair(from, to federation.DID) string {
 }
 
 // arrival returns the place of arrival of a step. Its author has the given name there. An author
-// without a name, also on other links, gets a name of the gateway, so that others can write back.
+// without a name here or on another link gets a name of the gateway, so that others can write back.
 func (s Builder) arrival(ctx context.Context, ev federation.Event, name string, now time.Time) (federation.Arrival, error) {
 	at := ev.Arrival
 	at.Network, at.Link, at.Name, at.ReadsInbox, at.Received = s.Network, cmp.Or(s.Link, s.Network), name, s.ReadsInbox, now
