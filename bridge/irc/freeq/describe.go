@@ -51,8 +51,8 @@ func (l *Link) Describe() bridge.Description {
 // spec: freeq-s2s "What works against freeq's iroh 0.97"
 const installDumbpipe = "cargo install dumbpipe --version 0.40.1 --locked"
 
-// obstacles returns the obstacles to receipts or the link itself: an address that the gateway's
-// client does not read, and a missing program.
+// obstacles returns the obstacles to receipts or to the link: an unusable address of the web API, and
+// a missing program.
 func (l *Link) obstacles() (found []string) {
 	if strings.HasPrefix(l.cfg.PeerAPI, "http://") && !l.deps.HTTP.FetchPrivate {
 		found = append(found, "receipts and steps wait: the keys at peer_api "+l.cfg.PeerAPI+
@@ -79,7 +79,7 @@ func (l *Link) obstacles() (found []string) {
 
 var _ bridge.Explainer = (*Link)(nil)
 
-// Explain implements [bridge.Explainer]. It returns the command that starts the server.
+// Explain implements [bridge.Explainer] with the command that starts the server.
 //
 // spec: freeq-s2s "What a freeq operator sets"
 func (l *Link) Explain() string {
@@ -156,7 +156,7 @@ func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) 
 	s.Post(ctx, func() { p.asking = false })
 }
 
-// action is the web API's answer for one handoff.
+// action is the web API's response for one handoff.
 //
 // spec: freeq-rest "Actions"
 type action struct {
@@ -173,7 +173,7 @@ type actionEvent struct {
 	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
 }
 
-// outcome returns the reason why a step counts as refused, "" while its home may still confirm it.
+// outcome returns the reason why a step counts as refused, or "" while its home may still confirm it.
 // A home does not report refusals: a refused event is simply missing.
 func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
@@ -197,11 +197,11 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	case told.Events[i].State != nil && *told.Events[i].State == "superseded":
 		return federation.IllegalStep, "its home took another step first"
 	}
-	return "", "" // confirmed, and the receipt arrives with the next route; or not judged yet
+	return "", "" // not judged yet, or confirmed and its receipt arrives with the next route
 }
 
-// overdue decides only by the deadline, for a server that does not show its events: a response
-// after it counts as refused.
+// overdue decides only by the deadline, if the server does not show its events. A response after the
+// deadline counts as refused.
 func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb
 	if !due.IsZero() && (verb == federation.Accept || verb == federation.Claim) && now.After(due.Add(lastRoute)) {
