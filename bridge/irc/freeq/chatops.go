@@ -96,8 +96,8 @@ func (s *session) deliverNotice(r *outbound) {
 
 const vendorPrefix = "+freeq.at/"
 
-// errNotOurs is the reason for dropping a private step for a user of another peer. A server sends
-// every private message to all its peers.
+// errNotOurs is the reason for dropping a private step without a participant of this gateway. A
+// server sends every private message to all its peers.
 var errNotOurs = errors.New("freeq: for nobody of this gateway")
 
 // errEcho is the reason for dropping this gateway's own step. A server repeats all its filed steps in

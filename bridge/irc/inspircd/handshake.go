@@ -19,20 +19,20 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// handshakeTimeout bounds the time to authentication. InspIRCd has the same.
+// handshakeTimeout bounds the time to authentication. InspIRCd has the same limit.
 const handshakeTimeout = 30 * time.Second
 
-// maxSkew is the clock difference to the peer above which a warning is logged. InspIRCd refuses the
-// link at 60 s, and the ids of steps contain timestamps too.
+// maxSkew is the clock difference above which a warning is logged. InspIRCd refuses the link at 60 s,
+// and step IDs contain timestamps too.
 const maxSkew = 15 * time.Second
 
 const hashedPassword = "AUTH:"
 
-// errAuthentication does not reveal which of name and password was wrong.
+// errAuthentication does not reveal whether the name or the password was wrong.
 var errAuthentication = errors.New("the other server's name or password is wrong: see server_name and recv_password_file")
 
-// meet authenticates the peer on a connection. The returned session is started; call [session.run]
-// or [irc.Session.End] next.
+// meet authenticates the peer on a connection. The returned session is started; call [session.run] or
+// [irc.Session.End] next.
 //
 // spec: InspIRCd spanning tree 1205, 1206, "CAPAB", "SERVER"
 func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
@@ -58,8 +58,8 @@ func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
 	return s, nil
 }
 
-// burst starts our burst. A listening end sends its own SERVER before it. The rest waits for the
-// peer's burst, which gives the timestamps of channels and the nicks in use.
+// burst starts our burst. A listening end sends its own SERVER first. The rest waits for the peer's
+// burst, which contains the timestamps of channels and the nicks in use.
 func (s *session) burst() {
 	if !s.link.dials() {
 		s.put("%s", s.hello)
@@ -70,8 +70,8 @@ func (s *session) burst() {
 	}
 }
 
-// negotiate exchanges CAPAB. This end sends only the challenge: any other list would have to match
-// the peer's exactly.
+// negotiate exchanges CAPAB. This end sends only the challenge, because any other list would have to
+// match the peer's exactly.
 func (s *session) negotiate(ctx context.Context) error {
 	start, err := s.await(ctx, "CAPAB")
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *session) negotiate(ctx context.Context) error {
 	}
 }
 
-// authenticate exchanges SERVER with passwords: the end that dialled sends it first. Neither
-// password is sent in clear unless the configuration allows it.
+// authenticate exchanges SERVER with passwords. The end that dialled sends it first. It sends no
+// password in clear unless the configuration allows it.
 func (s *session) authenticate(ctx context.Context) error {
 	password, err := s.password()
 	if err != nil {
@@ -156,7 +156,7 @@ func prove(password, challenge string) string {
 	return base64.RawStdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// await returns the next message with a command, ignoring others.
+// await returns the next message with a command, and ignores others.
 func (s *session) await(ctx context.Context, command string) (ircmsg.Message, error) {
 	for {
 		s.flush()
@@ -181,7 +181,6 @@ func (s *session) await(ctx context.Context, command string) (ircmsg.Message, er
 	}
 }
 
-// saidError returns the peer's ERROR, its last message.
 func saidError(m ircmsg.Message) error {
 	return fmt.Errorf("it says: %s", strings.Join(m.Params, " "))
 }
@@ -202,11 +201,11 @@ func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onEndBurst introduces our users once all of the peer's network is known, ends our burst, and
+// onEndBurst ends our burst once all of the peer's network is known. It introduces our users, and
 // opens the session to rows.
 func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	if s.linked || m.Source != "" && m.Source != s.net.peer {
-		return nil // a server further away ended its own
+		return nil // from a server further away
 	}
 	for _, p := range s.link.roster.All() {
 		s.present(p)

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Names of the channel modes in use, as in CAPAB CHANMODES.
+// Channel modes in use, as in CAPAB CHANMODES.
 const (
 	banMode          = "ban"
 	banExceptionMode = "banexception"
@@ -40,16 +40,16 @@ const (
 // voiceRank is the lowest rank that may speak in a moderated channel.
 const voiceRank = 10000
 
-// maxMasks bounds the masks of one list of a channel: ten times InspIRCd's limit. Masks beyond it
-// count as unreadable lines.
+// maxMasks bounds one list of masks of a channel: ten times InspIRCd's limit. Excess masks count as
+// unreadable lines.
 const maxMasks = 1000
 
 type chanMode struct {
 	name, kind string
-	rank       int // rank of a prefix
+	rank       int // of a prefix
 }
 
-// defaultModes returns the modes of a peer that announces none: InspIRCd's defaults.
+// defaultModes returns InspIRCd's defaults, for a peer that announces no modes.
 func defaultModes() map[byte]chanMode {
 	return map[byte]chanMode{
 		'b': {banMode, listKind, 0}, 'k': {keyMode, paramKind, 0}, 'l': {limitMode, setKind, 0},
@@ -60,7 +60,7 @@ func defaultModes() map[byte]chanMode {
 	}
 }
 
-// chanMode reads one item of CAPAB CHANMODES, such as "list:ban=b" or "prefix:10000:voice=+v".
+// chanMode parses one item of CAPAB CHANMODES, such as "list:ban=b" or "prefix:10000:voice=+v".
 func (t *tree) chanMode(description, letters string) {
 	parts := strings.Split(description, ":")
 	if letters == "" || len(parts) < 2 {
@@ -73,7 +73,7 @@ func (t *tree) chanMode(description, letters string) {
 	t.modes[letters[len(letters)-1]] = mode
 }
 
-// prefixes returns the letters that are a status on this network: a server ends the link over any
+// prefixes returns the letters that are a status on this network. A server ends the link over any
 // other.
 func (t *tree) prefixes(letters string) string {
 	return strings.Map(func(letter rune) rune {
@@ -96,9 +96,9 @@ func (m chanMode) takesParam(adding bool) bool {
 
 // rules are the modes of a channel that govern entering and speaking.
 type rules struct {
-	flags map[string]bool            // modes without a list, if set, by name
-	limit int                        // maximum number of members; 0 for none
-	masks map[string]map[string]bool // masks of lists, by the name of the mode
+	flags map[string]bool            // set modes without a list, by name
+	limit int                        // members; 0 for none
+	masks map[string]map[string]bool // masks of lists, by mode name
 }
 
 func newRules() rules {
@@ -121,16 +121,15 @@ func (r *rules) list(mode, mask string, set bool) bool {
 	return true
 }
 
-// set sets or unsets a mode other than a list or a status.
 func (r *rules) set(mode, param string, set bool) {
 	r.flags[mode] = set
 	if mode == limitMode {
-		r.limit, _ = strconv.Atoi(param) // InspIRCd takes only numbers; "" with an unset is none
+		r.limit, _ = strconv.Atoi(param) // InspIRCd accepts only numbers; "" for an unset is 0
 	}
 }
 
-// change applies a change of modes, such as "+nb-v" with parameters, to a channel. It
-// reports whether it could read all of it.
+// change applies a mode change, such as "+nb-v" with parameters. It returns false if it could not
+// read all of it.
 func (s *session) change(ch *channel, modes string, params []string) bool {
 	set := true
 	for _, letter := range []byte(modes) {
@@ -162,7 +161,7 @@ func (s *session) change(ch *channel, modes string, params []string) bool {
 	return true
 }
 
-// promote records a gained or lost status of our user in a channel.
+// promote records a status change of our user in a channel.
 func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
 	p := s.link.roster.byUUID[uuid]
 	if p == nil || !p.In[ch.venue] {
@@ -210,8 +209,8 @@ func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// aged returns the channel of a change of modes, if it is one of the link. It returns false for a
-// change of a younger channel, whose modes are discarded.
+// aged returns the channel of a mode change, if it belongs to the link. It returns false for a change
+// of a younger channel, whose modes are discarded.
 func (s *session) aged(ctx context.Context, m ircmsg.Message) (*channel, bool) {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]

@@ -8,22 +8,20 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// firstReturn and lastReturn bound the wait before a removed user returns. It doubles each time, so
-// as not to fight an operator.
+// firstReturn and lastReturn bound the wait before a removed user returns. It doubles each time, to
+// avoid a fight with an operator.
 const firstReturn = 5 * time.Second
 
 const lastReturn = 5 * time.Minute
 
-// pseudoIP is the address of users without one. InspIRCd closes the link over an unparseable
-// address.
+// pseudoIP is the address of users without one. InspIRCd closes the link over an unparseable address.
 const pseudoIP = "0.0.0.0"
 
-// pseudo is a pseudo-client. It returns to the network with the same id and the same nick
-// timestamp.
+// pseudo is a pseudo-client. It returns to the network with the same ID and nick timestamp.
 type pseudo struct {
 	irc.PseudoClient
 
-	suffix string // suffix of its nick
+	suffix string // of its nick
 	ident  string // unique among our users; otherwise one could be mistaken for a ghost of another
 	real   string
 
@@ -38,7 +36,7 @@ type pseudo struct {
 
 	// State in this session.
 	here    bool            // introduced
-	away    string          // away reason, as known to the network; "" while not away
+	away    string          // away reason known to the network, or ""
 	losses  int             // number of removals
 	removed map[string]bool // venues that services removed it from
 	visits  map[string]bool // other channels that services joined it to, by venue
@@ -48,7 +46,7 @@ type pseudo struct {
 type membership struct {
 	age    int64  // creation time of the channel, unix seconds
 	status string // letters of prefix modes
-	id     int    // ID of this stay of the user
+	id     int    // of this stay of the user
 }
 
 type roster struct {
@@ -57,7 +55,7 @@ type roster struct {
 	cfg    Config
 	home   federation.HomeID
 	byUUID map[string]*pseudo
-	minted int // UUIDs issued; none is used twice
+	minted int // issued UUIDs, never reused
 }
 
 func newRoster(cfg Config, home federation.HomeID, venues []string) *roster {
@@ -68,7 +66,7 @@ func newRoster(cfg Config, home federation.HomeID, venues []string) *roster {
 	return r
 }
 
-// mint gives a user a fresh UUID: six letters after our SID.
+// mint gives a user a fresh UUID: our SID and six letters.
 func (r *roster) mint(p *pseudo) {
 	delete(r.byUUID, p.uuid)
 	id := []byte(r.cfg.SID + "AAAAAA")
@@ -96,8 +94,8 @@ func newPseudo(ident, realName string) *pseudo {
 	}
 }
 
-// speaker returns the user for a DID's step. The user is on the network. If the venue is a channel
-// that it may join, it is also in that channel.
+// speaker returns the user for a DID's step, introduced to the network. The user is also in the venue
+// if that is a channel that it may join.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
 	did, name = r.Moved(did, name)
@@ -159,7 +157,7 @@ func (s *session) introduce(p *pseudo) {
 
 func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 
-// freeNick returns the first free nick for a user. Its UUID always is.
+// freeNick returns the first free nick for a user. Its UUID is always free.
 func (s *session) freeNick(p *pseudo) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, s.net.nickBytes) {
 		if s.net.owner(nick) == "" {
@@ -194,7 +192,7 @@ func (s *session) reclaim() {
 	}
 }
 
-// rename gives one of our users another nick, with its timestamp in Unix seconds.
+// rename changes the nick of one of our users. Age is its timestamp in Unix seconds.
 func (s *session) rename(p *pseudo, nick string, age int64) {
 	old := p.Nick
 	p.Nick, p.nickTS = nick, age
@@ -211,8 +209,8 @@ func (p *pseudo) best(maxBytes int) string {
 	return ""
 }
 
-// join adds a user to a channel. Its age is the one reported by the peer, or now for a new channel:
-// a lower one would take the channel from its members. A user that returns from a split keeps its
+// join adds a user to a channel. Its age is the one reported by the peer, or now for a new channel. A
+// lower age would take the channel from its members. A user that returns from a split keeps its
 // previous status.
 //
 // spec: InspIRCd spanning tree 1205, "FJOIN"
@@ -248,8 +246,7 @@ func (s *session) occupied(venue string) bool {
 	return false
 }
 
-// thrownOut makes a user rejoin after a while. It rejoins at once when one of its steps is to be
-// delivered.
+// thrownOut makes a user rejoin after a while, or at once for a delivery of one of its steps.
 func (s *session) thrownOut(p *pseudo) {
 	wait := min(firstReturn<<min(p.losses, 16), lastReturn)
 	p.losses++
