@@ -13,24 +13,22 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds of a check.
 const (
-	checkWait = 5 * time.Second // for one answer
-	checkLag  = 100             // maximum number of waiting batches
+	checkWait = 5 * time.Second // per response
+	checkLag  = 100             // waiting batches
 )
 
-// Subjects on which a server names the account of a client, and its own settings.
+// Subjects with the account of a client and the settings of a server.
 const (
 	userInfoSubject   = "$SYS.REQ.USER.INFO"
 	serverInfoSubject = "$SYS.REQ.SERVER.PING.VARZ"
 )
 
-// globalAccount is the account of all clients without an account.
 const globalAccount = "$G"
 
-// Check checks the hub from this home: the connection, clock, account, limits and sync, and for
-// each peer the stream and the response. It blocks up to five seconds for each missing answer. A
-// nil hub means no hub.
+// Check checks the hub from this home: the connection, clock, account, limits and sync, and for each
+// peer the stream and the response. It blocks up to five seconds for each missing response. A nil hub
+// means no hub.
 func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if h == nil {
 		return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
@@ -94,7 +92,7 @@ func (h *Hub) whoami(ctx context.Context) (serverAnswer[user], error) {
 	return inquire[user](ctx, h, userInfoSubject)
 }
 
-// checkAccount reports the account of this home at the server, and the difference of the clocks.
+// checkAccount reports the account of this home at the server, and the clock difference.
 func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federation.Finding {
 	asked := now()
 	answer, err := h.whoami(ctx)
@@ -190,7 +188,6 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federatio
 	return f
 }
 
-// reason returns a readable reason for an error of JetStream.
 func reason(err error) string {
 	if told, ok := errors.AsType[jetstream.JetStreamError](err); ok && told.APIError() != nil {
 		return told.APIError().Description

@@ -13,13 +13,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// hubPause is the time during which only HTTPS is used after a timeout of the hub.
+// hubPause is the time of using only HTTPS after a timeout of the hub.
 const hubPause = time.Minute
 
-// Waits and bounds of the exchange with one home.
 const (
 	exchanges  = 2                // batches in flight: one is prepared while another is answered
-	quietAfter = 30 * time.Second // time without an exchange after which the other home is checked
+	quietAfter = 30 * time.Second // time without an exchange before the other home is checked
 )
 
 type exchange struct {
@@ -27,13 +26,12 @@ type exchange struct {
 	over chan struct{}
 }
 
-// ask is one step in flight to the other home.
 type ask struct {
 	item  item
 	path  []federation.HomeID // see [Envelope]
 	trace string              // see [Envelope]
 	bytes int
-	done  chan reply // receives the single reply
+	done  chan reply // receives one reply
 }
 
 type reply struct {
@@ -75,7 +73,7 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// sendBatch sends steps in order, in one batch for each path on which they arrived.
+// sendBatch sends steps in order, in one batch per path.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })
@@ -101,7 +99,6 @@ func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	return nil
 }
 
-// greet checks whether the other home responds.
 func (p *Peer) greet(ctx context.Context) error {
 	_, err := p.post(ctx, Envelope{Path: []federation.HomeID{p.deps.Home}}, []item{})
 	return err
@@ -145,8 +142,8 @@ func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// carry sends an envelope through the hub, if the home uses it, and over HTTPS if the hub returns
-// no answer. Duplicates have no effect.
+// carry sends an envelope through the hub, if the home uses it, or over HTTPS without an answer from
+// the hub. Duplicates have no effect.
 func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.hubPaused.Load() {
@@ -214,7 +211,7 @@ func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (resu
 
 // size returns the approximate size of a step in a batch.
 func (it item) size() int {
-	n := len(it.Step.Document) + len(it.Step.Signature) + 512 // names, ids and times
+	n := len(it.Step.Document) + len(it.Step.Signature) + 512 // names, IDs and times
 	if it.Step.Evidence != nil {
 		n += len(it.Step.Evidence.Content)
 	}
@@ -224,10 +221,10 @@ func (it item) size() int {
 	return n
 }
 
-// HTTPClient sends requests to hosts configured by an operator.
+// HTTPClient sends requests to configured hosts.
 type HTTPClient interface {
-	// Do sends a body, or none if it is nil, and returns the body and the header of a response
-	// with status 200. It blocks on the network. For any other response, its error wraps
+	// Do sends a body, or none for nil, and returns the body and the header of a response with status
+	// 200. It blocks on the network. For any other response, its error wraps
 	// [*federation.UnavailableError].
 	Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Backoff between two requests for the ruling on a step. It doubles from the first to the last
-// value, and restarts with each connection.
+// Backoff between requests for the ruling on a step. It doubles from the first to the last value, and
+// restarts with each connection.
 const (
 	firstAsk = time.Second
 	lastAsk  = 10 * time.Minute
@@ -49,7 +49,6 @@ func (p *Peer) askPending(ctx context.Context) error {
 	}
 }
 
-// wait is the time until the next request for the ruling on a step.
 type wait struct {
 	long time.Duration
 	next time.Time
@@ -97,8 +96,8 @@ func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	return max(until, firstAsk/10)
 }
 
-// askHandoff requests the due rulings on the steps of one handoff, up to the first step that is not
-// due. Later steps must not be filed before it. No other goroutine uses their waits.
+// askHandoff requests the due rulings of one handoff, up to the first step that is not due. Later
+// steps must not be filed before it. No other goroutine uses their waits.
 func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits map[federation.EventID]*wait) error {
 	for _, each := range steps {
 		w := waits[each.Event.ID]
@@ -158,7 +157,7 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// returnLost sends a handoff back to its home, which ruled on it before and does not know it now: its
+// returnLost sends a handoff back to its home, which ruled on it before and does not know it now. Its
 // record was restored, and the homes have not compared their histories since. It reports whether the
 // home has the handoff now, and so can rule on further steps.
 func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, error) {
@@ -167,9 +166,8 @@ func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, e
 	return done.Handoffs > 0 && len(done.Lost) == 0, err
 }
 
-// fileAll files the steps that the home sent with its ruling on a step, and reports whether that
-// step was among them. The error is a [*federation.RefusalError] if the home has a different
-// history.
+// fileAll files the steps sent with a home's ruling on a step, and reports whether that step was
+// among them. The error is a [*federation.RefusalError] if the home has a different history.
 func (p *Peer) fileAll(ctx context.Context, id federation.EventID, steps []item) (found bool, err error) {
 	for _, it := range steps {
 		r := p.takeRuled(ctx, it)

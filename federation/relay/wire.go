@@ -12,19 +12,18 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Version is the "v" of all messages between homes. A home reads no other version.
+// Version is the "v" of all messages between homes. A home rejects any other version.
 const Version = federation.HomeProtocol
 
-// Bounds of one exchange.
 const (
 	maxItems      = 256       // steps of a batch
 	batchBytes    = 512 << 10 // bytes of steps in a batch; the last step may exceed it
-	maxBatchBytes = 2 << 20   // maximum size of a read batch: enough for the largest step
-	maxSteps      = 64        // maximum steps in one result; the requesting home requests the rest
+	maxBatchBytes = 2 << 20   // size of a received batch: enough for the largest step
+	maxSteps      = 64        // steps in one result; the requesting home requests the rest
 )
 
-// The types of documents signed by homes, besides [federation.HomeProfileType]. The type is in the
-// signed bytes, so that no signature fits a document of another type.
+// Types of documents signed by homes, besides [federation.HomeProfileType]. The signed bytes include
+// the type, so that no signature fits a document of another type.
 const (
 	typeSteps      = "steps"
 	typeResults    = "results"
@@ -39,7 +38,7 @@ const (
 	typeFound      = "found"
 )
 
-// heading has the first members of each message between homes.
+// heading contains the first members of each message between homes.
 type heading struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
@@ -91,19 +90,19 @@ func (d Deps) answers(h heading, kind string, question []byte) answerHeading {
 	return f
 }
 
-// batch has steps for another home. The steps of one handoff are in order.
+// batch contains steps for another home. The steps of one handoff are in order.
 type batch struct {
 	heading
 
 	Items []item `json:"items"`
 }
 
-// item is one step of a batch. An item with a ruling is a filed step; an item without one requests
-// a ruling from the home of the handoff.
+// item is one step of a batch. An item with a ruling is a filed step. An item without one requests a
+// ruling from the home of the handoff.
 type item struct {
 	Step   carried             `json:"step"`
 	Ruling *signed             `json:"ruling,omitempty"`
-	Have   *federation.Version `json:"have,omitempty"` // for a step without a ruling: the version of the log of the requesting home
+	Have   *federation.Version `json:"have,omitempty"` // without a ruling: version of the log of the requesting home
 }
 
 type signed struct {
@@ -122,7 +121,7 @@ type carried struct {
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
-	Voucher    *signed               `json:"voucher,omitempty"` // voucher of a home on its path
+	Voucher    *signed               `json:"voucher,omitempty"` // of a home on its path
 }
 
 type evidence struct {
@@ -130,7 +129,7 @@ type evidence struct {
 	Content string `json:"content"` // evidence with the SHA-256 in the step
 }
 
-// ruling is the signed statement of the home of a handoff about one step.
+// ruling is the signed statement of a handoff's home about one step.
 type ruling struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -157,26 +156,25 @@ type result struct {
 	Event   federation.EventID `json:"event"`
 	Digest  string             `json:"digest"` // SHA-256 of the signed document, hexadecimal
 	Outcome outcome            `json:"outcome"`
-	Code    string             `json:"code,omitempty"`   // code of a refusal
-	Detail  string             `json:"detail,omitempty"` // for people
+	Code    string             `json:"code,omitempty"`   // of a refusal
+	Detail  string             `json:"detail,omitempty"` // readable
 	Have    federation.Version `json:"have,omitempty"`   // version of the log, for a gap
 	// Steps are the steps missing at the requesting home, up to the step in its request.
 	Steps []item `json:"steps,omitempty"`
-	// Moved lists parties whose mailboxes were moved to other homes: later steps for them go
-	// there.
+	// Moved lists parties whose mailboxes were moved to other homes. Later steps for them go there.
 	Moved []federation.MovedMailbox `json:"moved,omitempty"`
 }
 
 type outcome string
 
-// The outcomes, each with the next action.
+// The outcomes, each with the sender's next action.
 const (
-	outcomeStored    outcome = "stored"    // nothing: the step is on disk
-	outcomeDuplicate outcome = "duplicate" // nothing: the step was on disk before
-	outcomeRefused   outcome = "refused"   // nothing: the refusal is final, and Code is the reason
-	outcomeConflict  outcome = "conflict"  // nothing: the ruling contradicts an earlier one of its home
-	outcomeGap       outcome = "gap"       // the sender sends the steps after Have
-	outcomeLater     outcome = "later"     // the sender sends the step again
+	outcomeStored    outcome = "stored"    // none: the step is on disk
+	outcomeDuplicate outcome = "duplicate" // none: the step was on disk before
+	outcomeRefused   outcome = "refused"   // none: the refusal is final, and Code is the reason
+	outcomeConflict  outcome = "conflict"  // none: the ruling contradicts an earlier one of its home
+	outcomeGap       outcome = "gap"       // send the steps after Have
+	outcomeLater     outcome = "later"     // send the step again
 )
 
 // digestOf returns the SHA-256 of a signed document, in the form of results.
