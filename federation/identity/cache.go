@@ -12,16 +12,16 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// awayFor is the time before an unresponsive host is queried again for the same DID, because each
-// query may delay a step by the timeout of a fetch.
+// awayFor is the time before an unresponsive host is queried again for the same DID. Each query may
+// delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
-// refetchEvery is the shortest time between two forced refreshes of one DID. Any caller can force
-// one, with a failing proof.
+// refetchEvery is the shortest time between two forced refreshes of one DID. Any caller can force one
+// with a failing proof.
 const refetchEvery = 30 * time.Second
 
-// maxDocuments bounds each cache. A document, reduced to its keys, has about 200 bytes, and at
-// most 6 KiB.
+// maxDocuments bounds each cache. A document, reduced to its keys, has about 200 bytes, and at most 6
+// KiB.
 const maxDocuments = 4096
 
 // lookup queries a host about a DID. The host may be down, slow or hostile.
@@ -37,17 +37,15 @@ type answers struct {
 	flights map[federation.DID]*flight
 }
 
-// flight is a lookup in progress.
 type flight struct {
 	done    chan struct{} // closed when found is set
 	found   answer
-	waiting int // number of callers; guarded by the mutex of answers, as is again
+	waiting int // callers; guarded by the mutex of answers, as is again
 	again   bool
 	cancel  context.CancelFunc
 }
 
-// answer is a document, or the reason for its absence. After it expires, the host is queried
-// again.
+// answer is a document, or the reason for its absence. After it expires, the host is queried again.
 type answer struct {
 	document federation.Document
 	err      error
@@ -60,11 +58,10 @@ func newAnswers(cfg DirectoryConfig, look lookup) *answers {
 	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: newCache[federation.DID, answer]()}
 }
 
-// newCache returns a cache of at most maxDocuments values.
 func newCache[K comparable, V any]() *otter.Cache[K, V] {
 	return otter.Must(&otter.Options[K, V]{
 		MaximumSize: maxDocuments,
-		Executor:    func(tidy func()) { tidy() }, // in the goroutine of the caller
+		Executor:    func(tidy func()) { tidy() }, // in the caller's goroutine
 	})
 }
 
@@ -82,8 +79,8 @@ func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bo
 	return known, tried && now.Before(known.asked.Add(awayFor)) || now.Before(known.again.Add(refetchEvery))
 }
 
-// ask joins the lookup in progress, or begins one. The lookup ends with the last waiting caller,
-// or with the timeout of the fetch.
+// ask joins the lookup in progress, or starts one. The lookup ends with the last waiting caller, or
+// with the timeout of the fetch.
 func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, again bool) (federation.Document, error) {
 	f := a.join(ctx, did, now, again)
 	defer a.leave(did, f)
@@ -95,7 +92,6 @@ func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, ag
 	}
 }
 
-// join adds a caller to the lookup for a DID, and returns the lookup.
 func (a *answers) join(ctx context.Context, did federation.DID, now time.Time, again bool) *flight {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,12 +115,12 @@ func (a *answers) leave(did federation.DID, f *flight) {
 	}
 	f.cancel()
 	if a.flights[did] == f {
-		delete(a.flights, did) // the next caller begins another lookup
+		delete(a.flights, did) // the next caller starts another lookup
 	}
 }
 
-// fly looks up a DID and caches the result, unless all callers have left. In that case the error
-// does not count against the host.
+// fly looks up a DID and caches the result, unless all callers have left. In that case, an error does
+// not count against the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
 	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
 	if err != nil { // a panic is not a verdict on the DID
@@ -149,8 +145,8 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// judge queries a host once, and returns the result and its lifetime. If the host does not answer,
-// it returns the last document.
+// judge queries a host once, and returns the result and its lifetime. If the host does not answer, it
+// returns the last document.
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if a.cfg.Fetched != nil && ctx.Err() == nil {

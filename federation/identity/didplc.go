@@ -18,9 +18,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// fetchPLC reads the log of a did:plc at the directory and computes its current keys. The
-// directory orders and dates operations, and cannot forge one. An inconsistent log is evidence
-// against the directory and not against the DID, so the error counts as an outage.
+// fetchPLC reads the log of a did:plc at the directory and computes its current keys. The directory
+// orders and dates operations, but cannot forge one. An inconsistent log is evidence against the
+// directory and not against the DID, so the error counts as an outage.
 func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federation.Document, error) {
 	if d.plc == "" {
 		return federation.Document{}, unavailable("did:plc", 0, errors.New("no directory is configured"))
@@ -52,11 +52,9 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	return document, nil
 }
 
-// errNoPLC is the error for a malformed did:plc.
 var errNoPLC = errors.New("not 24 characters of base32 after the method")
 
-// isPLC reports whether the part after the method is 24 characters of lower-case
-// base32.
+// isPLC reports whether the part after the method is 24 characters of lower-case base32.
 func isPLC(did federation.DID) bool {
 	id, ok := strings.CutPrefix(string(did), plcPrefix)
 	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
@@ -103,17 +101,16 @@ const (
 	plcIDBytes = 24
 )
 
-// plcLog has the effective operations, oldest first, while a log is read.
+// plcLog contains the effective operations, oldest first.
 type plcLog struct {
 	inForce   []plcOperation
 	nullified map[string]bool // by CID
 }
 
-// readPLCLog verifies the log of a did:plc from its first operation, and returns the last
-// effective one. The DID is the hash of the first operation; each other one is signed by a
-// rotation key of the preceding one. An operation may follow an earlier operation than the last
-// one. It then undoes the operations in between, if a key of higher rank signed it within
-// [recoveryWindow].
+// readPLCLog verifies the log of a did:plc from its first operation, and returns the last effective
+// one. The DID is the hash of the first operation. Each other operation is signed by a rotation key
+// of the preceding one. An operation may follow an earlier operation than the last one. It then
+// undoes the operations in between, if a key of higher rank signed it within [recoveryWindow].
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
@@ -220,7 +217,7 @@ func cidOf(digest [sha256.Size]byte) string {
 	return "b" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append([]byte(header), digest[:]...)))
 }
 
-// The kinds of operations. The first kind creates the oldest DIDs, and has exactly two keys.
+// Kinds of operations. The first kind creates the oldest DIDs, and has exactly two keys.
 const (
 	plcCreate    = "create"
 	plcUpdate    = "plc_operation"
@@ -234,17 +231,17 @@ type plcOperation struct {
 	kind      string
 	prev      string // CID of the previous operation; empty for the first
 	cid       string
-	digest    [sha256.Size]byte // digest of the signed operation
+	digest    [sha256.Size]byte // of the signed operation
 	created   time.Time         // by the clock of the directory
 	rotation  []federation.PublicKey
 	methods   map[string]string // did:key by name
 	mailbox   string            // see [mailboxService]
-	unsigned  []byte            // the signed content
+	unsigned  []byte            // signed content
 	signature []byte
 }
 
-// parsePLCOperation reads an operation. Unknown members are part of the signed bytes, and ignored
-// otherwise.
+// parsePLCOperation parses an operation. Unknown members are part of the signed bytes, and otherwise
+// ignored.
 //
 // spec: did-plc "Operation Data Structures"
 func parsePLCOperation(body json.RawMessage) (plcOperation, error) {

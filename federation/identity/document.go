@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxKeys bounds the keys of one DID. Further keys are skipped.
+// maxKeys bounds the keys of one DID. Excess keys are skipped.
 const maxKeys = 64
 
 // maxReasonBytes bounds the ID and the reason of a skipped key in memory, logs and answers.
@@ -27,8 +27,8 @@ const byteOrderMark = "\xef\xbb\xbf"
 
 // ParseDocument parses a DID document and returns the Ed25519 keys that sign for the DID. They are
 // the keys listed for assertion or authentication, or all keys if the document has neither list.
-// Unreadable keys are skipped. The document must belong to the DID and must be JSON without
-// repeated names.
+// Unreadable keys are skipped. The document must belong to the DID and must be JSON without repeated
+// names.
 //
 // spec: did-core §5.2, §5.3
 func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error) {
@@ -91,7 +91,6 @@ type method struct {
 	err error
 }
 
-// parseMethods returns the methods that sign for the DID.
 func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]method, error) {
 	all, _, err := parseList(did, document["verificationMethod"])
 	if err != nil {
@@ -116,8 +115,8 @@ func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]me
 	return chosen, nil
 }
 
-// parseList parses a list of methods, each embedded or referenced by ID. Some documents have a
-// single method instead of a list.
+// parseList parses a list of methods, each embedded or referenced by ID. Some documents have a single
+// method instead of a list.
 func parseList(did federation.DID, list json.RawMessage) (methods []method, references []string, err error) {
 	if list == nil {
 		return nil, nil, nil
@@ -256,8 +255,8 @@ type service struct {
 	Endpoint string `json:"serviceEndpoint"`
 }
 
-// mailboxOf returns the endpoint of the first entry of a DID document that names a home, "" for
-// none. An unreadable entry is ignored and is not an error of the document.
+// mailboxOf returns the endpoint of the first entry of a DID document that names a home, or "". An
+// unreadable entry is ignored and is not an error of the document.
 func mailboxOf(list json.RawMessage) string {
 	var items []json.RawMessage
 	if federation.DecodeJSON(list, &items) != nil {
@@ -279,7 +278,7 @@ func mailboxOf(list json.RawMessage) string {
 	return ""
 }
 
-// plcMailbox returns the endpoint of the service of a did:plc that names a home, "" for
+// plcMailbox returns the endpoint of the service of a did:plc that names a home. It returns "" for
 // none or for more than one.
 func plcMailbox(services map[string]any) string {
 	var found []string

@@ -23,8 +23,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The files of a keyring, each with 32 bytes in hexadecimal. The file of an own key has the name of the
-// key.
+// The files of a keyring, each with 32 bytes in hexadecimal. The file of an own key has the name of
+// the key.
 const (
 	keptFile  = "kept"  // secret from which all kept keys are derived
 	tokenFile = "token" // secret for session tokens
@@ -35,11 +35,10 @@ const (
 // keptInfo separates kept keys from other keys that may be derived from the same secret.
 const keptInfo = "baton kept key v1\x00"
 
-// Keyring is the private keys of one gateway, read from its folder.
+// Keyring contains the private keys of one gateway, read from its folder.
 //
-// The keys kept for participants are derived from one secret and a name. They are not stored, so
-// that a power cut cannot separate them from the record, and a backup of a few small files is
-// complete.
+// The keys kept for participants are derived from one secret and a name. They are not stored. A power
+// cut therefore cannot separate them from the record, and a backup of a few small files is complete.
 //
 // The gateway's own keys change only by [Keyring.Rotate]. [Keyring.Reread] reads a rotation by
 // another replica with the same folder. Its methods may be called concurrently.
@@ -48,10 +47,10 @@ type Keyring struct {
 	signer Signer
 	kept   []byte
 	token  []byte
-	// The most recently derived kept keys: each step needs one of each party.
+	// Recently derived kept keys: each step needs one per party.
 	derived *otter.Cache[string, federation.SigningKey]
 
-	files   sync.Mutex // held while the files of own keys are read or written
+	files   sync.Mutex // held while files of own keys are read or written
 	mu      sync.RWMutex
 	own     map[KeyName]ownKey
 	retired []retiredKey     // oldest first
@@ -72,9 +71,8 @@ type ownKey struct {
 // owner may have access to them; the error names a file that others can read.
 func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
 
-// OpenSignerKeyring is [OpenKeyring] for a gateway with its server key and registry key in a
-// signer command. It gets their public parts from the command, waiting up to [SignerTimeout] for
-// each.
+// OpenSignerKeyring is [OpenKeyring] for a gateway with its server key and registry key in a signer
+// command. It gets their public parts from the command, waiting up to [SignerTimeout] for each.
 func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring, error) {
 	k, err := openFiles(dir)
 	if err != nil {
@@ -107,7 +105,6 @@ func openFiles(dir string, names ...KeyName) (*Keyring, error) {
 	return k, nil
 }
 
-// openFolder opens the folder of keys, and creates it if there is none.
 func openFolder(dir string) (*os.Root, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
@@ -164,8 +161,8 @@ func makeKept(root *os.Root) error {
 	return makeKey(root, keptFile)
 }
 
-// makeKey writes a new secret unless there is one. It links the file to its name once the content
-// is on disk. Unlike a rename, a link never replaces a key created by another process meanwhile.
+// makeKey writes a new secret unless there is one. It links the file to its name once the content is
+// on disk. Unlike a rename, a link never replaces a key created concurrently by another process.
 func makeKey(root *os.Root, name string) error {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -324,12 +321,12 @@ func (k *Keyring) Kept(name string) federation.SigningKey {
 	return key
 }
 
-// Token returns the 32 bytes of the secret of session tokens.
+// Token returns the 32-byte secret for session tokens.
 func (k *Keyring) Token() []byte { return bytes.Clone(k.token) }
 
 func signingKey(seed []byte) federation.SigningKey {
 	private := ed25519.NewKeyFromSeed(seed)
-	public, _ := private.Public().(ed25519.PublicKey) // the only type of it
+	public, _ := private.Public().(ed25519.PublicKey) // its only type
 	return federation.SigningKey{
 		Public: public,
 		DID:    KeyDID(public),
@@ -339,7 +336,7 @@ func signingKey(seed []byte) federation.SigningKey {
 	}
 }
 
-// The secrets of a keyring in addition to the gateway's own keys.
+// Secrets of a keyring in addition to the gateway's own keys.
 const (
 	KeptSecret  KeyName = keptFile  // all kept keys are derived from it
 	TokenSecret KeyName = tokenFile // for session tokens
@@ -351,11 +348,11 @@ const markInfo = "baton key mark v1"
 // markSecret returns the fingerprint of a secret, which does not reveal the secret.
 func markSecret(secret []byte) string {
 	sum := hmac.New(sha256.New, secret)
-	_, _ = sum.Write([]byte(markInfo)) // never fails
+	_, _ = sum.Write([]byte(markInfo))
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// Marks returns the marks of the keys in a keyring, for the record.
+// Marks returns the marks of the keyring's keys, for the record.
 func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	marks := []federation.KeyMark{
 		{Name: keptFile, Fingerprint: markSecret(k.kept), Since: now}, {Name: tokenFile, Fingerprint: markSecret(k.token), Since: now},
@@ -368,7 +365,7 @@ func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	return marks
 }
 
-// HomeKeys holds the signing keys of a home from a keyring.
+// HomeKeys are the signing keys of a home from a keyring.
 type HomeKeys struct {
 	*Keyring
 
