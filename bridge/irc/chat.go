@@ -14,10 +14,10 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxReactionBytes is a limit in bytes. The longest emoji, those for families, have about 40.
+// The longest emoji, those for families, have about 40 bytes.
 const maxReactionBytes = 64
 
-// maxMessageIDBytes is a limit in bytes. Servers use about 30.
+// Servers use about 30 bytes.
 const maxMessageIDBytes = 256
 
 // Chat is a user's message in a relayed channel.
@@ -88,8 +88,7 @@ func (r Refs) Reacts() bool {
 	return emoji != ""
 }
 
-// reaction returns the emoji of a reaction, and whether it is added or removed. Without a reaction,
-// the emoji is "".
+// reaction returns the emoji "" without a reaction.
 func (r Refs) reaction() (emoji, manner string) {
 	emoji, manner = Plain(r.React), federation.React
 	if r.React == "" {
@@ -136,11 +135,10 @@ func written(text, manner string, formatting, history bool) (body string, fields
 	return body, fields
 }
 
-// maxFormattedBytes bounds a message with formatting codes: each character may have a code.
+// Each character may have a formatting code.
 const maxFormattedBytes = 4 * federation.MaxMessageChars
 
-// readable returns a text with its formatting if the link forwards it. It ignores formatting that
-// does not match the body.
+// readable returns a text with its formatting if the link forwards it, and if it matches the body.
 func readable(t federation.Text, formatting bool) string {
 	formatted := t.Fields[federation.Formatted]
 	if !formatting || len(formatted) > maxFormattedBytes || Unformatted(formatted) != t.Body {
@@ -155,8 +153,7 @@ func readable(t federation.Text, formatting bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// manner returns the text of a line with its formatting, and its manner. The text is "" for a CTCP
-// message.
+// manner returns the text "" for a CTCP message.
 func manner(command, text string) (shown, manner string) {
 	if command == "NOTICE" {
 		manner = federation.NoticeText
@@ -240,11 +237,9 @@ type Words struct {
 	Arrival federation.Arrival // network, link and nick
 }
 
-// ctcp delimits CTCP messages.
 const ctcp = "\x01"
 
-// spoken returns the text of a PRIVMSG with its formatting, or "" for a CTCP message. An action
-// begins with "/me".
+// spoken returns the formatted text of a PRIVMSG, with "/me" for an action, or "" for a CTCP message.
 func spoken(text string) string {
 	text, how := manner("PRIVMSG", text)
 	if strings.TrimSpace(Unformatted(text)) == "" {

@@ -95,7 +95,7 @@ func verbs() map[string]verb {
 	}
 }
 
-// maxListed bounds a list; users request further entries by ID.
+// Users request further entries by ID.
 const maxListed = 10
 
 type userError string
@@ -131,8 +131,8 @@ func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 	return lines
 }
 
-// bind looks up the DID bound to a user's account, and whether the gateway may sign for it. If the
-// record fails, the user counts as unbound.
+// bind looks up the user's DID and whether the gateway may sign for it. If the record fails, the user
+// counts as unbound.
 func (o ChatOps) bind(ctx context.Context, c Command) Command {
 	b, err := Bound(ctx, o.Ports, c.Link, c.Account)
 	if err != nil {
@@ -248,8 +248,8 @@ func (o ChatOps) show(ctx context.Context, c Command, args string, _ time.Time) 
 	return lines, nil
 }
 
-// find returns the handoff named by the first word, and the rest of the text. Only its parties can
-// find a private handoff.
+// find finds the handoff named by the first word, and returns the rest of the text. Only its parties
+// can find a private handoff.
 func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.View, string, error) {
 	text, rest, _ := strings.Cut(args, " ")
 	text = strings.ToUpper(strings.TrimLeft(text, "…."))
@@ -278,7 +278,6 @@ func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.V
 	return view, strings.TrimSpace(rest), nil
 }
 
-// authorized returns an error if the gateway may not sign steps for the user.
 func (c Command) authorized() error {
 	switch {
 	case c.DID == "":
@@ -293,8 +292,8 @@ func (c Command) authorized() error {
 
 const errNoAccount = userError("Steps need an account that is bound to a DID. To bind yours, say: bind CODE")
 
-// bindAccount binds the account of a user to a DID, so that the gateway signs its steps. The user
-// proves the DID with a pairing code, unless it has already authenticated to the gateway.
+// bindAccount lets the gateway sign for a user's account. The user proves the DID with a pairing
+// code, unless it has already authenticated to the gateway.
 func (o ChatOps) bindAccount(ctx context.Context, c Command, code string, now time.Time) ([]string, error) {
 	if c.Account == "" {
 		return nil, userError("Log in to an account first: I bind accounts, and no nicks.")
@@ -330,7 +329,7 @@ func (o ChatOps) bindAccount(ctx context.Context, c Command, code string, now ti
 	return []string{"Your account is bound to " + string(did) + ". I sign your steps now."}, nil
 }
 
-// guessesOf encodes an account as an address, the key for counting wrong codes.
+// guessesOf encodes an account as an address, under which wrong codes are counted.
 func guessesOf(c Command) netip.Prefix {
 	sum := sha256.Sum256([]byte(c.Link + " " + c.Account))
 	return netip.PrefixFrom(netip.AddrFrom16([16]byte(sum[:16])), 128)
@@ -386,8 +385,8 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	return lines, err
 }
 
-// offeree returns the DID of the recipient of a user's offer. A user of another link has a DID if it
-// is authenticated or its account is bound.
+// offeree returns the recipient's DID. A user of another link has one if it is authenticated or its
+// account is bound.
 func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federation.DID, error) {
 	to, err := o.participant(ctx, c, name)
 	if err == nil && to.Place.Link != "" && to.DID == o.Ports.Messages.Guest(to.Place.Link, to.Place.Venue) {
@@ -413,8 +412,8 @@ func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) (
 	return []string{"Your pairing code is " + code + ". Type it where your agent host asks who you are; it is valid once, until " + ends.UTC().Format("15:04 MST") + "."}, nil
 }
 
-// password sets the user's password for the gateway's own server. The user must be logged in there,
-// because operators of another network can read its users' lines.
+// The user must be logged in to the gateway's own server, because operators of another network can
+// read its users' lines.
 func (o ChatOps) password(ctx context.Context, c Command, text string, now time.Time) ([]string, error) {
 	switch {
 	case !c.Proved:
@@ -476,8 +475,7 @@ func (o ChatOps) room(ctx context.Context, c Command, args string, _ time.Time) 
 	return []string{"Both are invited to " + name + "."}, nil
 }
 
-// person returns the DID with which a user sends and receives messages: its own, or the gateway's DID
-// for its nick.
+// person returns the user's own DID, or the gateway's DID for its nick.
 func (o ChatOps) person(c Command) (federation.DID, error) {
 	switch {
 	case o.Ports.Messages == nil:
@@ -511,8 +509,8 @@ func (o ChatOps) sendText(ctx context.Context, c Command, args string, now time.
 	return []string{"Your message to " + name + " is on its way."}, nil
 }
 
-// participant resolves a name to a participant. Nicks on the user's own network take precedence.
-// NICK@LINK falls back to the next user with the nick.
+// Nicks on the user's own network take precedence. NICK@LINK falls back to the next user with the
+// nick.
 func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")

@@ -25,7 +25,7 @@ const (
 	codeUnderline = '\x1F'
 )
 
-// codeBytes returns the length of a leading formatting code with its digits, 0 for none.
+// codeBytes returns the length of a leading code with its digits, or 0.
 func codeBytes(s string) int {
 	if s == "" {
 		return 0
@@ -41,7 +41,7 @@ func codeBytes(s string) int {
 	return 0
 }
 
-// colourBytes returns the length of a leading colour, including a second colour after a comma.
+// colourBytes includes a second colour after a comma.
 func colourBytes(s string, least, most int, digit func(byte) bool) int {
 	digits := func(s string) int {
 		n := 0
@@ -149,7 +149,6 @@ func (f *format) apply(code string) {
 	}
 }
 
-// resume returns a text preceded by the codes that restore a format.
 func (f *format) resume(text string) string {
 	colour := f.colour
 	if digits := strings.TrimLeft(colour, string(rune(codeColour))); colour != "" && digits != colour {
@@ -196,7 +195,7 @@ func SplitFormatted(text string, maxBytes int) []string {
 	return parts
 }
 
-// formattedEnd returns the byte offset at which to split a long line, and the format there.
+// formattedEnd returns the byte offset at which to split a line, and the format there.
 func formattedEnd(line string, maxBytes int) (end int, in format) {
 	atSpace, inSpace, shown := 0, format{}, false
 	for end < len(line) {

@@ -12,7 +12,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// shortHash is the initial number of hash characters in a nick.
 const shortHash = 4
 
 // Nicks yields candidate nicks for a DID, best first. The limit is in bytes. The first candidate is
@@ -83,7 +82,6 @@ func sanitiseNick(name string) string {
 	return nick
 }
 
-// nickRune reports whether a nick may contain a character after the first.
 func nickRune(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':

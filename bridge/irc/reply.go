@@ -15,7 +15,7 @@ import (
 // spec: handofftag "Humans"
 const RefTag = "+freeq.at/ref"
 
-// internalError is the code for a failure of this gateway rather than a refusal.
+// internalError reports a failure of this gateway rather than a refusal.
 const internalError = "INTERNAL_ERROR"
 
 // Reply is the answer to a user about its step.

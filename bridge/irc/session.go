@@ -71,7 +71,6 @@ func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Lin
 	return s
 }
 
-// fail ends the session with an error, unless it already has one.
 func (s *Session[Line, Step, Lane]) fail(err error) {
 	select {
 	case s.Broken <- err:
@@ -114,7 +113,7 @@ func (s *Session[Line, Step, Lane]) End() {
 	s.Running.Wait()
 }
 
-// hangUp closes the connection, so that the peer accepts the next one.
+// The peer then accepts the next connection.
 func (s *Session[Line, Step, Lane]) hangUp() {
 	close(s.Over)
 	_ = s.wire.Conn.Close()

@@ -11,7 +11,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// firstAsk and lastAsk bound the backoff for a step that the gateway could not accept.
 const (
 	firstAsk = 100 * time.Millisecond
 	lastAsk  = 5 * time.Second
@@ -32,8 +31,7 @@ func WithGrace(ctx context.Context) (submitting context.Context, cancel context.
 	}
 }
 
-// rateLimited returns the refusal of a stranger over the limit of new DIDs. Retrying here would delay
-// the steps of known users behind it.
+// Retrying a stranger's step here would delay the steps of known users behind it.
 func rateLimited(ev federation.Event, stranger *federation.NewDIDLimitError) *federation.RefusalError {
 	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; come later")
 	refused.RetryAfter = stranger.RetryAfter

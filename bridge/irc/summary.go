@@ -38,7 +38,7 @@ func Named(ctx context.Context, gw bridge.Gateway, d federation.Delivery) transl
 	return translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return names[did] }}
 }
 
-// summary returns a line that ends in tail, which is never truncated.
+// The tail is never truncated.
 func summary(step translate.Step, tail string) string {
 	ev := step.Event
 	about := ev.Title
@@ -59,7 +59,6 @@ func due(ev federation.Event) string {
 	return " (due " + dueTime(ev.Deadline, ev.Time()) + ")"
 }
 
-// answers returns the commands that answer an offer, or "" for any other step.
 func answers(ev federation.Event, nick string) string {
 	say := func(verb string) string { return "/msg " + nick + " " + verb + " " + ev.Handoff.Short() }
 	switch {
@@ -103,7 +102,7 @@ func clause(step translate.Step) string {
 	return who + " " + string(step.Event.Verb)
 }
 
-// dueTime formats a deadline, without the date if it is today.
+// The date is omitted if it is today.
 func dueTime(deadline, step time.Time) string {
 	layout := "15:04 MST"
 	if apart := deadline.Sub(step).Abs(); apart >= 24*time.Hour {

@@ -58,8 +58,7 @@ func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// newAccount files an account with a password, and returns its DID. It blocks, so the owner must not
-// call it.
+// newAccount blocks, so the owner must not call it.
 func (s *server) newAccount(ctx context.Context, u *user, account, text string) (federation.DID, error) {
 	_, err := s.link.ports.Bindings.Bound(ctx, s.link.Name(), account)
 	switch {

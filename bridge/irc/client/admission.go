@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// rejection is the reason for rejecting or evicting a connection: a metric label from a closed set.
+// A rejection is a metric label from a closed set.
 type rejection string
 
 const (
@@ -60,8 +60,7 @@ func (a admission) leave(u *user) {
 	}
 }
 
-// admit admits a connection, or returns the reason for rejecting it. The reader of the connection
-// calls it.
+// The connection's reader calls admit.
 func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	answer := make(chan rejection, 1)
 	if !s.ask(func() { answer <- s.addConnection(ctx, u) }) {
@@ -70,10 +69,9 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// addConnection adds a connection, or returns the reason for rejecting it. At a limit, it evicts the
-// oldest unregistered connection of the same address, if that address has reached its share.
-// Otherwise it evicts one of the address with the most of them. A client that registers promptly is
-// therefore admitted regardless of other addresses.
+// addConnection evicts at a limit. It evicts the oldest unregistered connection of the same address,
+// if that address has reached its share. Otherwise it evicts one of the address with the most of
+// them. A client that registers promptly is therefore admitted regardless of other addresses.
 func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
@@ -104,8 +102,7 @@ func (s *server) evict(ctx context.Context, u *user, why rejection) {
 	s.quit(u, why.sentence())
 }
 
-// turnAway sends a connection the reason for its rejection. It omits it if that requires a handshake,
-// which could overload the server.
+// turnAway omits the reason if it requires a handshake, which could overload the server.
 func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", why.sentence()))
@@ -124,13 +121,12 @@ func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	return s.admit(ctx, u)
 }
 
-// blocked reports whether an operator blocked an address or a mask. It only reads memory.
+// blocked only reads memory.
 func (s *server) blocked(ctx context.Context, from federation.Source) bool {
 	_, blocked := errors.AsType[*federation.RefusalError](s.link.ports.CheckBlocked(ctx, from))
 	return blocked
 }
 
-// mayLogIn returns a [loginError] for a blocked DID.
 func (s *server) mayLogIn(ctx context.Context, did federation.DID) error {
 	err := s.link.ports.CheckBlocked(ctx, federation.Source{Network: network, Link: s.link.Name(), DIDs: []federation.DID{did}})
 	if _, blocked := errors.AsType[*federation.RefusalError](err); blocked {

@@ -15,8 +15,8 @@ import (
 
 var _ bridge.Relayer = (*Link)(nil)
 
-// maxChatLines bounds the channel lines waiting to be filed. A client waits for the reply to its
-// line, so this also bounds the clients that write at the same time.
+// A client waits for the reply to its line, so maxChatLines also bounds the clients that write at the
+// same time.
 const maxChatLines = 4096
 
 type chatLine struct {
@@ -91,8 +91,8 @@ func (s *server) fileChat(ctx context.Context) {
 	}
 }
 
-// deliverChat writes text of another link to the history, and then to the members of a channel. It
-// returns nil if the text was written, or is not shown here.
+// deliverChat writes text to the history before the channel. It returns nil if the text was written,
+// or is not shown here.
 func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	s := l.live.Load()
 	if s == nil {
@@ -125,8 +125,8 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	return nil
 }
 
-// showChat writes text to the members of a channel. A known line was already in the history before an
-// interrupted delivery, so clients with history have it.
+// A known line was already in the history before an interrupted delivery, so clients with history
+// have it.
 func (s *server) showChat(t federation.Text, m message, known bool) {
 	c := s.channels[t.Venue]
 	if c == nil {
@@ -151,8 +151,7 @@ func (s *server) showChat(t federation.Text, m message, known bool) {
 
 var _ bridge.Messenger = (*Link)(nil)
 
-// maxMissed bounds the recorded absent recipients. Messages to other absent recipients are only
-// retried by timer.
+// Messages to further absent recipients are only retried by timer.
 const maxMissed = 4096
 
 // later is work for a client's reader. The owner then handles the result.
@@ -193,7 +192,7 @@ func (s *server) waited(u *user, answer *answers) {
 	s.close(u)
 }
 
-// toRemote makes the client's reader file text to the nick of a user of another network. It returns
+// toRemote files text to the nick of a user of another network in the client's reader. It returns
 // false for any other message.
 func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	nick := m.params[0]
@@ -229,8 +228,7 @@ func evidence(m message) string {
 	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
 }
 
-// speak files text. It returns the recipient, the reason why the text waits, and whether the nick is
-// known. It blocks, so the owner must not call it.
+// speak blocks, so the owner must not call it.
 func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did federation.DID, waits string, known bool, err error) {
 	_, err = irc.SubmitWithRetry(ctx, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		to := w
@@ -249,8 +247,8 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did feder
 	return did, waits, !errors.Is(err, federation.ErrNotFound), err
 }
 
-// spoken sends a client the outcome of its text: an echo or a refusal. The recipient's nick may be
-// unknown. A recipient with queued text counts as offline.
+// spoken sends an echo or a refusal. The recipient's nick may be unknown. A recipient with queued
+// text counts as offline.
 //
 // spec: rfc2812 §5.1 RPL_AWAY
 func (s *server) spoken(ctx context.Context, u *user, m message, waits string, known bool, err error) {
@@ -267,14 +265,13 @@ func (s *server) spoken(ctx context.Context, u *user, m message, waits string, k
 	}
 }
 
-// unsaid sends a client the reason why its text was refused. A notice gets no answer.
+// A notice gets no answer.
 func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has && m.command != "NOTICE" {
 		s.fail(u, m.command, reply.Code, reply.Subject, reply.Sentence)
 	}
 }
 
-// lines returns the lines of a message from another network.
 func (s *server) lines(u *user, t federation.Text, name string) []message {
 	var all []message
 	for i, text := range irc.TextLines(t, name, selfNick, s.link.cfg.Formatting) {
@@ -358,7 +355,7 @@ func (s *server) prove(u *user, token string, shown chan<- error) {
 	}
 }
 
-// held returns the client for which a message was filed, or nil if it left.
+// held returns nil if the client left.
 func (s *server) held(holder string) *user {
 	for u := range s.connected {
 		if u.holder == holder && !u.over {
@@ -368,7 +365,6 @@ func (s *server) held(holder string) *user {
 	return nil
 }
 
-// proved completes the delivery proved by a PONG.
 func (u *user) proved(token string) {
 	if shown := u.proofs[token]; shown != nil {
 		delete(u.proofs, token)
@@ -376,7 +372,6 @@ func (u *user) proved(token string) {
 	}
 }
 
-// unproved fails the unproved deliveries to a departing client.
 func (s *server) unproved(u *user) {
 	for token, shown := range u.proofs {
 		delete(u.proofs, token)

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// toSelf makes the client's reader run a command for the gateway's own user.
+// toSelf runs a command in the client's reader.
 func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	if m.command != "PRIVMSG" || u.work != nil {
 		return
@@ -110,7 +110,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return s.show(ctx, func(shown chan<- error) { s.showNotice(n, reply, shown) })
 }
 
-// showNotice writes a notice to each client of its author. One client proves the delivery.
+// One client proves the delivery.
 func (s *server) showNotice(n federation.Notice, reply irc.Reply, shown chan<- error) {
 	authors := s.authors(*n.Text)
 	if len(authors) == 0 {

@@ -102,7 +102,6 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// hold delays registration until the end of capability negotiation.
 func (s *server) hold(u *user) { u.negotiating = !u.welcome }
 
 func (s *server) listCaps(u *user, sub string, names []string) {
@@ -141,8 +140,7 @@ func (s *server) onQuit(_ context.Context, u *user, m ircmsg.Message) {
 	s.quit(u, why)
 }
 
-// quit removes a client, notifies the clients that share a channel with it, and closes the connection
-// after its last line.
+// quit closes the connection after its last line.
 func (s *server) quit(u *user, why string) {
 	if u.over {
 		return
@@ -194,7 +192,7 @@ func (s *server) forget(u *user) {
 	}
 }
 
-// neighbours yields each client that shares a channel with a client, once.
+// neighbours yields each client that shares a channel, once.
 func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		seen := map[*user]bool{u: true}
@@ -212,8 +210,7 @@ func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
 	}
 }
 
-// observers yields, once each, the neighbours of a client and the clients that monitor it with
-// extended-monitor.
+// observers yields, once each, the neighbours and the clients that monitor u with extended-monitor.
 //
 // spec: ircv3 extended-monitor
 func (s *server) observers(u *user, self bool) iter.Seq[*user] {

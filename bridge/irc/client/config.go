@@ -54,7 +54,6 @@ const (
 	leastTime       = time.Second
 )
 
-// check returns all mistakes in the table, joined.
 func (c Config) check(secure, web bool) error {
 	var errs []error
 	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
@@ -98,7 +97,7 @@ func (c Config) check(secure, web bool) error {
 	return errors.Join(errs...)
 }
 
-// maxNetworkBytes bounds the network name, which is part of a 005 token.
+// The network name is part of a 005 token.
 const maxNetworkBytes = 32
 
 func notInToken(r rune) bool {
@@ -140,8 +139,6 @@ func channelName(name string) (venue string, ok bool) {
 	return venue, ok
 }
 
-// fold applies this server's casemapping.
-//
 // spec: isupport "CASEMAPPING", ascii
 func fold(name string) string {
 	folded := []byte(name)

@@ -69,8 +69,7 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.Name(), err)
 }
 
-// render returns the tags of a step in a dialect. If the step was signed in that dialect for that
-// place, the tags are exactly the signed ones.
+// If a step was signed in that dialect for that place, the tags are exactly the signed ones.
 func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.Dialect) (map[string]string, error) {
 	d.View.Dialect = in
 	rendered, losses, err := irc.Render(ctx, l.ports, d)
@@ -81,8 +80,7 @@ func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.
 	return irc.Tags(rendered, d.View, "")
 }
 
-// wanted returns the dialects of channel members for a step. A receipt is written unchanged or not at
-// all, because a rendered receipt proves nothing.
+// A receipt is written unchanged or not at all, because a rendered receipt proves nothing.
 func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	c := s.channels[d.View.Venue]
 	if c == nil {
@@ -106,13 +104,12 @@ func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	return sorted(in)
 }
 
-// hears reports whether a channel member receives a step there instead of from its inbox.
+// hears reports whether a member receives a step in the channel instead of from its inbox.
 func (s *server) hears(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
 
-// inbox reports whether a step went into the inbox of a DID. A later assignee is not a recipient of
-// earlier steps.
+// A later assignee is not a recipient of earlier steps.
 func inbox(d federation.Delivery, did federation.DID) bool {
 	v := d.View
 	assigned := did == v.Assignee && v.Answered > 0 && d.Entry.Version >= v.Answered
@@ -141,8 +138,7 @@ func (s *server) deliver(r outbound) {
 	}
 }
 
-// readers yields the members that get the readable line. A client that reads its inbox as lines may
-// already have it.
+// A client that reads its inbox as lines may already have the readable line.
 func (r outbound) readers(c *channel) iter.Seq[*user] {
 	ev := r.d.Entry.Event
 	return func(yield func(*user) bool) {

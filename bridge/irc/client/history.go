@@ -14,8 +14,6 @@ import (
 
 const maxHistory = 100
 
-// inquiry is a client's CHATHISTORY request.
-//
 // spec: ircv3 chathistory
 type inquiry struct {
 	subcommand    string
@@ -34,7 +32,7 @@ type buffer struct {
 	since time.Time // creation time; earlier messages under its name were sent elsewhere
 }
 
-// reference is a point in the history: a time or a message ID. The zero value means none.
+// The zero reference means none.
 type reference struct {
 	at      time.Time
 	message string
@@ -145,8 +143,7 @@ func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	return nil
 }
 
-// placeInquiry sets the place of a history request. The client may read its channels and its own
-// private exchanges.
+// The client may read its channels and its own private exchanges.
 func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	if strings.HasPrefix(q.target, "#") {
 		venue, _ := channelName(q.target)
@@ -161,8 +158,8 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	return &wrongInquiry{"INVALID_TARGET", q.subcommand + " " + clipParam(q.target), "Messages could not be retrieved"}
 }
 
-// correspondent returns the DID under which private lines to a target are stored, or "". A nick
-// without an account belongs to a guest, connected or not.
+// correspondent returns the DID of private lines to a target, or "". A nick without an account
+// belongs to a guest, connected or not.
 func (s *server) correspondent(target string) federation.DID {
 	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
 		return did
@@ -170,8 +167,8 @@ func (s *server) correspondent(target string) federation.DID {
 	return s.link.ports.Messages.Guest(s.link.Name(), target)
 }
 
-// bufferOf returns the place of the steps in a channel, and the channel's creation time, because a
-// temporary channel may reuse an earlier name.
+// bufferOf includes the channel's creation time, because a temporary channel may reuse an earlier
+// name.
 func (s *server) bufferOf(venue string, c *channel) buffer {
 	if c.lasting {
 		return buffer{name: c.name, place: federation.ChannelRef{Venue: venue}}

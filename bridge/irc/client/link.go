@@ -65,8 +65,8 @@ import (
 
 const network = "client"
 
-// protocol is the ALPN protocol. A client that offers another one, such as a misled browser, is
-// rejected. A client may offer none.
+// A client that offers another ALPN protocol, such as a misled browser, is rejected. A client may
+// offer none.
 //
 // spec: RFC 7301; its registry
 const protocol = "irc"
@@ -261,7 +261,6 @@ func (l *Link) listen(ctx context.Context) ([]port, error) {
 	return ports, nil
 }
 
-// accept accepts connections until ctx ends, and closes the port.
 func (s *server) accept(ctx context.Context, p port) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
 	defer stop()
@@ -292,7 +291,6 @@ func (s *server) accept(ctx context.Context, p port) error {
 	}
 }
 
-// serve reads one connection until its end.
 func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 	conn, addr, from := s.link.origin(ctx, conn)
 	u := newUser(addr, from)
@@ -313,7 +311,6 @@ func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
-// secure performs the TLS handshake, within the registration timeout.
 func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	secured, ok := conn.(*tls.Conn)
 	if !ok {
@@ -327,7 +324,7 @@ func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// read passes lines of a client to the owner, one at a time, and does work for the owner in between.
+// read passes lines to the owner one at a time, and does work for the owner in between.
 func (s *server) read(ctx context.Context, u *user) {
 	pace := rate.NewLimiter(linesPerSecond, linesBurst)
 	for {
@@ -374,13 +371,12 @@ func loopback(addr string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// proxyHeaderTimeout bounds the wait for the header of a trusted proxy. A proxy sends it first.
-// Without one, the first bytes of the client end the wait.
+// A trusted proxy sends its header first. Without one, the first bytes of the client end the wait.
 const proxyHeaderTimeout = 3 * time.Second
 
-// origin returns a connection after its PROXY header, with the client's address as text and in the
-// form for limits. It reads the header only from trusted proxies. If a trusted proxy sends none, the
-// address for limits is the zero Prefix.
+// origin returns a connection after its PROXY header, and the client's address as text and for
+// limits. It reads the header only from trusted proxies. If a trusted proxy sends none, the address
+// for limits is the zero Prefix.
 //
 // spec: HAProxy PROXY protocol, versions 1 and 2
 func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, netip.Prefix) {

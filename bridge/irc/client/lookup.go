@@ -23,13 +23,12 @@ const (
 	maxExchangePages  = 10
 )
 
-// timePrecision is the precision of the time tag with which clients refer to messages.
+// Clients refer to messages with the time tag, which has this precision.
 const timePrecision = time.Millisecond
 
 var errUnheard = errors.New("no message with that id was said there")
 
-// lookUp answers an inquiry. The client's reader calls lookUp. The owner calls tell to send the
-// response.
+// The client's reader calls lookUp. The owner calls tell to send the response.
 func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell func(u *user)) {
 	s.lookups <- struct{}{}
 	defer func() { <-s.lookups }()
@@ -83,8 +82,8 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	return past, nil
 }
 
-// retold writes a step for a client. It has tags if the client supports event playback and the
-// dialect. Otherwise it is the readable line, because every entry must be a message.
+// retold returns tags if the client supports event playback and the dialect. Otherwise it returns the
+// readable line, because every entry must be a message.
 func (s *server) retold(ctx context.Context, q inquiry, said federation.TimelineEntry, names func(federation.DID) string) told {
 	ev := said.Entry.Event
 	t := told{event: ev, name: names(ev.Actor())}
@@ -113,15 +112,14 @@ func (s spoken) at() time.Time {
 	return s.line.Position.At
 }
 
-// position is a position among the steps and lines of a place. At the same time, a step precedes the
-// lines.
+// At the same time, a step precedes the lines.
 type position struct{ step, line federation.Position }
 
 func (p position) compare(other position) int {
 	return cmp.Or(p.line.At.Compare(other.line.At), cmp.Compare(p.step.N, other.step.N), cmp.Compare(p.line.N, other.line.N))
 }
 
-// stretch is a range of the history of a place, exclusive of its ends.
+// A stretch excludes its ends.
 type stretch struct {
 	after, before position
 	newest        bool // prefer the newest entries over the limit
@@ -155,8 +153,7 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 	return s.stretch(ctx, q, part, q.limit)
 }
 
-// stretch reads a range of the history of a place, from the start of the buffer. A client without
-// event playback gets only text.
+// stretch starts at the buffer. A client without event playback gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
 	begin := federation.Position{At: q.buffer.since}
 	for _, after := range []*federation.Position{&part.after.step, &part.after.line} {
@@ -205,7 +202,7 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, erro
 // later.
 type point struct{ begin, end position }
 
-// locate returns the position of a reference. The ID of an unknown message serves as a timestamp.
+// The ID of an unknown message serves as a timestamp.
 func (s *server) locate(ctx context.Context, place federation.ChannelRef, r reference) (point, error) {
 	moment := func(at time.Time) position { return position{federation.Position{At: at}, federation.Position{At: at}} }
 	switch {
@@ -266,7 +263,6 @@ func (s *server) tellPast(u *user, past []told, q inquiry) {
 	})
 }
 
-// batch sends messages as one batch, if the client supports batches.
 func (s *server) batch(u *user, kind []string, send func(ref string)) {
 	ref := ""
 	if u.caps.has(capBatch) {
@@ -286,7 +282,7 @@ type heard struct {
 	at    time.Time
 }
 
-// heardOf returns the places readable by a client whose last message is between two times, ordered by
+// heardOf returns the places readable by a client with a last message between two times, ordered by
 // time, up to the requested number.
 func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]heard, error) {
 	from, to := q.first.at, q.second.at
@@ -331,8 +327,8 @@ type exchange struct {
 	other federation.DID
 }
 
-// exchanges returns the private exchanges of a DID with a line or a handoff change since a time. The
-// result is bounded, newest first.
+// exchanges returns the private exchanges with a line or a handoff change since a time. The result is
+// bounded, newest first.
 func (s *server) exchanges(ctx context.Context, did federation.DID, since time.Time) ([]exchange, error) {
 	if did == "" {
 		return nil, nil

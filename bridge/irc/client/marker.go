@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// onMarkread returns or moves a read position in a channel or a private exchange. The record stores
-// the markers of an account.
+// The record stores the markers of an account.
 //
 // spec: ircv3 read-marker (draft)
 func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
@@ -71,7 +70,7 @@ func (s *server) markerKey(target string) string {
 	return fold(clipParam(target))
 }
 
-// mark advances a marker of a client. At the limit, it removes the oldest.
+// At the limit, mark removes the oldest marker.
 func (u *user) mark(key string, at time.Time) {
 	if u.markers == nil {
 		u.markers = map[string]time.Time{}
@@ -94,7 +93,7 @@ func (s *server) tellMarker(u *user, target, key string) {
 	s.send(u, tells(s.name, "MARKREAD", target, value))
 }
 
-// markersOf reads the markers of an account at login. The owner must not call it.
+// The owner must not call markersOf.
 func (s *server) markersOf(ctx context.Context, did federation.DID) map[string]time.Time {
 	markers, err := s.link.deps.Record.Markers(ctx, did)
 	if err != nil {

@@ -78,7 +78,7 @@ func (s *server) present(u *user, nicks []string) {
 	s.lists(u, rplMonOffline, gone)
 }
 
-// lists sends names, separated by commas, in as many numerics as necessary.
+// lists uses as many numerics as necessary.
 func (s *server) lists(u *user, numeric string, names []string) {
 	line := ""
 	for _, name := range names {

@@ -19,7 +19,7 @@ const (
 	concatTag      = "draft/multiline-concat"
 )
 
-// Limits of a multiline message. Text for other networks has the same limit of characters.
+// Text for other networks has the same limit of characters.
 const (
 	maxMultilineBytes = 4096
 	maxMultilineLines = 32
@@ -30,7 +30,6 @@ type piece struct {
 	joined bool // continues the previous line
 }
 
-// multiline is an incoming multiline message.
 type multiline struct {
 	ref, target string
 	command     string // of its lines; "" before the first
@@ -68,7 +67,6 @@ func (s *server) onBatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// breakMultiline refuses a multiline message and discards its lines.
 func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	if u.multiline != nil && u.answer == nil {
 		u.answer = u.multiline.answer
@@ -77,7 +75,7 @@ func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	s.fail(u, "BATCH", code, subject, sentence)
 }
 
-// addLine adds a message to its multiline message, and reports whether it is part of one.
+// addLine reports whether a message is part of a multiline message.
 func (s *server) addLine(u *user, m ircmsg.Message) bool {
 	has, ref := m.GetTag("batch")
 	if !has || !u.caps.has(capMultiline) {
@@ -126,8 +124,7 @@ func (s *server) endMultiline(ctx context.Context, u *user) {
 	s.relay(ctx, u, ircmsg.MakeMessage(b.tags, "", b.command, b.target, text), b.target, b.pieces)
 }
 
-// block returns a multiline message for a client: a batch, or separate lines with text, the first
-// with the ID.
+// block returns a batch, or separate lines with text, the first with the ID.
 func (m message) block(c capability, label string, now time.Time) []byte {
 	pieces := m.pieces
 	m.pieces = nil
@@ -159,7 +156,7 @@ func (m message) block(c capability, label string, now time.Time) []byte {
 	return append(all, tells(m.source, "BATCH", "-"+m.ref).line(c&^capTime, "", now)...)
 }
 
-// inPieces splits a history text into lines that fit one message each.
+// Each line fits one message.
 func inPieces(text string) []piece {
 	var all []piece
 	for line := range strings.SplitSeq(text, "\n") {

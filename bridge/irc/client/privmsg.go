@@ -18,7 +18,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// onTalk handles a message to other users: text, tags, or a step.
+// onTalk handles text, tags and steps.
 func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	if s.addLine(u, m) {
 		return
@@ -52,7 +52,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// talkTargets returns the targets of a message. Tags without text go to one target, as steps do.
+// Tags without text go to one target, as steps do.
 func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 	all := targets(m.Params[0])
 	if m.Command == "TAGMSG" {
@@ -64,7 +64,6 @@ func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 	return all
 }
 
-// allow applies the rate limit to a message to other users.
 func (s *server) allow(u *user, command string) bool {
 	ok, tell := u.meter.Take(s.link.ports.Limits.Current().UserEventsPerMinute, time.Now())
 	if !ok {
@@ -199,7 +198,7 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // has no "+".
 const didTag = "freeq.at/did"
 
-// message is one message for clients. Its form depends on their capabilities.
+// The form of a message depends on the capabilities of its reader.
 type message struct {
 	source   string
 	account  string            // sender's account on this server, or ""
@@ -230,8 +229,7 @@ func seenBy(c capability) capability {
 	return c & (capTags | capTime | capAccountTag | capBatch | capLabels | capMultiline)
 }
 
-// line formats a message for a client with these capabilities. The label is that of the answered
-// command, or "". A long message is truncated between characters.
+// The label is that of the answered command, or "". A long message is truncated between characters.
 func (m message) line(c capability, label string, now time.Time) []byte {
 	if m.pieces != nil {
 		return m.block(c, label, now)

@@ -75,8 +75,7 @@ func (s *server) whoOf(u *user, mask string) []*user {
 	return found
 }
 
-// sees reports whether a client may see another client without naming it. An invisible client is
-// visible only to clients in one of its channels.
+// An invisible client is visible only to clients in one of its channels.
 func (u *user) sees(who *user) bool {
 	if !who.invisible || who == u {
 		return true
@@ -89,7 +88,6 @@ func (u *user) sees(who *user) bool {
 	return false
 }
 
-// flags returns the WHO flags of a user: away status, and status in a channel.
 func (u *user) flags(c *channel, to *user) string {
 	flags := "H"
 	if u.away != "" {
@@ -123,7 +121,7 @@ func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	return row
 }
 
-// spokeAt returns the time of a client's last message, or of its connection.
+// spokeAt returns the time of the last message, or of the connection.
 func (u *user) spokeAt() time.Time {
 	if u.spoke.After(u.since) {
 		return u.spoke
@@ -176,7 +174,7 @@ func claimed(account federation.DID) string {
 	return "is a guest"
 }
 
-// channelsOf returns the channels of a user that a client may see.
+// channelsOf returns the channels of a user that u may see.
 func (s *server) channelsOf(u, who *user) string {
 	var in []string
 	for _, venue := range sorted(who.channels) {
@@ -194,7 +192,7 @@ type departed struct {
 
 const maxDeparted = 512
 
-// noteDeparted records a user under its nick for WHOWAS. At the limit, it replaces the oldest.
+// At the limit, noteDeparted replaces the oldest.
 func (s *server) noteDeparted(u *user) {
 	if len(s.departed) >= maxDeparted {
 		s.departed = slices.Delete(s.departed, 0, 1)
@@ -279,8 +277,8 @@ func (s *server) onIson(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplIsOn, strings.Join(found, " "))
 }
 
-// asks reports whether a query is for this server. Otherwise it replies that there is no such server.
-// The parameter at the index is the name of the server or of one of its users.
+// asks replies to a query for another server that there is no such server. The parameter at the index
+// is the name of the server or of one of its users.
 //
 // spec: rfc2812 §3.4
 func (s *server) asks(u *user, m ircmsg.Message, index int) bool {
@@ -359,8 +357,7 @@ func (s *server) onInfo(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfInfo, "End of INFO list")
 }
 
-// onStats answers the only query open to all clients, the uptime. Any other query has an empty
-// answer.
+// All clients may query only the uptime. Any other query has an empty answer.
 func (s *server) onStats(_ context.Context, u *user, m ircmsg.Message) {
 	if !s.asks(u, m, 1) {
 		return

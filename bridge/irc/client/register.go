@@ -22,7 +22,7 @@ const (
 
 const softwareName = "baton"
 
-// selfNick is the nick of the gateway's own user, reserved for it.
+// selfNick is reserved for the gateway's own user.
 const selfNick = "Baton"
 
 func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
@@ -177,7 +177,6 @@ func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// capability is a bit set of client capabilities.
 type capability uint32
 
 // spec: ircv3 capability-negotiation; handofftag "The client's side"
@@ -216,9 +215,9 @@ type offered struct {
 	value string // for clients of version 302; "" for none
 }
 
-// capabilities returns all offered capabilities, by name, without the values that depend on the
-// configuration. A client's chghost never changes here. The capability exists for clients that
-// request it with others.
+// capabilities returns all offered capabilities, without the values that depend on the configuration.
+// A client's chghost never changes here. The capability exists for clients that request it with
+// others.
 func capabilities() []offered {
 	return []offered{
 		{"account-notify", capAccountNotify, ""},
@@ -268,8 +267,7 @@ func (l *Link) offers() []offered {
 	})
 }
 
-// listed returns all capabilities, with values if the version supports them. The mechanisms belong to
-// the connection.
+// The mechanisms belong to the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range l.offers() {
@@ -287,8 +285,7 @@ func (l *Link) listed(version int, mechanisms []string) []string {
 	return names
 }
 
-// handoffLimits returns the limits of offers: the maximum inline context in bytes, and the maximum
-// deadline in seconds from now.
+// The limits are the maximum inline context in bytes, and the maximum deadline in seconds from now.
 func (l *Link) handoffLimits() string {
 	value := "context=" + itoa(translate.MaxContextBytes)
 	if limit := l.ports.Limits.Current().MaxDeadline; limit > 0 {
@@ -297,7 +294,7 @@ func (l *Link) handoffLimits() string {
 	return value
 }
 
-// tellChanges notifies subscribed clients of changed capability values, such as after a reload.
+// Values change after a reload, for example.
 //
 // spec: ircv3 capability-negotiation "cap-notify"
 func (s *server) tellChanges() {
@@ -314,11 +311,10 @@ func (s *server) tellChanges() {
 	}
 }
 
-// versionWithValues is the first version with capability values and unsolicited announcements of
-// changes.
+// Version 302 introduced capability values and unsolicited announcements of changes.
 const versionWithValues = 302
 
-// change applies a CAP REQ. It rejects the whole request if one name is unknown.
+// change rejects the whole request if one name is unknown.
 func (c capability) change(request string, offers []offered) (after capability, ok bool) {
 	after = c
 	for name := range strings.FieldsSeq(request) {

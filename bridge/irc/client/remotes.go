@@ -19,8 +19,7 @@ type remotes struct {
 	moves irc.Moves
 }
 
-// maxRemotes bounds the users of other networks. Above the limit, the least recently active one
-// leaves.
+// Above the limit, the least recently active user leaves.
 const maxRemotes = 4096
 
 func (s *server) speaker(did federation.DID, name string) string {
@@ -35,7 +34,7 @@ func (s *server) speaker(did federation.DID, name string) string {
 	return s.remote(did, name).mask()
 }
 
-// remote returns the user for a DID of another network, and records its activity.
+// remote also records the user's activity.
 func (s *server) remote(did federation.DID, name string) *user {
 	now := time.Now()
 	did, name = s.remotes.moves.Now(did, name)
@@ -75,7 +74,6 @@ func (s *server) nameRemote(u *user, name string) {
 	}
 }
 
-// renameRemote changes the nick of a user of another network, and notifies the clients.
 func (s *server) renameRemote(u *user, name string) {
 	before := *u
 	s.nameRemote(u, name)
@@ -87,7 +85,6 @@ func (s *server) renameRemote(u *user, name string) {
 	s.tellWatchers(u, true)
 }
 
-// release gives a freed nick to a user that prefers it.
 func (s *server) release(nick string) {
 	for u, want := range s.remotes.wants {
 		if fold(want) == fold(nick) {
@@ -185,7 +182,7 @@ func (s *server) departRemote(did federation.DID) {
 	}
 }
 
-// local returns the client with a nick, or nil for none or a user of another network.
+// local returns nil for a user of another network.
 func (s *server) local(nick string) *user {
 	if u := s.nicks[fold(nick)]; u != nil && u.remote == "" {
 		return u
@@ -200,7 +197,7 @@ func (s *server) remoteOf(nick string) federation.DID {
 	return ""
 }
 
-// changed announces a change of a client to other links, if its text was relayed.
+// Other links know a client only if its text was relayed.
 func (s *server) changed(u *user, c bridge.PresenceChange) {
 	s.announce(&u.relayed, c)
 }
@@ -212,7 +209,6 @@ func (s *server) relayedAs(u *user) federation.DID {
 	return s.link.ports.Messages.Guest(s.link.Name(), u.nick)
 }
 
-// renamed announces a client's new nick or login to other links.
 func (s *server) renamed(u *user) {
 	if u.relayed != "" {
 		s.changed(u, bridge.PresenceChange{Name: u.nick, Now: s.relayedAs(u)})

@@ -19,16 +19,14 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// pageSteps is the maximum number of unacknowledged inbox steps sent to a client.
+// A client has at most this many unacknowledged steps.
 const pageSteps = 50
 
-// lookAgain is the interval of reading an inbox without a wake-up, because wake-ups may be lost.
+// Wake-ups may be lost.
 const lookAgain = 15 * time.Second
 
 const afterFailure = time.Second
 
-// batchType is the batch type of a page.
-//
 // spec: handofftag "The client's side"
 const batchType = "freeq.at/handoff"
 
@@ -62,8 +60,7 @@ type acked struct {
 	whole bool   // acknowledges the whole page
 }
 
-// startReplay starts the replay to a logged-in client: as steps if the client supports them,
-// otherwise as lines.
+// startReplay sends steps if the client supports them, otherwise lines.
 func (s *server) startReplay(ctx context.Context, u *user) {
 	caps := u.caps & (capTags | capHandoff | capAct)
 	if r := u.replay; r != nil && r.caps != caps {
@@ -85,7 +82,6 @@ func (s *server) stopReplay(u *user) {
 	}
 }
 
-// bring is the goroutine of a replay. It ends with the client.
 func (s *server) bring(ctx context.Context, r *replay) {
 	wake, unsubscribe := s.link.ports.PubSub.Subscribe(bridge.DIDTopic(r.of))
 	defer unsubscribe()
@@ -119,7 +115,7 @@ type reading struct {
 	owed   federation.Cursor  // acknowledged position, not saved yet; "" for none
 }
 
-// page returns the next entries, possibly prefetched.
+// page returns prefetched entries first.
 func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation.Entry, error) {
 	entries := at.ahead
 	at.ahead = nil
@@ -129,13 +125,12 @@ func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation
 	return s.link.deps.Record.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
 }
 
-// readAhead prefetches the page after a full one. If that fails, page returns the error.
+// If prefetching fails, page returns the error.
 func (s *server) readAhead(ctx context.Context, r *replay, at *reading, end federation.Cursor) {
 	at.ahead, _ = s.link.deps.Record.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
 }
 
-// next sends one page and waits for its acknowledgement. Without entries, it returns the time to
-// wait.
+// Without entries, next returns the time to wait.
 func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duration, error) {
 	if !at.known {
 		if err := s.begin(ctx, r, at); err != nil {
@@ -190,8 +185,7 @@ func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
 	return nil
 }
 
-// caughtUp records that the client has all entries. From then on, its device also gets entries that
-// other devices read meanwhile.
+// After caughtUp, the device also gets entries that other devices read meanwhile.
 func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	at.live = true
 	if !at.fresh || at.cursor == "" {
@@ -201,8 +195,7 @@ func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	return s.advance(ctx, r, at.cursor)
 }
 
-// written formats a page for the client. An entry that cannot be written to any client is logged, and
-// stays in the inbox.
+// An entry that cannot be written to any client is logged, and stays in the inbox.
 func (s *server) written(ctx context.Context, r *replay, entries []federation.Entry) []step {
 	var page []step
 	names := s.names(ctx)
@@ -230,8 +223,7 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	return page
 }
 
-// answering sets the local ID of the answered message. It returns the text unchanged if the record
-// cannot be read.
+// If the record cannot be read, the text is unchanged.
 func (s *server) answering(ctx context.Context, t federation.Text) federation.Text {
 	t, err := irc.Answering(ctx, s.link.ports, s.link.Name(), t)
 	if err != nil {
@@ -240,7 +232,6 @@ func (s *server) answering(ctx context.Context, t federation.Text) federation.Te
 	return t
 }
 
-// privateLine returns the readable line for an inbox step, with the commands that answer it.
 func (s *server) privateLine(ctx context.Context, e federation.Entry, names func(federation.DID) string) (string, error) {
 	view, err := s.link.ports.Gateway.View(ctx, e.Event.Handoff)
 	if err != nil {
@@ -249,7 +240,7 @@ func (s *server) privateLine(ctx context.Context, e federation.Entry, names func
 	return irc.PrivateSummary(translate.Step{Entry: e, View: view, Name: names}, selfNick), nil
 }
 
-// names returns a function that caches names, because a page has steps of few authors.
+// names caches names, because a page has steps of few authors.
 func (s *server) names(ctx context.Context) func(federation.DID) string {
 	known := map[federation.DID]string{}
 	return func(did federation.DID) string {
@@ -262,8 +253,7 @@ func (s *server) names(ctx context.Context) func(federation.DID) string {
 	}
 }
 
-// sendPage writes a page and the PING after it. Steps already sent to the client in a channel are not
-// repeated, but are part of the page.
+// Steps already sent to the client in a channel are not repeated, but are part of the page.
 func (s *server) sendPage(r *replay, page []step, batched bool) {
 	u := r.u
 	if u.over || u.replay != r {
@@ -301,7 +291,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	s.put(u, says("", "PING", r.token), "")
 }
 
-// sendText writes the unsent lines of a message. It returns the lines for the history.
+// sendText writes only unsent lines, and returns the lines for the history.
 func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) {
 	t := *e.entry.Text
 	for _, m := range s.lines(u, t, e.name) {
@@ -315,8 +305,8 @@ func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) 
 	return kept
 }
 
-// awaitAcks waits until the client has the page. It counts acknowledgements of a departing client.
-// The acknowledged messages go into the history before the inbox is advanced.
+// awaitAcks counts acknowledgements of a departing client. The acknowledged messages go into the
+// history before the inbox is advanced.
 func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
 	lasting := context.WithoutCancel(ctx)
 	for {
@@ -338,7 +328,7 @@ func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end fede
 	}
 }
 
-// acknowledged records an acknowledgement, and reports whether the client has the whole page.
+// acknowledged reports whether the client has the whole page.
 func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	if !a.whole {
 		end = a.steps[len(a.steps)-1].entry.Cursor
@@ -347,9 +337,9 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	return a.whole
 }
 
-// keepPosition saves the client's position. After a whole page, it runs while the client reads the
-// next one. If the gateway stops earlier, the page is sent again. A failure is retried after the next
-// page, or when the client leaves.
+// After a whole page, keepPosition runs while the client reads the next one. If the gateway stops
+// earlier, the page is sent again. A failure is retried after the next page, or when the client
+// leaves.
 func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	if at.owed == "" {
 		return
@@ -362,8 +352,8 @@ func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	}
 }
 
-// advance saves the position of the device. A device beyond the limit has no position of its own:
-// entries that it has read no longer wait for any device.
+// A device beyond the limit has no position of its own: entries that it has read no longer wait for
+// any device.
 func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
 	err := s.link.deps.Record.Advance(ctx, r.of, r.device, to, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) && r.device != "" {
@@ -374,7 +364,7 @@ func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) e
 	return err
 }
 
-// onPong handles the answer to a PING, which may acknowledge a page.
+// A PONG may acknowledge a page.
 func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
 	if len(m.Params) == 0 {
 		return
@@ -392,13 +382,10 @@ func (r *replay) ack(last int) {
 	r.acks <- a
 }
 
-// ackTag names the last step received by a client.
-//
 // spec: handofftag "Tags"
 const ackTag = "freeq.at/handoff-ack"
 
-// onAck handles a handoff-ack, and reports whether a message is one. It counts only for the page in
-// flight.
+// onAck reports whether a message is a handoff-ack. It counts only for the page in flight.
 func (s *server) onAck(u *user, m ircmsg.Message) bool {
 	id := ""
 	for name, value := range m.AllTags() {

@@ -67,7 +67,6 @@ type login struct {
 	reply string                    // to the last SCRAM message; "" once the login is over
 }
 
-// mechanisms returns the mechanisms that can succeed on a connection.
 func (u *user) mechanisms() []string {
 	all := []string{mechChallenge, mechScram}
 	if u.certified() {
@@ -79,7 +78,6 @@ func (u *user) mechanisms() []string {
 	return all
 }
 
-// secret reports whether a connection uses TLS or is local.
 func (u *user) secret() bool { return u.secure || loopback(u.addr) }
 
 // spec: ircv3 sasl-3.1, sasl-3.2
@@ -106,8 +104,7 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 	}
 }
 
-// beginLogin starts a mechanism. Each attempt counts against the rate limit of the client's address
-// before any key lookup.
+// Each attempt counts against the rate limit of the client's address before any key lookup.
 func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	switch {
 	case !s.link.deps.Logins.Take(u.from, time.Now()):
@@ -141,8 +138,8 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	}
 }
 
-// newChallenge returns fresh bytes to sign. The session ID begins with the gateway's name, so that
-// the signer can see the purpose of its signature.
+// The session ID in the challenge begins with the gateway's name, so that the signer can see the
+// purpose of its signature.
 func newChallenge(home string, now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:])
@@ -157,7 +154,7 @@ type proof struct {
 	Method    string `json:"method"`    // "crypto", or absent
 }
 
-// finishLogin makes the client's reader verify a response. A challenge is valid once.
+// finishLogin verifies a response in the client's reader. A challenge is valid once.
 func (s *server) finishLogin(ctx context.Context, u *user) {
 	attempt := u.login
 	u.login = nil
@@ -252,12 +249,11 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	}
 }
 
-// decode64 decodes base64 in either alphabet, padded or not.
+// decode64 accepts either alphabet, padded or not.
 func decode64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
 }
 
-// loggedIn sets the DID of a client, or sends it the reason for the failed login.
 func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name string, err error) {
 	if u.over {
 		return
@@ -321,10 +317,10 @@ func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 	})
 }
 
-// whole returns the source of a client that may have no nick yet.
+// The client may have no nick yet.
 func (u *user) whole() string { return u.named() + "!" + orStar(u.ident) + "@" + u.host }
 
-// loginFailed counts a failed login. Too many failures close the connection.
+// Too many failures close the connection.
 func (s *server) loginFailed(u *user, why string) {
 	s.reply(u, errSASLFail, "SASL authentication failed"+why)
 	if u.failures++; u.failures >= maxFailures {
@@ -332,8 +328,6 @@ func (s *server) loginFailed(u *user, why string) {
 	}
 }
 
-// onMsgsig registers a client's step-signing key for its authenticated DID.
-//
 // spec: freeq-keys "MSGSIG"
 func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
 	raw, _ := decode64(m.Params[0]) // nil is an invalid key
@@ -377,7 +371,7 @@ func (s *server) learnt(ctx context.Context, u *user, err error) {
 	}
 }
 
-// certified reports whether a client can present a certificate: only if TLS ends at this listener.
+// A client can present a certificate only if TLS ends at this listener.
 func (u *user) certified() bool {
 	s, ok := u.wire.(*stream)
 	if ok {
@@ -386,7 +380,7 @@ func (u *user) certified() bool {
 	return ok
 }
 
-// fingerprint returns the SHA-256 of a client's certificate in lower-case hexadecimal, or "".
+// fingerprint returns a SHA-256 in lower-case hexadecimal, or "".
 func fingerprint(w wire) string {
 	stream, ok := w.(*stream)
 	if !ok {
@@ -400,7 +394,6 @@ func fingerprint(w wire) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// byCertificate returns the DID bound to a client certificate, and its fingerprint.
 func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, string, error) {
 	name := fingerprint(w)
 	if name == "" {
@@ -409,7 +402,7 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 	return s.boundTo(ctx, name, "no DID is bound to the certificate "+name)
 }
 
-// authenticate sends a mechanism's message in lines of 400 bytes. A shorter line is the last.
+// A line has 400 bytes. A shorter line is the last.
 //
 // spec: ircv3 sasl-3.1
 func (s *server) authenticate(u *user, text string) {
@@ -425,9 +418,8 @@ func (s *server) authenticate(u *user, text string) {
 
 const errWrongPassword = loginError("the account or the password is wrong")
 
-// password returns the password and the name of an account. The name is a DID, or is bound to one.
-// The name of a registered account may have any case. For an account without a password, it returns a
-// hash that matches no text.
+// The name of an account is a DID, or is bound to one. The name of a registered account may have any
+// case. For an account without a password, password returns a hash that matches no text.
 func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {
@@ -455,8 +447,7 @@ func (s *server) passwordless(did federation.DID) func(ctx context.Context) bool
 	}
 }
 
-// byScram processes a SCRAM message. It returns the DID of the account once the client has confirmed
-// the server's last message.
+// byScram returns the DID once the client has confirmed the server's last message.
 func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	answer, as := attempt.answer, attempt.scram.AuthzID()
 	attempt.answer, attempt.reply = "", ""
@@ -484,8 +475,6 @@ func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	return "", "", loginError("the message does not follow SCRAM-SHA-256")
 }
 
-// byPlain verifies a name and a password or bound token. It returns the DID and the name.
-//
 // spec: RFC 4616
 func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, string, error) {
 	raw, err := base64.StdEncoding.DecodeString(attempt.answer)
@@ -509,9 +498,8 @@ func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, s
 	return did, name, err
 }
 
-// byToken returns the DID bound to the name of a token, or [federation.ErrNotFound] if the text is
-// not a token. The token needs the scope for changing deliveries, because reading an inbox changes
-// them.
+// byToken returns [federation.ErrNotFound] if the text is not a token. The token needs the scope for
+// changing deliveries, because reading an inbox changes them.
 func (s *server) byToken(ctx context.Context, name, text string) (federation.DID, error) {
 	token, err := s.link.deps.Record.Token(ctx, federation.DigestToken(text), time.Now())
 	switch {

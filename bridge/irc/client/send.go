@@ -11,8 +11,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// send sends a message to a client. During a labelled command of that client, the message becomes
-// part of the answer.
+// During a labelled command of the client, the message becomes part of the answer.
 func (s *server) send(u *user, m message) {
 	if u.answer != nil {
 		u.answer.messages = append(u.answer.messages, m)
@@ -25,7 +24,7 @@ func (s *server) put(u *user, m message, label string) {
 	s.write(u, m.line(u.caps, label, time.Now()))
 }
 
-// write queues lines for a client, and disconnects it if its queue is full.
+// write disconnects a client with a full queue.
 func (s *server) write(u *user, lines []byte) {
 	if u.over || u.remote != "" {
 		return
@@ -39,7 +38,6 @@ func (s *server) write(u *user, lines []byte) {
 	s.touch(u)
 }
 
-// touch marks a client for the next flush.
 func (s *server) touch(u *user) {
 	if !u.dirty {
 		u.dirty = true
@@ -47,8 +45,7 @@ func (s *server) touch(u *user) {
 	}
 }
 
-// flush passes pending lines to writers, one per client, and closes connections after their last
-// line.
+// flush uses one writer per client, and closes connections after their last line.
 func (s *server) flush() {
 	for _, u := range s.unwritten {
 		u.dirty = false
@@ -85,7 +82,7 @@ func (s *server) fly(u *user) {
 	})
 }
 
-// spread sends one message to many clients, and formats each form only once.
+// spread formats each form of the message only once.
 func (s *server) spread(m message, to iter.Seq[*user]) {
 	lines, now := make(map[capability][]byte), time.Now()
 	to(func(u *user) bool {
@@ -102,11 +99,10 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 	})
 }
 
-// messageBytes is the maximum size of a step for a client: its tags, the tags of the server, and the
-// line.
+// A step has its tags, the tags of the server, and the line.
 const messageBytes = 6 << 10
 
-// atOnce returns the number of steps sent to a client at once. They fill at most half of its queue.
+// These steps fill at most half of a client's queue.
 func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
 
 func (s *server) reply(u *user, numeric string, params ...string) {
@@ -117,8 +113,7 @@ func (s *server) numeric(u *user, numeric string, params ...string) {
 	s.send(u, tells(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
-// fail sends FAIL to a client that negotiated it, else a NOTICE with the same text. Each word of the
-// subject is a parameter.
+// fail sends a NOTICE to a client without FAIL. Each word of the subject is a parameter.
 //
 // spec: ircv3 standard-replies; handofftag "The client's side"
 func (s *server) fail(u *user, command, code, subject, sentence string) {
@@ -130,13 +125,12 @@ func (s *server) fail(u *user, command, code, subject, sentence string) {
 	s.failAlways(u, command, code, subject, sentence)
 }
 
-// failAlways sends FAIL regardless of the negotiated capabilities.
 func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	params := append([]string{command, code}, strings.Fields(subject)...)
 	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
 }
 
-// failsWith returns the capabilities whose specifications answer a command with FAIL.
+// The specifications of these capabilities answer a command with FAIL.
 func failsWith(command string) capability {
 	switch command {
 	case "TAGMSG":
@@ -155,8 +149,6 @@ func failsWith(command string) capability {
 	return 0
 }
 
-// open begins the response to a labelled command.
-//
 // spec: ircv3 labeled-response
 func (s *server) open(u *user, m ircmsg.Message) {
 	if _, label := m.GetTag("label"); label != "" && len(label) <= maxLabelBytes && u.caps.has(capLabels) {
@@ -167,7 +159,7 @@ func (s *server) open(u *user, m ircmsg.Message) {
 // spec: ircv3 labeled-response
 const maxLabelBytes = 64
 
-// close ends the response to a command with nothing, one message, or a batch.
+// close sends nothing, one message, or a batch.
 func (s *server) close(u *user) {
 	a := u.answer
 	u.answer = nil

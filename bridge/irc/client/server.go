@@ -21,8 +21,8 @@ import (
 
 const sweepEvery = time.Second
 
-// maxTurns is the number of events processed before their output is written. One write can then carry
-// the lines of a busy channel.
+// After maxTurns events, their output is written. One write can then carry the lines of a busy
+// channel.
 const maxTurns = 256
 
 // server is the state of one running listener. The goroutine in run owns it; others use
@@ -82,7 +82,7 @@ func newServer(l *Link, ports []port) *server {
 	return s
 }
 
-// run is the owner's loop. It returns when ctx ends, with the contained panic or nil.
+// run returns when ctx ends, with the contained panic or nil.
 func (s *server) run(ctx context.Context) error {
 	err := fault.Catch(func() error { s.loop(ctx); return nil })
 	said := fault.Catch(func() error { s.sayEnd(); return nil })
@@ -113,7 +113,6 @@ func (s *server) loop(ctx context.Context) {
 	}
 }
 
-// more processes waiting events, up to a bound.
 func (s *server) more() {
 	for range maxTurns {
 		select {
@@ -125,8 +124,7 @@ func (s *server) more() {
 	}
 }
 
-// post makes the owner call a function, and reports whether it will do so. It does not wait for the
-// call.
+// post reports whether the owner will call a function. It does not wait for the call.
 func (s *server) post(do func()) bool {
 	select {
 	case s.todo <- do:
@@ -136,7 +134,7 @@ func (s *server) post(do func()) bool {
 	}
 }
 
-// ask makes the owner run do, and waits for it. It reports whether do ran.
+// ask waits until the owner has run do, and reports whether it did.
 func (s *server) ask(do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {
@@ -148,7 +146,7 @@ func (s *server) ask(do func()) bool {
 	return s.post(call) && <-done
 }
 
-// sayEnd notifies all clients of the shutdown, and gives them a moment to read the line.
+// Clients get a moment to read the line.
 func (s *server) sayEnd() {
 	for u := range s.connected {
 		s.put(u, says("", "ERROR", "Closing link: the gateway ends"), "")
@@ -166,7 +164,6 @@ func (s *server) end() {
 	s.writers.Wait()
 }
 
-// land waits until all pending lines are written, or until the timeout.
 func (s *server) land(late <-chan time.Time) {
 	for s.flights > 0 {
 		select {
@@ -179,19 +176,16 @@ func (s *server) land(late <-chan time.Time) {
 	}
 }
 
-// lastWords is the time for clients to read their last lines.
 const lastWords = time.Second
 
-// cloak returns the public form of an address. It is stable while the server runs, and not
-// reversible.
+// A cloak is stable while the server runs, and not reversible.
 func (s *server) cloak(addr string) string {
 	sum := hmac.New(sha256.New, s.salt)
 	sum.Write([]byte(addr))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum.Sum(nil)))[:16] + ".ip"
 }
 
-// handleLine processes one line of a client, and passes its reader the work to do before the next
-// line.
+// handleLine passes the client's reader the work to do before the next line.
 func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	defer func() { u.turn <- u.work }()
 	u.work = nil
@@ -213,7 +207,7 @@ func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	})
 }
 
-// contain runs do for one client. A panic ends only that client's connection.
+// A panic ends only the client's connection.
 func (s *server) contain(ctx context.Context, u *user, do func()) {
 	err := fault.Catch(func() error { do(); return nil })
 	if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
@@ -239,7 +233,7 @@ func (s *server) dispatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// refuseLine answers an unreadable line. The connection stays open.
+// The connection stays open.
 func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.Name(), string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelDebug, "unreadable line", slog.String("reason", string(why)))

@@ -23,8 +23,7 @@ type inbound struct {
 	whose   bool     // author and venue are checked
 }
 
-// onStep checks the author and the place of a step, as far as this server can verify them. The
-// client's reader then submits the step.
+// onStep checks a step as far as this server can. The client's reader then submits the step.
 func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev federation.Event, err error) {
 	in := &inbound{ev: ev, account: u.account, bound: u.bound, target: m.Params[0], tags: m.AllTags()}
 	if err == nil {
@@ -53,7 +52,6 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 	}
 }
 
-// place sets the author of a step and checks its place.
 func (s *server) place(u *user, in *inbound) error {
 	ev := &in.ev
 	switch {
@@ -71,8 +69,8 @@ func (s *server) place(u *user, in *inbound) error {
 	return nil
 }
 
-// placeIn checks the channel of a step. Only a client that may speak there can open or claim a handoff.
-// Responses may come from parties outside the channel, or even on other servers.
+// Only a client that may speak in a channel can open or claim a handoff there. Responses may come
+// from parties outside the channel, or even on other servers.
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
@@ -88,7 +86,7 @@ func (s *server) placeIn(u *user, ev *federation.Event) error {
 	return nil
 }
 
-// addressee returns the DID of a target other than a channel, or "".
+// addressee returns "" for a channel.
 func (s *server) addressee(target string) federation.DID {
 	if fold(target) == fold(selfNick) {
 		return s.link.ports.Home.DID()
@@ -112,7 +110,7 @@ func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, 
 	return irc.SubmitWithRetry(submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
-// submitOnce submits a step once. It reads the record here, because the owner must not wait for it.
+// submitOnce reads the record here, because the owner must not wait for it.
 func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	ports := s.link.ports
 	if !in.whose {
@@ -124,8 +122,8 @@ func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgem
 	return ports.Gateway.Submit(ctx, in.ev)
 }
 
-// attribute checks a step against its client's DID, and finds the venue of a private step. It signs
-// an unsigned step if the operator vouches for the account.
+// attribute also finds the venue of a private step. It signs an unsigned step if the operator vouches
+// for the account.
 func (s *server) attribute(ctx context.Context, in *inbound) error {
 	ports := s.link.ports
 	if in.ev.From != in.account {
@@ -153,8 +151,7 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// judged sends a client the outcome of its step: an echo if it requested echoes, or the reason for
-// the refusal.
+// judged sends an echo, if the client requested echoes, or the reason for the refusal.
 func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil
 	if u.over {
@@ -174,7 +171,6 @@ func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federa
 	s.close(u)
 }
 
-// clientTags returns the step tags of a client message, as client-only tags.
 func clientTags(tags map[string]string) map[string]string {
 	own := map[string]string{}
 	for name, value := range tags {
@@ -185,12 +181,11 @@ func clientTags(tags map[string]string) map[string]string {
 	return own
 }
 
-// maxSeen bounds the remembered message IDs of a client, so that a message that arrives on two paths
-// is sent only once. It exceeds the difference between two paths.
+// A message that arrives on two paths is sent only once. The limit exceeds the difference between two
+// paths.
 const maxSeen = 256
 
-// by sets the author of a message: the account of a user of this server, or the authenticated DID of
-// any other author.
+// by names the account of a user of this server, or the authenticated DID of any other author.
 //
 // spec: ircv3 account-tag
 func (s *server) by(m message, author federation.DID, at federation.Arrival, proved bool) message {
@@ -203,8 +198,8 @@ func (s *server) by(m message, author federation.DID, at federation.Arrival, pro
 	return m
 }
 
-// byText is by for text, whose author may be a guest of its network. A guest of another home looks
-// like a user with a DID.
+// The author of text may be a guest of its network. A guest of another home looks like a user with a
+// DID.
 func (s *server) byText(m message, t federation.Text) message {
 	guest := t.Author == s.link.ports.Messages.Guest(t.Arrival.Link, t.Arrival.Name)
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")
@@ -217,7 +212,7 @@ func (c capability) takes(d federation.Dialect) bool {
 	return c.has(capHandoff)
 }
 
-// reads returns the dialect of a step for a client, or "". It prefers the signed dialect.
+// reads prefers the signed dialect. It returns "" if the client reads none.
 func (c capability) reads(signed federation.Dialect) federation.Dialect {
 	switch {
 	case !c.has(capTags):

@@ -73,7 +73,7 @@ type answers struct {
 	messages []message
 }
 
-// named returns the nick of a client, or "*".
+// named returns "*" before registration.
 func (u *user) named() string {
 	if u.nick == "" {
 		return "*"
@@ -90,21 +90,20 @@ func (u *user) accountName() string {
 	return string(u.account)
 }
 
-// says returns a message from this client whose last parameter is text.
+// says marks the last parameter as text.
 func (u *user) says(command string, params ...string) message {
 	m := says(u.mask(), command, params...)
 	m.account, m.bot = string(u.account), u.bot
 	return m
 }
 
-// tells returns a message from this client without text.
 func (u *user) tells(command string, params ...string) message {
 	m := u.says(command, params...)
 	m.trailing = false
 	return m
 }
 
-// matches reports whether a mask matches a client: nick!user@host with * and ?, or a DID.
+// A mask has the form nick!user@host with * and ?, or is a DID.
 func (u *user) matches(mask string) bool {
 	if strings.HasPrefix(mask, "did:") {
 		return mask == string(u.account)
@@ -132,7 +131,6 @@ func orStar(s string) string {
 	return s
 }
 
-// Limits of one channel and of the channels of one client.
 const (
 	maxChannelBytes = 64
 	maxChannels     = 50   // per client
@@ -224,7 +222,7 @@ func (c *channel) speaks(u *user) bool {
 
 func (c *channel) seen(u *user) bool { return !c.modes['s'] || c.members[u] != nil }
 
-// modeString returns the modes of a channel, with parameters. Only members see the key.
+// Only members see the key.
 func (c *channel) modeString(member bool) []string {
 	letters := "+" + string(slices.Sorted(maps.Keys(c.modes)))
 	var params []string
@@ -242,7 +240,7 @@ func (c *channel) modeString(member bool) []string {
 	return append([]string{letters}, params...)
 }
 
-// names returns the NAMES list for a client, in pieces that fit a line.
+// The pieces fit a line.
 func (c *channel) names(to *user) []string {
 	var lines []string
 	line := ""
@@ -262,5 +260,5 @@ func (c *channel) names(to *user) []string {
 	return append(lines, line)
 }
 
-// maxListBytes bounds a list of names, so that it fits one line with the longest numeric.
+// A list fits one line with the longest numeric.
 const maxListBytes = 350

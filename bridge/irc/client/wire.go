@@ -19,8 +19,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// maxInputBytes bounds one line of a client: its tags, and 512 bytes of message including the line
-// ending.
+// A line has its tags, and 512 bytes of message including the line ending.
 //
 // spec: ircv3 message-tags "Size limit"
 const maxInputBytes = ircmsg.MaxlenTagsFromClient + maxBodyBytes
@@ -28,10 +27,10 @@ const maxInputBytes = ircmsg.MaxlenTagsFromClient + maxBodyBytes
 // maxBodyBytes bounds a message without its tags, including the line ending.
 const maxBodyBytes = 512
 
-// readBufferBytes is the memory for a silent client. Longer lines are assembled from pieces.
+// Silent clients use this memory. Longer lines are assembled from pieces.
 const readBufferBytes = 512
 
-// writeTimeout bounds one write: a client that reads nothing for this long is dropped.
+// A client that reads nothing for this long is dropped.
 const writeTimeout = 30 * time.Second
 
 // wire carries lines to and from one client. One goroutine calls ReadLine and another calls Write.
@@ -69,7 +68,7 @@ func (s *stream) Write(lines []byte) error {
 // Close implements [wire].
 func (s *stream) Close() error { return s.conn.Close() }
 
-// wrong is the reason why a line could not be parsed: a metric label from a closed set.
+// A wrong is a metric label from a closed set.
 type wrong string
 
 const (
@@ -79,8 +78,7 @@ const (
 	unreadable wrong = "unreadable_tags"
 )
 
-// parse parses one line of a client. The second result is "" for a valid line. An empty line is a
-// message without a command.
+// The second result of parse is "" for a valid line. An empty line is a message without a command.
 func parse(text string, err error) (ircmsg.Message, wrong) {
 	if errors.Is(err, irc.ErrLineTooLong) {
 		return ircmsg.Message{}, tooLong
@@ -109,7 +107,7 @@ func parse(text string, err error) (ircmsg.Message, wrong) {
 	return m, malformed
 }
 
-// The subprotocols: each message is one line without its line ending, as text or as bytes.
+// Each message is one line without its line ending, as text or as bytes.
 //
 // spec: ircv3 websocket
 const (
@@ -157,7 +155,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
-// subprotocols returns the common subprotocols, in the client's order of preference.
+// The order is the client's preference.
 //
 // spec: RFC 6455 §4.1
 func subprotocols(r *http.Request) []string {

@@ -33,9 +33,8 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 
 // legal returns a step in a form that the server accepts. In a handoff, a server accepts a step only
 // from the DID that its log names for the role. It silently drops any other step, but still shows it
-// to users. If the step has another signer, legal renders it with the gateway's key for its actor. If
-// the server does not accept that key either, legal returns the step with a
-// [*federation.RefusalError].
+// to users. If necessary, legal renders the step with the gateway's key for its actor. If the server
+// does not accept that key either, legal returns the step with a [*federation.RefusalError].
 func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	written, losses, err := l.render(ctx, d)
 	if err != nil {
@@ -82,7 +81,7 @@ func (l *Link) takes(written federation.Event, v federation.View) (from []federa
 	return nil, false
 }
 
-// lookAgain reads the new rows of the server's log. The error is an [*federation.UnavailableError].
+// The error is an [*federation.UnavailableError].
 func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
 	s := l.live.Load()
 	if s == nil {
@@ -92,10 +91,9 @@ func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
 	return err
 }
 
-// answersAs returns the DID that signs the answers to an offer. The offer must name it, because a
-// server accepts answers only from that DID. For a participant outside freeq, it is the DID of the
-// gateway's key for the participant. For an agent whose own key the gateway has, it is the agent's
-// DID.
+// The offer must name the DID that signs the answers, because a server accepts answers only from that
+// DID. For a participant outside freeq, it is the DID of the gateway's key for the participant. For
+// an agent whose own key the gateway has, it is the agent's DID.
 func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.View) (federation.DID, error) {
 	if of, known := l.peers.of(v.ID); known {
 		return of.offeree, nil // the server already has the offer
@@ -111,8 +109,8 @@ func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.
 	return l.signer(ctx, ev.To)
 }
 
-// native reports whether a DID belongs to a user of a freeq server: it is logged in here, or signed
-// its last step on such a server. It returns record errors.
+// A native is logged in here, or signed its last step on a freeq server. The error comes from the
+// record.
 func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 	if l.Online(ctx, federation.Binding{DID: did}) {
 		return true, nil
@@ -124,7 +122,7 @@ func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Network == network, err
 }
 
-// maxMembers bounds the tracked users of a peer. Other users are reached only in channels.
+// Users beyond the limit are reached only in channels.
 const maxMembers = 1 << 16
 
 type person struct {
@@ -188,7 +186,7 @@ func (m *members) unname(p *person) {
 	}
 }
 
-// part records that a user left a channel, and removes a user without channels.
+// A user without channels is removed.
 func (m *members) part(nick, channel string) {
 	p := m.named(nick)
 	venue, ok := translate.Channel(channel)
@@ -229,7 +227,7 @@ func (p *person) holder() string {
 	return p.id
 }
 
-// held returns the guest with an ID, or nil if it left.
+// held returns nil if the guest left.
 func (m *members) held(holder string) *person {
 	for _, p := range m.nicks {
 		if p.id == holder {

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// catchupWindow is the period of the first catch-up, as between servers.
+// Servers use the same period.
 //
 // spec: freeq-s2s "Order on a fresh link"
 const catchupWindow = 24 * time.Hour
@@ -24,8 +24,8 @@ const catchupWindow = 24 * time.Hour
 // clockMargin is the tolerated difference between the server's clock and ours.
 const clockMargin = 2 * time.Minute
 
-// Backoff before requesting steps again that exceeded a limit, or whose keys could not be fetched. It
-// doubles while steps are missing, as in servers.
+// The backoff for steps that exceeded a limit, or whose keys could not be fetched. It doubles while
+// steps are missing, as in servers.
 //
 // spec: freeq-s2s "Verdicts and parking"
 const (
@@ -34,12 +34,11 @@ const (
 	lastWait       = 10 * time.Minute
 )
 
-// maxPages bounds one catch-up, so that a peer cannot continue forever. With 500 rows per page, it
-// exceeds the number of steps that a server can receive in a day.
+// A peer cannot continue a catch-up forever. With 500 rows per page, the limit exceeds the number of
+// steps that a server can receive in a day.
 const maxPages = 4096
 
-// maxAnswers is the maximum number of queued responses to a peer. A peer sends one request at a
-// time.
+// A peer sends one request at a time.
 const maxAnswers = 256
 
 type catchup struct {
@@ -79,7 +78,7 @@ type gap struct {
 	wait  time.Duration
 }
 
-// observe adds a missed step. The first wait applies to a new gap.
+// The first wait applies to a new gap.
 func (g *gap) observe(received, now time.Time, first time.Duration) {
 	if g.since.IsZero() {
 		g.wait = min(max(first, 2*g.wait), lastWait)
@@ -101,8 +100,8 @@ func earliest(times ...time.Time) (first time.Time) {
 	return first
 }
 
-// recover requests the steps without a key and, once all received steps are judged, the steps that
-// met a limit.
+// recover requests steps without a key at once, and steps over a limit only after all received steps
+// are judged.
 func (s *session) recover(now time.Time) {
 	limited := s.limited.isDue(now) && s.Steps.Empty()
 	if s.catchup != nil || !limited && !s.keyless.isDue(now) {
@@ -126,7 +125,7 @@ func (s *session) lackKey(in *inbound) {
 	s.keyless.observe(in.received(now), now, firstKeyWait)
 }
 
-// received returns when the peer received a step: the time in its log for a replayed step, else now.
+// A replayed step has the time in the peer's log, and any other step the current time.
 func (in *inbound) received(now time.Time) time.Time {
 	if in.at.IsZero() || in.at.After(now) {
 		return now
@@ -134,8 +133,7 @@ func (in *inbound) received(now time.Time) time.Time {
 	return in.at
 }
 
-// onCatchupEvents processes the answer to our oldest question. It ignores rows without a question,
-// because a peer can send steps live.
+// onCatchupEvents ignores rows without a question, because a peer can send steps live.
 func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	q, asked := s.answered()
 	switch {
@@ -164,7 +162,7 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	s.turn(ctx)
 }
 
-// turn continues a running replay up to the available capacity.
+// turn stops at the available capacity.
 func (s *session) turn(ctx context.Context) {
 	c := s.catchup
 	if c == nil {
@@ -212,7 +210,7 @@ func (c *catchup) waits(asked []question) bool {
 	return false
 }
 
-// onRow reads one row of a log. It judges a step like a live one, and ignores other rows.
+// onRow judges a step like a live one, and ignores other rows.
 func (s *session) onRow(ctx context.Context, row replayed) {
 	if row.Canonical == "" {
 		return
@@ -233,7 +231,7 @@ func (s *session) onRow(ctx context.Context, row replayed) {
 	s.onStep(ctx, arriving{target: ev.Venue, tags: tags, replay: true, at: time.Unix(row.Timestamp, 0), minted: row.Origin == s.link.id})
 }
 
-// taskList is a server's list of handoffs, most recently changed first.
+// The most recently changed handoff is first.
 //
 // spec: freeq-rest "Actions"
 type taskList struct {
@@ -244,7 +242,7 @@ type taskList struct {
 	} `json:"tasks"`
 }
 
-// maxTasks is the maximum number of handoffs that a server lists.
+// A server lists at most this many handoffs.
 const maxTasks = 500
 
 // recollect reads the messages of one second that did not fit into a page. Requests have a resolution
@@ -305,8 +303,6 @@ func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err e
 	return rows, nil
 }
 
-// actionsPath is the path of handoffs in the server's web API, with each handoff below its ID.
-//
 // spec: freeq-rest "Actions"
 const actionsPath federation.URLPath = "/api/v1/actions"
 
@@ -325,8 +321,8 @@ func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Value
 	return nil
 }
 
-// Page sizes of an answer to a peer: answerRows as between servers, and maxAnswerRows if the rows
-// share a second, because a request cannot divide a second.
+// Servers use answerRows. If rows share a second, the page has up to maxAnswerRows, because a request
+// cannot divide a second.
 //
 // spec: freeq-s2s "catchup_request"
 const (
@@ -339,9 +335,8 @@ type answer struct {
 	limit int
 }
 
-// onCatchupRequest answers a peer that requests missed steps. The record keeps deliveries of this
-// link until the peer has proved that it read them. The peer may still have lost a step later, or
-// stopped while the step waited for a key.
+// The record keeps deliveries of this link until the peer has proved that it read them. The peer may
+// still have lost a step later, or stopped while the step waited for a key.
 func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	if len(s.answers)+len(s.queue.waiting[control]) > maxAnswers {
 		s.badInput(ctx, flooded, m.Type)
@@ -353,9 +348,8 @@ func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	}
 }
 
-// answerNext answers the oldest question. Answers are sent in the order of the requests, because each
-// answer tells the peer that all its earlier messages were read. An answer read from the record
-// therefore delays later answers.
+// Answers are sent in the order of the requests, because each answer tells the peer that all its
+// earlier messages were read. An answer read from the record therefore delays later answers.
 func (s *session) answerNext() {
 	for len(s.answers) > 0 {
 		if a := s.answers[0]; a.since.Before(time.Now()) {
@@ -379,7 +373,7 @@ func (s *session) answerOldest(m *catchupEvents) {
 }
 
 // history returns the messages that this link sent since a time, oldest first, about handoffs that
-// this gateway introduces. If a read fails, the peer gets only the earlier messages.
+// this gateway introduces. If a read fails, it returns only the earlier messages.
 func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	m := &catchupEvents{Events: []replayed{}}
 	given, more, err := l.page(ctx, a)
@@ -394,7 +388,7 @@ func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	return m
 }
 
-// remember rewrites messages sent to the peer about handoffs that this gateway introduces.
+// remember rewrites messages about handoffs that this gateway introduces.
 func (l *Link) remember(ctx context.Context, given []federation.CompletedDelivery) ([]replayed, error) {
 	events, writer := []replayed{}, l.again()
 	for _, g := range given {
@@ -419,7 +413,7 @@ func (l *Link) remember(ctx context.Context, given []federation.CompletedDeliver
 	return events, nil
 }
 
-// again returns a copy of the link for rewriting earlier messages. Their evidence is already on disk.
+// The evidence of earlier messages is already on disk.
 func (l *Link) again() *Link {
 	deps := l.deps
 	deps.Evidence = onDisk{deps.Evidence}
@@ -434,8 +428,8 @@ type onDisk struct{ bridge.Evidence }
 // Keep implements [bridge.Evidence]. It does nothing.
 func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
-// page reads the rows for a request. The next request starts at the last second of a page. A page
-// that would end in its first second therefore continues into the next second.
+// The next request starts at the last second of a page. A page that would end in its first second
+// therefore continues into the next second.
 func (l *Link) page(ctx context.Context, a answer) (given []federation.CompletedDelivery, more bool, err error) {
 	most, limit := maxAnswerRows, answerRows
 	if a.limit > 0 && a.limit < answerRows {

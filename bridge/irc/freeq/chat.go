@@ -18,18 +18,17 @@ import (
 
 var _ bridge.Relayer = (*Link)(nil)
 
-// multilineTag marks a text whose lines are separated by a backslash and an "n".
+// The lines are separated by a backslash and an "n".
 //
 // spec: freeq-s2s "privmsg"
 const multilineTag = "+freeq.at/multiline"
 
-// noticeMark is the prefix of a relayed notice, because a server relays no NOTICE.
+// A server relays no NOTICE.
 const noticeMark = "[notice] "
 
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// relayed returns the channel of a text by its name here, and whether the link relays it.
 func (s *session) relayed(m *said) (here string, relayed bool) {
 	venue, ok := translate.Channel(m.Target)
 	here, ours := s.link.channels.In(venue)
@@ -69,8 +68,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 	s.Steps.Add(in)
 }
 
-// allowChat applies the rate limits of the link and of the author. It notifies the author of the
-// first excess text.
+// allowChat notifies the author of the first excess text.
 func (s *session) allowChat(ctx context.Context, m *said) bool {
 	now := time.Now()
 	ok, tell := !s.Steps.Full() && s.rate(now), false
@@ -89,7 +87,6 @@ func (s *session) allowChat(ctx context.Context, m *said) bool {
 	return false
 }
 
-// relay files channel text, and returns the owner's handling of the result.
 func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		return federation.Judgement{}, irc.Relay(ctx, s.link.deps.Ports, *in.chat)
@@ -113,9 +110,9 @@ func (l *Link) chatRow(ctx context.Context, t federation.Text) (*outbound, error
 	return &outbound{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
 
-// deliverChat queues text in a channel. The server drops text with a known ID, so repeated attempts
-// show it once. A reaction may not appear in a log; the answer to a later request proves it. A
-// reaction has no account tag, because a server drops a reaction that its account did not sign.
+// The server drops text with a known ID, so repeated attempts show it once. A reaction may not appear
+// in a log; the answer to a later request proves it. A reaction has no account tag, because a server
+// drops a reaction that its account did not sign.
 func (s *session) deliverChat(r *outbound) {
 	if irc.IsReaction(*r.text) {
 		from := s.speaker(r.did, r.shown, r.name, r.venue)
@@ -142,8 +139,8 @@ var _ bridge.Messenger = (*Link)(nil)
 
 var errNoGuest = errors.New("no user has that nick")
 
-// addressed returns the DID of our user addressed by a message, or "", because a server relays every
-// private message to every peer.
+// A server relays every private message to every peer, so addressed returns "" if the user is not
+// ours.
 func (s *session) addressed(m *said) federation.DID {
 	if did, err := federation.ParseDID(m.Target); err == nil {
 		for _, p := range s.link.roster.All() {
@@ -159,8 +156,7 @@ func (s *session) addressed(m *said) federation.DID {
 	return ""
 }
 
-// onWords queues private text to one of our users. An author in none of the channels here counts as a
-// guest.
+// An author in none of the channels here counts as a guest.
 func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
@@ -185,7 +181,6 @@ func (s *session) onWords(m *said, to federation.DID) {
 	s.Steps.Add(in)
 }
 
-// speak files private text, and returns the owner's handling of the result.
 func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 	waits := ""
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
@@ -216,9 +211,8 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 	return r, err
 }
 
-// deliverText queues the lines of private text once the reader is present, because clients do not
-// fetch private history automatically. Lines to a guest never appear in a log. The answer to a later
-// probe proves them.
+// deliverText waits for the reader, because clients do not fetch private history automatically. Lines
+// to a guest never appear in a log. The answer to a later probe proves them.
 func (s *session) deliverText(r *outbound) {
 	if r.to != "" && s.misses(r) {
 		return
@@ -257,11 +251,10 @@ func (s *session) deliverText(r *outbound) {
 	}
 }
 
-// maxMissed bounds the absent readers recorded in a session. Deliveries to other absent readers are
-// only retried by timer.
+// Deliveries to further absent readers are only retried by timer.
 const maxMissed = 4096
 
-// misses reports whether the reader of a row is absent. If so, it answers the row.
+// misses also answers the row of an absent reader.
 func (s *session) misses(r *outbound) bool {
 	if s.theirs.online(r.to) {
 		return false
@@ -273,7 +266,6 @@ func (s *session) misses(r *outbound) bool {
 	return true
 }
 
-// meetAgain retries deliveries to readers that have returned.
 func (s *session) meetAgain() {
 	for did := range s.missed {
 		if s.theirs.online(did) {
@@ -283,7 +275,7 @@ func (s *session) meetAgain() {
 	}
 }
 
-// back retries the pending deliveries to a DID, or all of the link for "".
+// The DID "" stands for all pending deliveries of the link.
 func (s *session) back(did federation.DID) {
 	if s.link.deps.Messages == nil {
 		return
@@ -293,8 +285,7 @@ func (s *session) back(did federation.DID) {
 	})
 }
 
-// textID returns the message ID of a line of private text. It is deterministic, because a server
-// drops a line with a known ID.
+// The ID is deterministic, because a server drops a line with a known ID.
 func textID(t federation.Text, line int) string {
 	if line == 0 {
 		return t.ID.String()

@@ -67,7 +67,6 @@ const (
 // spec: freeq-s2s "join"
 const maxChannelBytes = 200
 
-// check returns all mistakes in the table, joined.
 func (c Config) check() error {
 	var errs []error
 	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
@@ -97,7 +96,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// dials reports whether this end dials. It does not if only listen is set.
+// A link does not dial if only listen is set.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
 func (c Config) checkTransport() error {
@@ -150,14 +149,13 @@ func (c Config) ticket() ticket {
 	return t
 }
 
-// numeric reports whether an address is an IP address with a port, because the program does not
-// resolve names.
+// The program does not resolve names.
 func numeric(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil
 }
 
-// validServerName requires a host name with at least one dot, because it becomes the server's DID.
+// The name becomes the server's DID.
 func validServerName(s string) bool {
 	return strings.Contains(s, ".") && s == strings.Trim(s, ".") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// repeatAfter is the minimum age of a step before its receipt is repeated, because servers send each
-// step twice at once.
+// Servers send each step twice at once.
 const repeatAfter = 2 * time.Second
 
 type outbound struct {
@@ -94,9 +93,8 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// row prepares a delivered step, independently of the connection. The flag has reports whether the
-// server has the step from another freeq server. The error is a refusal if the step can never be
-// written here.
+// row uses no state of the connection. The flag has reports whether the server has the step from
+// another freeq server. The error is a refusal if the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbound, error) {
 	ev := d.Entry.Event
 	r := &outbound{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
@@ -140,10 +138,9 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbo
 	return r, nil
 }
 
-// place returns the venue for the steps of a handoff here, which their signatures cover.
-//
-// In a private step, a server requires the signer to be one of its pair. Steps in a different dialect
-// are rendered with the gateway's keys for their actors, so the pair consists of these keys.
+// place returns the venue that the signatures of a handoff cover. In a private step, a server
+// requires the signer to be one of its pair. Steps in a different dialect are rendered with the
+// gateway's keys for their actors, so the pair consists of these keys.
 func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed, nil
@@ -162,8 +159,7 @@ func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	return federation.PrivateVenue(a, b), nil
 }
 
-// signer returns the DID that signs for a DID on this link: the kept key's DID for a participant of
-// this gateway, else the DID itself. It returns record errors.
+// A participant of this gateway signs with its kept key. The error comes from the record.
 func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, error) {
 	if did == l.deps.Home.DID() {
 		return did, nil
@@ -179,8 +175,8 @@ func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, 
 	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
-// ours reports whether a DID of the pair of a private handoff belongs to this gateway, directly or as
-// a kept key's DID. It returns record errors.
+// A DID of the pair belongs to this gateway directly or as a kept key's DID. The error comes from the
+// record.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
 	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
 	if err != nil || ours {
@@ -197,8 +193,7 @@ func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) 
 	return false, nil
 }
 
-// write adds a step and its line to a row. It omits the tags if the server already has the step or
-// would ignore it.
+// write omits the tags if the server already has the step or would ignore it.
 func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, tags bool) error {
 	render := l.render
 	if tags {
@@ -227,10 +222,9 @@ func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, st
 	return l.describe(ctx, r, step, rendered, d.View)
 }
 
-// addLine adds the line about a step that the server cannot file, because an earlier step of the
-// handoff is missing there. That step was a user's command, and a server does not accept it from
-// another signer. For a command on this link, the gateway's own user notifies the other users; the
-// author gets an answer.
+// The server cannot file the step, because an earlier step of the handoff is missing there. That step
+// was a user's command, and a server does not accept it from another signer. For a command on this
+// link, the gateway's own user notifies the other users; the author gets an answer.
 func (l *Link) addLine(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -273,9 +267,8 @@ func (l *Link) describe(ctx context.Context, r *outbound, step translate.Step, r
 	return nil
 }
 
-// shown returns the actor of a step as written there, and the DID that users there must address. The
-// latter is the key that signs the actor's steps, because a server accepts answers from no other DID.
-// Both are "" for the gateway itself.
+// shown returns the DID of the key that signs the actor's steps, because a server accepts answers
+// from no other DID. Both results are "" for the gateway itself.
 func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	if written.From == l.deps.Home.DID() {
 		return "", ""
@@ -283,17 +276,16 @@ func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	return written.Actor(), written.From
 }
 
-// withDID adds the speaker's DID to a line. Users need it to address the speaker, and freeq clients
-// do not show it.
+// Users need the DID to address the speaker, and freeq clients do not show it.
 func withDID(line string, did federation.DID) string {
 	tail := " <" + string(did) + ">"
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// render returns a step in the act dialect, for the place of the handoff. If the home accepted a
-// signer for a party with another DID, the step is written in that party's name, because a server has
-// one DID per user. A step of another home itself is written as a step of this gateway. An offer
-// signed by the gateway names the DID that signs the answers.
+// render uses the act dialect and the place of the handoff. If the home accepted a signer for a party
+// with another DID, the step is written in that party's name, because a server has one DID per user.
+// A step of another home itself is written as a step of this gateway. An offer signed by the gateway
+// names the DID that signs the answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -318,7 +310,7 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 	return irc.Render(ctx, l.deps.Ports, d)
 }
 
-// message returns a step as a message. Only a message of the gateway as a server has a nick.
+// Only a message of the gateway as a server has a nick.
 func (l *Link) message(ctx context.Context, ev federation.Event, v federation.View) (said, error) {
 	ours, msgid := ev.From == l.deps.Home.DID(), ""
 	if ours {
@@ -344,8 +336,7 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 	return l.message(ctx, receipt, d.View)
 }
 
-// target returns the channel of a step, or the DID of the other party, because a server finds users
-// only by their DIDs.
+// A private step goes to the DID of the other party, because a server finds users only by their DIDs.
 func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) (string, error) {
 	a, b, private := federation.Parties(v.Venue)
 	if !private {
@@ -364,8 +355,7 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 	return string(a), err
 }
 
-// deliver queues a row. The row is answered once the log of the peer shows its steps or, without
-// steps, its line.
+// The row is answered once the peer's log shows its steps or, without steps, its line.
 func (s *session) deliver(r *outbound) {
 	switch {
 	case r.notice != nil:
@@ -394,9 +384,8 @@ func (s *session) deliver(r *outbound) {
 	}
 }
 
-// aim sets the target of a private line when it is written, because its reader may connect or
-// disconnect while the line is queued. The target is the nick of the reader's client, or the DID of
-// an absent reader.
+// The target is set when the line is written, because its reader may connect or disconnect while the
+// line is queued. It is the nick of the reader's client, or the DID of an absent reader.
 func (s *session) aim(message any) {
 	line, ok := message.(*said)
 	if !ok || line.Reader == "" {
@@ -408,8 +397,7 @@ func (s *session) aim(message any) {
 	}
 }
 
-// queueLine queues the line of a row, if any, from a user. A server files no private line of the
-// gateway itself, which has no DID there.
+// A server files no private line of the gateway itself, which has no DID there.
 func (s *session) queueLine(r *outbound, from string) {
 	id, private := lineID(r.step), r.told != nil
 	message := &said{
@@ -432,9 +420,8 @@ func (s *session) queueLine(r *outbound, from string) {
 	s.queueProved(lines, line, r.about)
 }
 
-// lineID returns the message ID of the line for a step. It is deterministic, because a server drops a
-// line with a known ID. It keeps the timestamp of the step and inverts the other bits, so applying
-// lineID twice returns the ID of the step.
+// lineID is deterministic, because a server drops a line with a known ID. It keeps the timestamp of
+// the step and inverts the other bits, so applying it twice returns the ID of the step.
 func lineID(step federation.EventID) string {
 	for i := clockBytes; i < len(step); i++ {
 		step[i] = ^step[i]
@@ -442,10 +429,9 @@ func lineID(step federation.EventID) string {
 	return step.String()
 }
 
-// clockBytes is the length of the timestamp in an ID.
 const clockBytes = 6
 
-// refsIn reads the tags of a message, which may answer a step's line.
+// A message may answer a step's line.
 func refsIn(tags map[string]string) irc.Refs {
 	refs := irc.RefsIn(tags)
 	if id, err := federation.ParseEventID(refs.Reply); err == nil {
@@ -454,7 +440,7 @@ func refsIn(tags map[string]string) irc.Refs {
 	return refs
 }
 
-// repeat answers a step that was routed again because its receipt is missing.
+// A server routes a step again if its receipt is missing.
 func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Judgement) {
 	entry, v := answer.Entry, answer.View
 	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Rulings.Moves(v, entry.Event.Verb) {

@@ -45,14 +45,13 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
-// installDumbpipe installs a version that works with freeq servers. Other versions write their log
-// into the stream, or use another protocol.
+// Other versions do not work with freeq servers: they write their log into the stream, or use another
+// protocol.
 //
 // spec: freeq-s2s "What works against freeq's iroh 0.97"
 const installDumbpipe = "cargo install dumbpipe --version 0.40.1 --locked"
 
-// obstacles returns the obstacles to receipts or to the link: an unusable address of the web API, and
-// a missing program.
+// Obstacles are an unusable address of the web API, and a missing program.
 func (l *Link) obstacles() (found []string) {
 	if strings.HasPrefix(l.cfg.PeerAPI, "http://") && !l.deps.HTTP.FetchPrivate {
 		found = append(found, "receipts and steps wait: the keys at peer_api "+l.cfg.PeerAPI+
@@ -145,7 +144,7 @@ func (l *Link) local() bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inquire checks whether a home has refused a step, and if so abandons the step.
+// inquire abandons a step that its home has refused.
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {
@@ -156,8 +155,6 @@ func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) 
 	s.Post(ctx, func() { p.asking = false })
 }
 
-// action is the web API's response for one handoff.
-//
 // spec: freeq-rest "Actions"
 type action struct {
 	Events []actionEvent `json:"events"`
@@ -173,8 +170,8 @@ type actionEvent struct {
 	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
 }
 
-// outcome returns the reason why a step counts as refused, or "" while its home may still confirm it.
-// A home does not report refusals: a refused event is simply missing.
+// outcome returns "" while the home may still confirm the step. A home does not report refusals: a
+// refused event is simply missing.
 func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
 	if now.Sub(p.held.Since) > maxWait {

@@ -35,8 +35,8 @@ type arrival struct {
 
 func (a arrival) stream() stream { return stream{ReadWriteCloser: a.conn, dialled: a.way.dialled} }
 
-// reach connects to the peer, in both directions if both are configured. Attempts continue between
-// two sessions, so that a peer can always dial in. It is owned by one goroutine.
+// Attempts continue between two sessions, so that a peer can always dial in. A reach is owned by one
+// goroutine.
 type reach struct {
 	dial, listen way
 	arrivals     chan arrival  // capacity: one result of each way
@@ -61,7 +61,6 @@ func newReach(cfg Config, d Deps) *reach {
 	return r
 }
 
-// try starts an attempt unless one is running.
 func (r *reach) try(ctx context.Context, w *way) { //nolint:contextcheck // an attempt outlives the session that starts it
 	if w.transport == nil || w.busy {
 		return
@@ -96,7 +95,6 @@ func (r *reach) taken(a arrival) {
 	}
 }
 
-// keep keeps a connection for the next session.
 func (r *reach) keep(a arrival) {
 	a.way.busy = true
 	r.announce()
@@ -150,11 +148,10 @@ func (r *reach) Close() error {
 	return r.listen.transport.Close()
 }
 
-// dialTimeout bounds one attempt to connect. A reachable endpoint answers in a few round trips, and
-// the supervisor dials again.
+// A reachable endpoint answers in a few round trips, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// transport creates streams, one per connection. It is used by one goroutine.
+// A transport is used by one goroutine.
 type transport interface {
 	// connect blocks until the transport has a stream to the configured endpoint. Closing the stream
 	// unblocks a pending Read and Write.
@@ -177,7 +174,7 @@ func newListening(cfg Config, d Deps) transport { //nolint:ireturn // likewise
 	return &listening{network: string(cfg.Transport), address: cfg.Listen, peer: cfg.EndpointID, log: linkLog(cfg, d)}
 }
 
-// dialer reaches a peer through a socket. Only the peer's signatures prove its identity.
+// Only the peer's signatures prove its identity.
 type dialer struct {
 	network, address string
 }
@@ -194,8 +191,7 @@ func (d *dialer) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 // Close implements transport.
 func (d *dialer) Close() error { return nil }
 
-// listening accepts the peer on a socket. A connection counts only after the peer's greeting, so that
-// a port scan cannot replace a link.
+// A connection counts only after the peer's greeting, so that a port scan cannot replace a link.
 type listening struct {
 	network, address string
 	peer             string // endpoint ID
@@ -273,7 +269,7 @@ func (d *listening) Close() error {
 	return err
 }
 
-// admitted is a connection that replays the greeting already read.
+// admitted replays the greeting already read.
 type admitted struct {
 	net.Conn
 	in io.Reader

@@ -23,8 +23,7 @@ import (
 // spec: freeq-s2s "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return hex.EncodeToString(key) }
 
-// parseEndpointID returns the key of an endpoint. It requires the canonical spelling, which peers
-// compare.
+// The ID must have the canonical spelling, which peers compare.
 func parseEndpointID(id string) (ed25519.PublicKey, error) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || hex.EncodeToString(raw) != id {
@@ -62,8 +61,8 @@ func signEnvelope(ctx context.Context, key federation.SigningKey, m any) ([]byte
 	})
 }
 
-// open reads one line of the peer. A greeting is plain; any other line is in an envelope signed with
-// the key that the transport verified. It returns nil for an irrelevant message.
+// A greeting is plain; any other line is in an envelope signed with the key that the transport
+// verified. The result is nil for an irrelevant message.
 func open(line []byte, peer ed25519.PublicKey) (any, reason) {
 	var e envelope
 	if err := federation.DecodeJSON(line, &e); err != nil {
@@ -105,8 +104,7 @@ const (
 	maxRelayBytes      = 2048
 )
 
-// ticket is the address of an endpoint for the transport program: its ID and possible network
-// addresses. Without an address, the program searches by ID.
+// Without an address, the program searches by ID.
 type ticket struct {
 	endpoint ed25519.PublicKey
 	relays   []string // URLs
@@ -136,7 +134,7 @@ func ticketEncoding() *base32.Encoding { return base32.StdEncoding.WithPadding(b
 
 var errTicket = errors.New("freeq: no ticket of an endpoint")
 
-// parseTicket parses the canonical text of a ticket. Its error wraps errTicket.
+// The error wraps errTicket.
 func parseTicket(s string) (ticket, error) {
 	digits, isTicket := strings.CutPrefix(s, ticketKind)
 	text, err := ticketEncoding().DecodeString(strings.ToUpper(digits))

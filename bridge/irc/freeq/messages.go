@@ -12,10 +12,10 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// protocolVersion is the number sent by servers; none of them checks it.
+// Servers send this number, but none checks it.
 const protocolVersion = 2
 
-// greet sends the greeting and requests the state, without waiting.
+// greet also requests the state, without waiting.
 //
 // spec: freeq-s2s "Order on a fresh link"
 func (s *session) greet() {
@@ -26,7 +26,7 @@ func (s *session) greet() {
 	s.put(control, &syncRequest{Type: typeSyncRequest})
 }
 
-// handleLine acts on one line from the peer. Its error ends the link; malformed input never does.
+// An error ends the link; malformed input never does.
 func (s *session) handleLine(ctx context.Context, l inboundLine) error {
 	if l.wrong != "" {
 		s.badInput(ctx, l.wrong, fmt.Sprintf("%d bytes", l.bytes))
@@ -90,14 +90,13 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 	return nil
 }
 
-// badInput counts and logs an unreadable line. The link stays up.
+// The link stays up.
 func (s *session) badInput(ctx context.Context, why reason, what string) {
 	s.link.deps.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
 }
 
-// fresh reports whether a message is neither a duplicate nor an echo of our own. It relies on the
-// identity that the transport has proved, not on the message's claim.
+// fresh relies on the identity that the transport has proved, not on the message's claim.
 //
 // spec: freeq-s2s "event_id and dedup", "origin rules"
 func (s *session) fresh(ctx context.Context, id, origin string) bool {
@@ -112,8 +111,8 @@ func (s *session) fresh(ctx context.Context, id, origin string) bool {
 	return true
 }
 
-// ours reports whether a step names this gateway as its origin. The name proves nothing, because the
-// peer may have sent the step for itself or for one of its own peers.
+// The origin proves nothing, because the peer may have sent the step for itself or for one of its own
+// peers.
 func (s *session) ours(ctx context.Context, origin string) bool {
 	if origin == "" {
 		s.badInput(ctx, incomplete, "a step without origin")
@@ -150,7 +149,7 @@ func (s *session) onHelloAck(m *helloAck) error {
 	return nil
 }
 
-// onState replaces the users and channels of the server. The first state opens the link.
+// The first state opens the link.
 func (s *session) onState(ctx context.Context, m *syncResponse) {
 	if m.ServerID != s.link.cfg.EndpointID {
 		s.badInput(ctx, foreign, "the state of another server")
@@ -188,8 +187,7 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	s.yield()
 }
 
-// begin joins our users to their channels and requests the missed steps. The link is up once they are
-// recorded.
+// The link is up once the missed steps are recorded.
 func (s *session) begin() {
 	s.catchUp()
 	for _, p := range s.link.roster.All() {
@@ -197,7 +195,7 @@ func (s *session) begin() {
 	}
 }
 
-// yield renames each of our users whose nick is also used on the server.
+// Our users yield nicks that are also used on the server.
 func (s *session) yield() {
 	for _, p := range s.link.roster.All() {
 		if s.theirs.named(p.Nick) != nil {
@@ -218,7 +216,6 @@ func (s *session) open() {
 	s.back("") // retry failed deliveries, and deliveries to readers that joined since
 }
 
-// onMember tracks the users of the peer, and removals of our users.
 func (s *session) onMember(m *member) {
 	switch m.Type {
 	case typeJoin:
@@ -240,7 +237,7 @@ func (s *session) onMember(m *member) {
 	}
 }
 
-// onKick records a kick. Our user rejoins with its next step.
+// Our user rejoins with its next step.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
 	if p := s.link.named(m.Nick); p != nil && p.In[venue] {
@@ -250,7 +247,7 @@ func (s *session) onKick(m *member) {
 	s.theirs.part(m.Nick, m.Channel)
 }
 
-// onMode records the modes that our state must repeat.
+// Our state must repeat these modes.
 func (s *session) onMode(m *mode) {
 	venue, _ := translate.Channel(m.Channel)
 	c := s.modes[venue]

@@ -29,10 +29,10 @@ const (
 	maxWorkers = 64
 )
 
-// maxPeered bounds the recorded other servers, because a server may name any number in its log.
+// A server may name any number of other servers in its log.
 const maxPeered = 1 << 10
 
-// parties are the parties of one handoff in a server's log: the origin server, the only authority for
+// parties are the parties of a handoff in a server's log: the origin server, the only authority for
 // its steps, and the DIDs from which the server accepts steps.
 type parties struct {
 	origin           string // endpoint ID
@@ -55,7 +55,7 @@ func newPeers() *peers {
 	return &peers{expected: map[string]bool{}, handoffs: map[federation.HandoffID]*parties{}}
 }
 
-// saw records a step of the log. Only a fresh step is evidence of the peering.
+// Only a fresh step is evidence of the peering.
 func (p *peers) saw(row replayed, fresh bool) {
 	step, err := translate.FromDocument(row.Canonical)
 	if err != nil {
@@ -94,7 +94,6 @@ func (p *peers) open(id federation.HandoffID, of *parties) {
 	p.handoffs[id] = of
 }
 
-// expect records whether the next step of another server is expected from that server itself.
 func (p *peers) expect(endpoint string, comes bool) {
 	if len(p.expected) >= maxPeered {
 		clear(p.expected)
@@ -109,7 +108,7 @@ func (p *peers) lacked(endpoint string) {
 	p.expect(endpoint, false)
 }
 
-// expects reports whether to wait for a step of another server. It returns true for the first step.
+// expects returns true for the first step of a server.
 func (p *peers) expects(endpoint string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +116,6 @@ func (p *peers) expects(endpoint string) bool {
 	return comes || !known
 }
 
-// of returns the parties of a handoff in the log.
 func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,8 +127,7 @@ func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	return parties{}, false
 }
 
-// has reports whether the server has a step from another freeq server. If the step is expected, it
-// polls the log for up to peerDelay.
+// If a step of another freeq server is expected, has polls the log for up to peerDelay.
 func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, error) {
 	endpoint := l.endpoint(ev.Arrival.Home)
 	if endpoint == "" {
@@ -169,15 +166,13 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 
 var errReplaced = errors.New("another connection with the other server stands instead")
 
-// preferred reports whether to keep a connection if there are two. Both ends keep the one dialled by
-// the end with the smaller ID.
+// Both ends keep the connection dialled by the end with the smaller ID.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
-// rival decides between this session's connection and another. An error ends the session in favour of
-// the other. A losing connection is kept until the peer has greeted on this one, because the peer may
-// be reachable in one direction only.
+// An error ends the session in favour of the other connection. A losing connection is kept until the
+// peer has greeted on this one, because the peer may be reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.taken(a)
@@ -201,8 +196,7 @@ func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 
-// settleSpare uses or closes the spare connection, once the peer has greeted on this one or this one
-// is over.
+// The peer has greeted on this connection, or it is over.
 func (s *session) settleSpare(ctx context.Context) {
 	spare := s.spare
 	s.spare = nil

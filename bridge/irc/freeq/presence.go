@@ -7,12 +7,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// changed announces a change of a user to other links, if its text was relayed.
+// Other links know a user only if its text was relayed.
 func (s *session) changed(p *person, c bridge.PresenceChange) {
 	s.announcer.Announce(s.Asking, &p.as, c)
 }
 
-// departing removes a user, and notifies other links if the user has left all channels.
+// Other links are notified if the user has left all channels.
 func (s *session) departing(nick string, leave func()) {
 	p := s.theirs.named(nick)
 	if leave(); p != nil && s.theirs.named(nick) == nil {
@@ -31,7 +31,6 @@ func (s *session) renamed(p *person, old string) {
 	s.changed(p, bridge.PresenceChange{Name: p.nick, Now: now})
 }
 
-// guest returns the DID for relayed text of a user without a DID.
 func (s *session) guest(nick string) federation.DID {
 	return s.link.deps.Messages.Guest(s.link.cfg.Name, nick)
 }
@@ -46,8 +45,8 @@ func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
 	}
 }
 
-// follow renames a user that keeps its DID. Any other user that changed its nick leaves, because a
-// server keeps the DID of a user. It returns with its next line.
+// A user that changed its DID leaves, because a server keeps the DID of a user. It returns with its
+// next line.
 func (s *session) follow(c bridge.PresenceChange) {
 	r := s.link.roster
 	switch {

@@ -18,7 +18,6 @@ type question struct {
 	row     *outbound // written before it and proved by its answer, or nil
 }
 
-// listenAgain is the retry interval for accepting the peer.
 const listenAgain = 15 * time.Second
 
 // farFuture is after all events of a server, so that the server sends an empty response at once. It
@@ -31,13 +30,12 @@ func (s *session) ask(q question, m *catchupRequest) {
 	s.put(control, m)
 }
 
-// probe requests an empty answer. It proves an earlier row or, without a row, only that the peer is
-// alive.
+// A probe proves an earlier row or, without a row, only that the peer is alive.
 func (s *session) probe(r *outbound) {
 	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
 }
 
-// wroteQuestion records the write of the first waiting question. Questions are written in order.
+// Questions are written in order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {
@@ -62,7 +60,6 @@ func (s *session) answered() (question, bool) {
 	return q, true
 }
 
-// watch probes a silent peer, and ends the link if it does not answer.
 func (s *session) watch(now time.Time) error {
 	for _, q := range s.asked {
 		if q.written.IsZero() {
@@ -91,7 +88,7 @@ func (s *session) watch(now time.Time) error {
 	return nil
 }
 
-// minAnswerTimeout is the shortest timeout for an answer. A server answers within 0.2 s.
+// A server answers within 0.2 s.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const minAnswerTimeout = 2 * time.Second

@@ -49,11 +49,10 @@ type proof struct {
 	written int
 }
 
-// ofRow reports whether a row waits for the proof. The proof may be nil.
+// The proof may be nil.
 func (p *proof) ofRow() bool { return p != nil && p.row != nil }
 
-// maxFiled bounds the recorded steps of a peer's log, at about 200 bytes each. It exceeds the number
-// in flight when a connection breaks.
+// A step takes about 200 bytes. The limit exceeds the number in flight when a connection breaks.
 const maxFiled = 1 << 14
 
 // filed contains the newest steps in the peer's log, with their signatures. It outlives the
@@ -93,9 +92,8 @@ func (r *outbound) answer(err error) {
 	}
 }
 
-// queueProved queues a message to be proved by the peer's log, unless the log already has it. A step
-// written for a ruling may get a delivery before the log is read. In that case, it reads the log
-// first.
+// A step written for a ruling may get a delivery before the log is read. In that case, queueProved
+// reads the log first.
 func (s *session) queueProved(at priority, p *proof, about string) {
 	if s.settled(p) {
 		return
@@ -110,7 +108,7 @@ func (s *session) queueProved(at priority, p *proof, about string) {
 	s.queue.add(at, outgoing{message: p.message, proof: p, about: about})
 }
 
-// settled answers the row of a message already in the peer's log, and reports whether it was there.
+// settled reports whether the log already has the message.
 func (s *session) settled(p *proof) bool {
 	signature, known := s.link.filed.signatures[p.id]
 	if known && signature != p.signature && p.row != nil && !p.row.foreign {
@@ -119,8 +117,7 @@ func (s *session) settled(p *proof) bool {
 	return known
 }
 
-// wrote records a written message with a proof. A line beside a step needs no proof, because a
-// moderated channel drops it.
+// A line beside a step needs no proof, because a moderated channel drops it.
 func (s *session) wrote(p *proof, now time.Time) {
 	p.number, p.due, p.absent = s.queue.window.written, now, 0
 	p.written++
@@ -131,17 +128,15 @@ func (s *session) wrote(p *proof, now time.Time) {
 	}
 }
 
-// proved records that one more message of the row is in the log.
 func (r *outbound) proved() {
 	if r.unproven--; r.unproven == 0 {
 		r.answer(r.ends)
 	}
 }
 
-// prove searches the peer's log for due messages, one query at a time, if nothing else can be
-// written. It also searches if messages in flight block others. It does so after a message without
-// proof too, because a missing response reveals a dead peer. It returns the time until the next
-// message is due, or zero.
+// prove runs if nothing else can be written. It also runs if messages in flight block others, and
+// after a message without proof, because a missing response reveals a dead peer. It sends one query
+// at a time. It returns the time until the next message is due, or zero.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
@@ -161,7 +156,7 @@ func (s *session) prove(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// look requests the end of the peer's log. If the peer drops nothing, any answer is enough.
+// If the peer drops nothing, any answer is enough.
 func (s *session) look() {
 	s.unanswered = false
 	m := &catchupRequest{Since: s.cursor}
@@ -171,12 +166,11 @@ func (s *session) look() {
 	s.ask(question{tail: true}, m)
 }
 
-// lossless reports whether the peer keeps each message that it reads, as gateways do.
+// Gateways keep each message that they read.
 func (s *session) lossless() bool {
 	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
 }
 
-// lookFor searches the peer's log once for a step.
 func (s *session) lookFor(id federation.EventID, looked chan<- bool) {
 	if s.link.filed.has(id) {
 		looked <- true
@@ -217,8 +211,8 @@ func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	}
 }
 
-// onFile records a row of the peer's log: a step, or a line of this gateway. A server keeps a line
-// under its first second, out of the range of later queries, and drops repeated lines.
+// A server keeps a line under its first second, out of the range of later queries, and drops repeated
+// lines.
 func (s *session) onFile(row replayed) {
 	switch {
 	case row.Kind == "act":
@@ -238,8 +232,7 @@ func (s *session) proved(p *proof) {
 	p.row.proved()
 }
 
-// missing handles a message missing from the peer's log. It searches again, then writes the message
-// again, and then leaves it to a later attempt.
+// missing searches again, then writes the message again, and then leaves it to a later attempt.
 func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	p.absent++
 	switch {
@@ -262,8 +255,7 @@ func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	}
 }
 
-// writeAgain queues a message dropped by the peer. The JOIN of its user, which a channel requires,
-// may be lost too.
+// The JOIN of the user, which a channel requires, may be lost too.
 func (s *session) writeAgain(p *proof) {
 	s.link.deps.Metrics.Resent.WithLabelValues(network, s.link.cfg.Name).Inc()
 	if p.message.Type == typeTagmsg {

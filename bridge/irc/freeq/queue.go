@@ -7,7 +7,7 @@ import (
 
 type priority int
 
-// The priorities: messages that keep the link alive first, readable text last.
+// Messages that keep the link alive are first, readable text is last.
 const (
 	control priority = iota
 	steps
@@ -21,7 +21,7 @@ type outgoing struct {
 	about   string // subject of a line that a later one supersedes, or ""
 }
 
-// queue contains the outgoing messages. It is owned by one goroutine.
+// A queue is owned by one goroutine.
 type queue struct {
 	waiting [priorities][]outgoing
 	window  window
@@ -29,7 +29,7 @@ type queue struct {
 	last    uint64 // last message ID
 }
 
-// newQueue starts IDs at the current time, so that they increase across restarts.
+// IDs start at the current time, so that they increase across restarts.
 func newQueue(origin string, now time.Time) *queue {
 	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }
@@ -52,9 +52,9 @@ func (q *queue) size() int {
 	return n
 }
 
-// next removes the next message and assigns its ID, so that IDs increase in the order of the wire.
-// The second result is the wait for the next message. It is zero if there is none, one was returned,
-// or a response of the peer must arrive first.
+// next assigns the ID of the message, so that IDs increase in the order of the wire. The second
+// result is the wait for the next message. It is zero if there is none, one was returned, or a
+// response of the peer must arrive first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
 		if len(q.waiting[p]) == 0 {
@@ -119,7 +119,7 @@ func (w *window) wrote() uint64 {
 	return w.written
 }
 
-// answered records that the peer has processed all messages up to a number.
+// The peer has processed all messages up to upTo.
 func (w *window) answered(upTo uint64, now time.Time) {
 	if upTo <= w.processed {
 		return
@@ -131,9 +131,8 @@ func (w *window) answered(upTo uint64, now time.Time) {
 // inFlight returns the number of messages that the peer may not have processed yet.
 func (w *window) inFlight() int { return int(w.written - w.processed) } //nolint:gosec // G115: bounded by the window
 
-// room reports whether one more message may be written now. If only the rate of the last second
-// prevents it, wait is the remaining time. If messages in flight prevent it, wait is zero and an
-// answer reopens the window.
+// If only the rate of the last second prevents a write, wait is the remaining time. If messages in
+// flight prevent it, wait is zero and an answer reopens the window.
 func (w *window) room(p priority, now time.Time) (wait time.Duration, ok bool) {
 	for len(w.recent) > 0 && now.Sub(w.recent[0].at) >= time.Second {
 		w.recent = w.recent[1:]

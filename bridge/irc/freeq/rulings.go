@@ -20,22 +20,19 @@ const (
 	lastRoute  = 10 * time.Minute
 )
 
-// lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
+// Wake-ups may be lost.
 const lookEvery = 10 * time.Second
 
-// lookAgain is the interval while a step waits for earlier deliveries of its handoff. Their end
-// causes no wake-up.
+// The end of the earlier deliveries of a handoff causes no wake-up.
 const lookAgain = 100 * time.Millisecond
 
-// maxRulings is the maximum number of steps in flight. The others stay in the record.
+// Excess steps stay in the record.
 const maxRulings = 1024
 
-// inquireAfter is the number of routes of a step before the home is asked for the outcome. By then
-// the home has had enough time.
+// After this number of routes, the home has had enough time, and is asked for the outcome.
 const inquireAfter = 2
 
-// maxWait is the maximum wait for a home that does not answer. A home ends a handoff without a change
-// for this long.
+// A home ends a handoff without a change for this long.
 const maxWait = 7 * 24 * time.Hour
 
 type pendingRuling struct {
@@ -54,8 +51,7 @@ type pendingRuling struct {
 	asking bool // a request to the home's API is running
 }
 
-// lane is the delivery lane of a pending ruling: the steps of one actor in one handoff are sent
-// sequentially.
+// The steps of one lane are sent sequentially.
 type lane struct {
 	handoff federation.HandoffID
 	actor   federation.DID
@@ -63,8 +59,6 @@ type lane struct {
 
 func laneOf(h federation.Pending) lane { return lane{h.Event.Handoff, h.Event.Actor()} }
 
-// awaitRulings reads the steps waiting for the server's ruling, at each wake-up, until the session
-// ends.
 func (s *session) awaitRulings(ctx context.Context) {
 	wake, stop := s.link.deps.PubSub.Subscribe(bridge.RulingTopic(s.link.Home()))
 	defer stop()
@@ -101,7 +95,7 @@ func (s *session) awaitRulings(ctx context.Context) {
 	}
 }
 
-// settleAgain completes the effects of a filed ruling after a crash or a failed notice.
+// A crash or a failed notice may have left effects incomplete.
 func (s *session) settleAgain(ctx context.Context) {
 	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	done := map[federation.HandoffID]bool{}
@@ -116,9 +110,8 @@ func (s *session) settleAgain(ctx context.Context) {
 	}
 }
 
-// readPending returns the first pending ruling of each lane, and renders each step once. It omits,
-// and reports as behind, handoffs with pending deliveries, because a step must not overtake earlier
-// ones.
+// readPending returns the first pending ruling of each lane, and renders each step once. It reports
+// handoffs with pending deliveries as behind, because a step must not overtake earlier ones.
 func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
 	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	if err != nil {
@@ -168,9 +161,8 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	return waiting, behind, nil
 }
 
-// otherAsks reports whether the server of a step requests the ruling itself. It cannot if it is not
-// peered with this server. If soon is set, the step is not in the log yet, and this link waits only
-// peerDelay for the other server.
+// The server of a step cannot request the ruling itself if it is not peered with this server. If soon
+// is set, the step is not in the log yet, and this link waits only peerDelay for the other server.
 func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.Time) (asks, soon bool, err error) {
 	if h.Event.Arrival.Home == "" {
 		return false, false, nil
@@ -190,8 +182,8 @@ func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.
 	return false, false, nil
 }
 
-// makePending returns the pending ruling of a step, rendered once. It abandons a step that can never
-// be written there, and returns nil.
+// makePending renders a step once. It abandons a step that can never be written there, and returns
+// nil.
 func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[federation.EventID]*pendingRuling) (*pendingRuling, error) {
 	if p := made[h.Event.ID]; p != nil {
 		return p, nil
@@ -243,8 +235,8 @@ func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	}
 }
 
-// submitTo sends a step to the server as a TAGMSG. A step that the server already has is only routed,
-// because a server shows every TAGMSG to its users.
+// A step that the server already has is only routed, because a server shows every TAGMSG to its
+// users.
 func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
 		return
@@ -259,8 +251,8 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	s.unanswered = true
 }
 
-// press routes steps without a ruling again, with a backoff, and requests the outcome of steps routed
-// several times.
+// Steps without a ruling are routed again with a backoff. After several routes, their outcome is
+// requested.
 func (s *session) press(ctx context.Context, now time.Time) {
 	for _, p := range s.rulings {
 		if now.Before(p.next) || s.queue.size() > maxWaiting {

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// meetTimeout bounds greetings and states together. A server greets at once, and waits at most two
+// The timeout covers greetings and states together. A server greets at once, and waits at most two
 // seconds for the other's capabilities.
 const meetTimeout = 15 * time.Second
 
@@ -32,18 +32,15 @@ const (
 
 const watchEvery = 500 * time.Millisecond
 
-// busyTimeout is the timeout for a response while the peer sends other messages, because its messages
-// arrive in order.
+// The peer's messages arrive in order, so other messages extend the timeout for a response.
 const busyTimeout = time.Minute
 
-// maxWaiting is the maximum number of queued messages, about fifteen seconds' worth. Above it, no
-// more rows are accepted.
+// Above this number of queued messages, about fifteen seconds' worth, no more rows are accepted.
 const maxWaiting = 1024
 
 const inboundLines = 256
 
-// judging is the [irc.Session] of this dialect. The steps of one handoff are judged in order of
-// arrival.
+// The steps of one handoff are judged in order of arrival.
 type judging = irc.Session[inboundLine, *inbound, federation.HandoffID]
 
 type session struct {
@@ -87,9 +84,9 @@ type session struct {
 	events        *rate.Limiter    // steps of the whole link; nil without a limit
 }
 
-// maxSeen is the number of message IDs recorded to drop repeats. A peer repeats itself within
-// seconds, and sends at most a hundred messages per second. The set is exact rather than a high-water
-// mark, because a server assigns IDs before it queues, so that they sometimes step back.
+// A peer repeats itself within seconds, and sends at most a hundred messages per second. The set is
+// exact rather than a high-water mark, because a server assigns IDs before it queues, so that they
+// sometimes step back.
 //
 // spec: freeq-s2s "event_id and dedup"
 const maxSeen = 10_000
@@ -114,7 +111,7 @@ func newSession(l *Link, conn stream) *session {
 	return s
 }
 
-// decodeLine opens the envelope of a line. It runs in the reader, because this is most of the work.
+// decodeLine runs in the reader, because opening envelopes is most of the work.
 func (l *Link) decodeLine(text []byte, err error) inboundLine {
 	if err != nil {
 		return inboundLine{wrong: tooLong}
@@ -124,7 +121,6 @@ func (l *Link) decodeLine(text []byte, err error) inboundLine {
 	return read
 }
 
-// run serves a connection until it ends, and returns the reason.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
@@ -145,7 +141,6 @@ func (s *session) run(ctx context.Context, up func()) error {
 	return fmt.Errorf("link to %s: %w", s.link.cfg.ServerName, err)
 }
 
-// serve is the owner's loop, from the greeting to the end.
 func (s *session) serve(ctx context.Context) error {
 	meet := time.NewTimer(meetTimeout)
 	defer meet.Stop()
@@ -191,8 +186,7 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// takeRows returns the channel of rows, or nil before the link is up and while too many messages are
-// queued.
+// takeRows returns nil before the link is up and while too many messages are queued.
 func (s *session) takeRows() <-chan *outbound {
 	if !s.linked || s.queue.size() > maxWaiting {
 		return nil
@@ -200,8 +194,7 @@ func (s *session) takeRows() <-chan *outbound {
 	return s.rows
 }
 
-// flush passes the next message to the writer, unless it is busy. The channel fires when the next
-// message may be written; it is nil if another event triggers that.
+// The channel fires when the next message may be written; it is nil if another event triggers that.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil
@@ -231,7 +224,7 @@ func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	return nil, nil
 }
 
-// after returns a channel that fires after a wait, or nil for no wait.
+// after returns nil for no wait.
 func after(wait time.Duration) <-chan time.Time {
 	if wait <= 0 {
 		return nil
@@ -239,7 +232,7 @@ func after(wait time.Duration) <-chan time.Time {
 	return time.After(wait)
 }
 
-// pack encodes a message as a line, in an envelope unless it is a greeting.
+// A greeting has no envelope.
 func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 	switch m.(type) {
 	case *hello, *helloAck:
@@ -250,7 +243,7 @@ func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 
 func (s *session) put(p priority, m any) { s.queue.add(p, outgoing{message: m}) }
 
-// lost describes the end of a connection. The transport's error may add a reason to io.EOF.
+// The transport's error may add a reason to io.EOF.
 func (s *session) lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		why := "closed by the other server"

@@ -16,18 +16,18 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// closeGrace is the time for a child to end after its stdin was closed. By then it has notified the
-// peer of the end of the stream. A killed child cannot: the peer would keep the link for half a
-// minute, and refuse the next one.
+// Within this time after its stdin was closed, a child has notified the peer of the end of the
+// stream. A killed child cannot: the peer would keep the link for half a minute, and refuse the next
+// one.
 const closeGrace = time.Second
 
 const maxLogLineBytes = 4096
 
-// connectedMark precedes the ID of the dialling endpoint, on the stderr of a listening child.
+// The ID of the dialling endpoint follows, on the stderr of a listening child.
 const connectedMark = "got connection from "
 
-// child creates streams from the stdin and stdout of child processes. The program proves the identity
-// of the other endpoint with its TLS. For a listening child, this transport checks that identity.
+// The program proves the identity of the other endpoint with its TLS. For a listening child, this
+// transport checks that identity.
 //
 // spec: freeq-s2s "Transport recipe"
 type child struct {
@@ -61,8 +61,8 @@ func fill(command []string, mark, value string) []string {
 // Close implements transport. It does nothing.
 func (c *child) Close() error { return nil }
 
-// connect starts a child. For a listening transport, it waits until the previous child has exited,
-// and then until the peer has dialled.
+// For a listening transport, connect waits until the previous child has exited, and then until the
+// peer has dialled.
 func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	if c.last != nil {
 		select {
@@ -94,8 +94,7 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	return c.admit(ctx, p)
 }
 
-// admit waits until an endpoint has dialled a child. It closes a connection from any other endpoint
-// before any data is read or written.
+// admit closes a connection from any other endpoint before any data is read or written.
 func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) {
 	var err error
 	select {
@@ -112,7 +111,7 @@ func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) 
 	return nil, errors.Join(err, p.Close())
 }
 
-// drain logs a child's stderr until its end. A child blocks if its stderr is full.
+// A child blocks if its stderr is full.
 func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 	defer close(p.drained)
 	r := bufio.NewReaderSize(told, maxLogLineBytes)
@@ -158,7 +157,7 @@ func (p *pipe) say(line string) {
 	p.word = line
 }
 
-// lastWord returns a child's last line on stderr, the reason for its end.
+// The last line on stderr is the reason for the end of the child.
 func (p *pipe) lastWord() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

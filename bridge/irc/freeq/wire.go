@@ -8,13 +8,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxLineBytes bounds one line from the peer. Servers have no limit between each other. The state of
-// all channels or a page of a log may take megabytes, and grows by a third in its envelope.
+// Servers have no limit between each other. The state of all channels or a page of a log may take
+// megabytes, and grows by a third in its envelope.
 const maxLineBytes = 16 << 20
 
 const readBufferBytes = 64 << 10
 
-// The supported message types. All others are ignored.
+// All other message types are ignored.
 const (
 	typeHello          = "hello"
 	typeHelloAck       = "hello_ack"
@@ -34,7 +34,7 @@ const (
 	typeCatchupEvents  = "catchup_events"
 )
 
-// Capabilities that a peer requires before it sends some messages to this gateway.
+// A peer sends some messages only to a gateway with these capabilities.
 const (
 	capCatchup = "catchup"
 	capAct     = "act"
@@ -72,7 +72,6 @@ type syncResponse struct {
 	Channels []channelState `json:"channels"`
 }
 
-// channelState is one channel with the sender's members in it.
 type channelState struct {
 	Name        string     `json:"name"`
 	Topic       *string    `json:"topic"`
@@ -98,7 +97,7 @@ type nickInfo struct {
 	ActorClass *string `json:"actor_class"`
 }
 
-// member is a join, part, quit, nick_change or kick. Each uses only some of these fields.
+// Each kind of message uses only some of these fields.
 type member struct {
 	Type       string  `json:"type"`
 	EventID    string  `json:"event_id"`
@@ -138,7 +137,6 @@ type said struct {
 	Reader  string            `json:"recipient_did,omitempty"` // reader of a private line, which is filed under both DIDs
 }
 
-// route is a step in transit to the home of its handoff.
 type route struct {
 	Type    string            `json:"type"`
 	EventID string            `json:"event_id"`
@@ -177,7 +175,7 @@ type replayed struct {
 	Origin    string `json:"origin"`            // of a step: endpoint ID of the server that opened its handoff
 }
 
-// reason is the reason why a line could not be parsed: a metric label from a closed set.
+// A reason is a metric label from a closed set.
 type reason string
 
 const (
@@ -192,8 +190,8 @@ const (
 	noMessageID reason = "no_msgid"
 )
 
-// read decodes one message outside an envelope. It returns nil for an irrelevant type, and a reason
-// if the message lacks a required member.
+// read decodes a message outside an envelope. It returns nil for an irrelevant type, and a reason if
+// the message lacks a required member.
 func read(text []byte) (any, reason) {
 	var head struct {
 		Type string `json:"type"`
@@ -240,7 +238,6 @@ func blank(kind string) any {
 	return nil // such as topics and bans
 }
 
-// complete reports whether a message has all required members.
 func complete(m any) bool {
 	switch m := m.(type) {
 	case *hello:
@@ -275,8 +272,7 @@ func (m *member) names() bool {
 	return m.Nick != "" && m.Channel != ""
 }
 
-// encode formats one message as a line without its line ending. It leaves signed text unchanged: no
-// HTML escapes.
+// encode leaves signed text unchanged: no HTML escapes.
 func encode(m any) ([]byte, error) {
 	var line strings.Builder
 	e := json.NewEncoder(&line)

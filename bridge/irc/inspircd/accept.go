@@ -15,12 +15,12 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// maxStrangers bounds the unauthenticated connections, including the peer's. Each costs a line of at
-// most [maxLineBytes] and three goroutines.
+// The limit includes the peer's connection. Each costs a line of at most [maxLineBytes] and three
+// goroutines.
 const maxStrangers = 8
 
-// runListening is Run of a listening link. It serves the first connection that authenticates as the
-// peer, and rejects others while it lasts.
+// runListening serves the first connection that authenticates as the peer, and rejects others while
+// it lasts.
 func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (d *door) open(ctx context.Context) {
 	}
 }
 
-// rest waits before the next Accept, because a lack of file descriptors would fail again at once.
+// A lack of file descriptors would fail again at once.
 func (d *door) rest(ctx context.Context) {
 	select {
 	case <-time.After(time.Second):
@@ -122,7 +122,6 @@ func (d *door) rest(ctx context.Context) {
 	}
 }
 
-// admit serves the first connection that authenticates as the peer.
 func (d *door) admit(ctx context.Context, conn net.Conn) {
 	from := slog.String("from", conn.RemoteAddr().String())
 	s, err := d.link.meet(ctx, conn)
@@ -141,8 +140,8 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 	s.End()
 }
 
-// openTLS returns the TLS configuration of a link, or nil. Each side identifies the other only by its
-// certificate. Names and authorities do not matter, because the operators exchanged fingerprints.
+// Each side identifies the other only by its certificate. Names and authorities do not matter,
+// because the operators exchanged fingerprints.
 func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {
 	case !cfg.TLS && cfg.TLSFingerprint != "":

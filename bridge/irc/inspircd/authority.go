@@ -60,7 +60,7 @@ func (s *session) speech(p *pseudo, ch *channel) bar {
 	return s.voice(p, ch)
 }
 
-// voice returns the reason why one of our users, member or not, cannot speak in a channel.
+// The user may be a member or not.
 func (s *session) voice(p *pseudo, ch *channel) bar {
 	r := ch.rules
 	switch {
@@ -100,8 +100,8 @@ func (s *session) population(ch *channel) int {
 
 const muteBan = "mute"
 
-// extbans returns the extended bans that can apply to a user of this gateway, by letter and by name.
-// A mask with any other extended ban matches none of our users.
+// extbans returns the extended bans that can apply to a user of this gateway. A mask with any other
+// extended ban matches none of our users.
 func extbans() map[string]string {
 	return map[string]string{
 		"m": muteBan, muteBan: muteBan, "U": "unauthed", "unauthed": "unauthed",
@@ -109,9 +109,8 @@ func extbans() map[string]string {
 	}
 }
 
-// listed reports whether a channel list has a mask that matches one of our users. With an acting ban
-// such as [muteBan], only masks of that ban count. Without one, only masks without an acting ban
-// count.
+// With an acting ban such as [muteBan], only masks of that ban count. Without one, only masks without
+// an acting ban count.
 func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	for mask := range ch.rules.masks[mode] {
 		kind, rest, is := strings.Cut(mask, ":")
@@ -125,8 +124,7 @@ func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	return false
 }
 
-// matches reports whether a mask matches one of our users. From version 1206 on, a "!" before an
-// extended ban negates it.
+// From version 1206 on, a "!" before an extended ban negates it.
 func (s *session) matches(p *pseudo, mask string) bool {
 	kind, rest, is := strings.Cut(mask, ":")
 	kind, negated := strings.CutPrefix(kind, "!")
@@ -148,8 +146,7 @@ func (s *session) matches(p *pseudo, mask string) bool {
 	return s.matchesHost(p, mask)
 }
 
-// matchesHost reports whether "nick!user@host" matches one of our users. The host may be that of this
-// gateway, or a network that contains its users' address.
+// The host of a mask may be that of this gateway, or a network that contains its users' address.
 func (s *session) matchesHost(p *pseudo, mask string) bool {
 	user := p.Nick + "!" + clip(p.ident, s.net.identBytes) + "@"
 	if s.glob(mask, user+s.host()) || s.glob(mask, user+pseudoIP) {
@@ -163,14 +160,12 @@ func (s *session) matchesHost(p *pseudo, mask string) bool {
 	return err == nil && prefix.Contains(netip.MustParseAddr(pseudoIP)) && s.glob(mask[:at+1], user)
 }
 
-// glob matches in the network's casemapping.
 func (s *session) glob(pattern, text string) bool {
 	return federation.Glob(s.net.fold(pattern), s.net.fold(text))
 }
 
 func (s *session) host() string { return clip(string(s.link.ports.Home), s.net.hostBytes) }
 
-// readmit joins users to a channel if its modes no longer keep them out.
 func (s *session) readmit(ch *channel) {
 	for p := range ch.kept {
 		if s.link.roster.byUUID[p.uuid] != p || !p.here || p.In[ch.venue] {

@@ -19,16 +19,13 @@ var _ bridge.Relayer = (*Link)(nil)
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// relayedIn returns the channel of a message by its name in this federation, and whether the link
-// relays it.
 func (s *session) relayedIn(m ircmsg.Message) (here string, relayed bool) {
 	venue, ok := translate.Channel(m.Params[0])
 	here, ours := s.link.channels.In(venue)
 	return here, ok && ours && slices.Contains(s.link.relayed, here)
 }
 
-// onChat queues text in a relayed channel. It returns false for other messages. The network sends no
-// text of users of this gateway.
+// onChat returns false for other messages. The network sends no text of users of this gateway.
 func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool {
 	here, relayed := s.relayedIn(m)
 	if !relayed {
@@ -64,7 +61,7 @@ func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
 	}})
 }
 
-// relay files channel text. Its author is determined as for private text.
+// The author is determined as for private text.
 func (s *session) relay(in *inbound) error {
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		chat := *in.chat
@@ -84,7 +81,7 @@ func (s *session) relay(in *inbound) error {
 	return err
 }
 
-// relayed sends a user the reason why its text was refused. A notice gets no answer.
+// A notice gets no answer.
 func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 	if u := s.net.users[in.user]; u != nil && err == nil && u.nick == in.chat.Arrival.Name {
 		s.relayedAs(u, in.as)
@@ -105,8 +102,7 @@ func (l *Link) chatRow(t federation.Text) *outbound {
 	return r
 }
 
-// writeChat sets the lines of channel text. A reaction is one TAGMSG, without lines for the gateway's
-// own user.
+// A reaction is one TAGMSG, without lines for the gateway's own user.
 func (r *outbound) writeChat(formatting bool) {
 	if irc.IsReaction(*r.chat) {
 		r.lines = []ircmsg.Message{ircmsg.MakeMessage(irc.TextTags(*r.chat, 0), "", "TAGMSG", "")}
@@ -135,8 +131,8 @@ func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
 	}})
 }
 
-// speak files private text. The sender is the DID of its account, else its last signing DID, else the
-// gateway's DID for its nick.
+// The sender is the DID of its account, else its last signing DID, else the gateway's DID for its
+// nick.
 func (s *session) speak(in *inbound) (waits string, err error) {
 	_, err = s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		words := *in.words
@@ -182,8 +178,8 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 	return r, nil
 }
 
-// reader returns how to find the recipient of private text: the holder of a nick, or a user known to
-// be the DID. The nick under which a DID was seen is not enough, because any user can take it.
+// The recipient is the holder of a nick, or a user known to be the DID. The nick under which a DID
+// was seen is not enough, because any user can take it.
 func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	if to.DID == l.ports.Messages.Guest(l.cfg.Name, to.Place.Venue) {
 		return party{did: to.DID, nick: to.Place.Venue}, nil
@@ -197,8 +193,7 @@ const (
 	ofConnection = "connection "
 )
 
-// holder returns a key that distinguishes a user from later users of its nick. It includes the time
-// of the connection, because a server reuses its UUIDs after a restart.
+// A holder includes the time of the connection, because a server reuses its UUIDs after a restart.
 func (t *tree) holder(uuid string) string {
 	u := t.users[uuid]
 	if u.account != "" {
@@ -207,7 +202,7 @@ func (t *tree) holder(uuid string) string {
 	return ofConnection + uuid + " " + u.signon
 }
 
-// held returns the UUID of a connected holder, or "".
+// held returns "" if the holder left.
 func (t *tree) held(holder string) string {
 	if account, ok := strings.CutPrefix(holder, ofAccount); ok {
 		return t.accounts[account]
@@ -219,8 +214,7 @@ func (t *tree) held(holder string) string {
 	return uuid
 }
 
-// maxMissed bounds the absent recipients recorded in a session. Deliveries to other absent recipients
-// are only retried by timer.
+// Deliveries to further absent recipients are only retried by timer.
 const maxMissed = 4096
 
 func (s *session) miss(p party) {
@@ -229,7 +223,6 @@ func (s *session) miss(p party) {
 	}
 }
 
-// meetAgain retries messages and steps to recipients that have returned.
 func (s *session) meetAgain() {
 	for did, p := range s.missed {
 		if s.find(p) != "" {
@@ -239,7 +232,7 @@ func (s *session) meetAgain() {
 	}
 }
 
-// back retries the pending messages and steps for a DID, or all of the link for "".
+// The DID "" stands for all of the link.
 func (s *session) back(did federation.DID) {
 	if s.link.ports.Messages == nil {
 		return

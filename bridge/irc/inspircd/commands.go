@@ -14,13 +14,13 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// command handles a line from the peer. An error ends the link.
+// An error of a command ends the link.
 type command struct {
 	params int
 	run    func(s *session, ctx context.Context, m ircmsg.Message) error
 }
 
-// commands returns the commands that a leaf handles. All others are ignored.
+// A leaf ignores all other commands.
 //
 // spec: InspIRCd spanning tree 1205, 1206
 func commands() map[string]command {
@@ -65,13 +65,13 @@ func commands() map[string]command {
 	}
 }
 
-// identParam is the index of the ident in UID: the real one if there is also a shown one.
+// The real ident precedes the shown one, if any.
 const identParam = 5
 
-// signonFromEnd is the index of the connection time in UID, from the end of its parameters.
+// The index counts from the end of the parameters.
 const signonFromEnd = 3
 
-// reason is the reason why a line could not be parsed: a metric label from a closed set.
+// A reason is a metric label from a closed set.
 type reason string
 
 const (
@@ -82,7 +82,7 @@ const (
 	noMessageID   reason = "no_msgid"
 )
 
-// badInput counts and logs an unreadable line. The link stays up.
+// The link stays up.
 func (s *session) badInput(ctx context.Context, why reason, command string) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("command", command))
@@ -102,7 +102,7 @@ func (s *session) onPing(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onPong proves the rows of the oldest unanswered PING.
+// A PONG proves the rows of the oldest unanswered PING.
 func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
 	if m.Source != "" && m.Source != s.net.peer || len(s.pings) == 0 {
 		s.badInput(ctx, malformed, m.Command)
@@ -178,8 +178,7 @@ func (s *session) onAway(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// named records a nick of the network. Our users always yield, because a nick on that network belongs
-// to its own users.
+// Our users always yield, because a nick on that network belongs to its own users.
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
 	s.net.rename(uuid, nick)
@@ -190,7 +189,7 @@ func (s *session) named(uuid, nick string) {
 	s.reclaim()
 }
 
-// gone handles the departure of users: rows to them, their channels and their nicks.
+// Departures affect rows to the users, their channels and their nicks.
 func (s *session) gone() {
 	s.doubtAbsent()
 	s.remakeEmpty()
@@ -203,8 +202,7 @@ func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onKill removes a user. One of our users returns with a new ID, because the whole network has
-// dropped the old one.
+// One of our users returns with a new ID, because the whole network has dropped the old one.
 func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -227,8 +225,8 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onSave takes the nick from a user, whose UUID becomes its nick. The second parameter is the
-// timestamp of the lost nick. A different timestamp refers to an earlier nick of the user.
+// The user gets its UUID as nick. The second parameter is the timestamp of the lost nick. A different
+// timestamp refers to an earlier nick of the user.
 func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -244,8 +242,7 @@ func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onJoin records the timestamp of a channel: the peer's if it is older, or if none of our users is a
-// member.
+// The peer's timestamp of a channel counts if it is older, or if none of our users is a member.
 func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]
@@ -272,8 +269,8 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onKick removes a user from a channel. A KICK of one of our users has the ID of the ended
-// membership, because the user may have rejoined since.
+// A KICK of one of our users has the ID of the ended membership, because the user may have rejoined
+// since.
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	p := s.link.roster.byUUID[m.Params[1]]
@@ -318,7 +315,7 @@ func (s *session) onMetadata(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onIdle answers a WHOIS, which waits for it.
+// A WHOIS waits for this answer.
 func (s *session) onIdle(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil || !p.here {

@@ -42,10 +42,9 @@ func DefaultConfig() Config {
 	return Config{Formatting: true, History: true, Dialect: federation.HandoffTags, Nick: "Baton", Summaries: true}
 }
 
-// maxChannelBytes bounds the name of a channel, as in InspIRCd's defaults.
+// InspIRCd has the same default.
 const maxChannelBytes = 64
 
-// check returns all mistakes in the table, joined.
 func (c Config) check() error {
 	var errs []error
 	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
@@ -88,8 +87,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// validServerName checks a server name by InspIRCd's rules: host name characters with at least one
-// dot.
+// InspIRCd requires host name characters with at least one dot.
 func validServerName(s string) bool {
 	odd := func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-'
@@ -157,9 +155,8 @@ const (
 	version1206 version = 1206 // InspIRCd 4, also accepted by 5
 )
 
-// choose returns the newest common version for the version announced by a peer. A peer relies on the
-// version in the response. It strips all tags of a server that announces one version and then uses
-// another.
+// choose returns the newest common version. A peer relies on the version in the response. It strips
+// all tags of a server that announces one version and then uses another.
 func choose(announced string) (version, error) {
 	theirs, err := strconv.Atoi(announced)
 	if err != nil || version(theirs) < version1205 {
@@ -193,7 +190,7 @@ func (v version) software(home string) [][2]string {
 	return [][2]string{{"customversion", ""}, {"rawbranch", "Baton"}, {"rawversion", "Baton"}}
 }
 
-// idents returns the user names in a UID: the real one and, from 1206 on, the shown one.
+// From 1206 on, a UID has the shown user name after the real one.
 func (v version) idents(ident string) string {
 	if v == version1205 {
 		return ident
@@ -201,8 +198,8 @@ func (v version) idents(ident string) string {
 	return ident + " " + ident
 }
 
-// uidParams returns the minimum number of parameters of UID: ID, nick timestamp, nick, real and shown
-// host, user names, address, signon, modes, real name.
+// The parameters are ID, nick timestamp, nick, real and shown host, user names, address, signon,
+// modes and real name.
 func (v version) uidParams() int {
 	if v == version1205 {
 		return 10

@@ -121,8 +121,7 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.cfg.Name, err)
 }
 
-// row prepares a delivered step, independently of the connection. The error is a refusal if the step
-// can never be written here.
+// row uses no state of the connection. The error is a refusal if the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
@@ -176,7 +175,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error
 	return r, err
 }
 
-// copy renders a channel step for each party on the network but outside the channel.
+// Each party on the network but outside the channel gets a copy.
 func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (map[federation.DID]map[string]string, error) {
 	s := l.live.Load()
 	if s == nil || len(r.owed) == 0 {
@@ -202,8 +201,8 @@ func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (ma
 	return copies, nil
 }
 
-// others returns the recipients of a private step. A party that last signed on another link is found
-// only by account, because its nick may belong to another user here.
+// A party that last signed on another link is found only by account, because its nick may belong to
+// another user here.
 func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error) {
 	var to []party
 	for _, did := range step.View.Others(step.Event.Actor()) {
@@ -234,7 +233,7 @@ func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]stri
 	return irc.Tags(rendered, d.View, rendered.WireID())
 }
 
-// deliver writes a row. The row is answered once the peer has proved that it read it.
+// The row is answered once the peer has proved that it read it.
 func (s *session) deliver(ctx context.Context, r *outbound) {
 	if s.readerless(r) {
 		s.unread = append(s.unread, r)
@@ -294,8 +293,7 @@ func (s *session) deliver(ctx context.Context, r *outbound) {
 	s.unproven = append(s.unproven, r)
 }
 
-// reach records which intended parties of a channel step receive it, and how. It drops the copies for
-// parties that joined the channel or left the network.
+// reach also drops the copies for parties that joined the channel or left the network.
 func (s *session) reach(r *outbound) {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
@@ -316,8 +314,7 @@ func (s *session) reach(r *outbound) {
 	r.copies = copies
 }
 
-// away returns the error for a row to absent recipients. A closed connection does not return, and
-// other text does not wait for an account.
+// A closed connection does not return, and other text does not wait for an account.
 func (r *outbound) away(err error) error {
 	if len(r.to) != 1 || r.to[0].holder == "" {
 		return r.absent(err)
@@ -328,7 +325,7 @@ func (r *outbound) away(err error) error {
 	return &federation.RefusalError{Code: federation.InvalidTarget, Event: r.event, Detail: irc.HolderLeft}
 }
 
-// absent wraps the reason why a row waits. If the channel has the row, later rows do not wait for it.
+// If the channel has the row, later rows do not wait for it.
 func (r *outbound) absent(err error) error {
 	if r.personal {
 		return &delivery.AbsentError{Err: err}
@@ -336,15 +333,13 @@ func (r *outbound) absent(err error) error {
 	return err
 }
 
-// owed returns the parties that should receive a row and are not known to have it.
 func (s *session) owed(r *outbound) []party {
 	return slices.DeleteFunc(slices.Clone(r.owed), func(p party) bool { return s.link.had.Has(r.key(p)) })
 }
 
 func (r *outbound) key(p party) string { return r.event.String() + " " + string(p.did) }
 
-// proved answers a row that the peer has read, or that did not have to be written. The answer is nil
-// if all parties that should receive the row have it.
+// The answer is nil if all parties that should receive the row have it.
 func (s *session) proved(r *outbound) {
 	ch := s.net.channels[r.venue]
 	missing := r.open && !r.shown
@@ -370,7 +365,7 @@ func (s *session) proved(r *outbound) {
 	r.done <- nil
 }
 
-// strip reduces a row to its line, for a peer without message tags: a TAGMSG would end the link.
+// A TAGMSG would end the link to a peer without message tags.
 func (s *session) strip(ctx context.Context, r *outbound) {
 	if !s.tagless {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "peer takes no message tags", slog.Any("err", errNoTags))
@@ -379,8 +374,7 @@ func (s *session) strip(ctx context.Context, r *outbound) {
 	r.tags, r.line = nil, r.plain
 }
 
-// barred returns a refusal if the user of a step may not speak in the channel. For a step that the
-// channel already has, it only drops the line.
+// For a step that the channel already has, barred only drops the line.
 func (s *session) barred(from *pseudo, r *outbound) error {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
@@ -397,8 +391,8 @@ func (s *session) barred(from *pseudo, r *outbound) error {
 	return why.refusal(r, s.link.cfg.Name, ch.name, from.Nick)
 }
 
-// targets returns the targets of a row: its channel, or its present parties. A party with a user of
-// ours is found only by its steps, because its nick may belong to another user of the network.
+// A party with a user of ours is found only by its steps, because its nick may belong to another user
+// of the network.
 func (s *session) targets(r *outbound) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
 		if r.open && len(ch.members) == 0 || r.personal && !r.open {
@@ -455,7 +449,6 @@ func (s *session) putRow(r *outbound, from *pseudo, targets []string) error {
 	return nil
 }
 
-// putStep queues the tags of a step, and its readable line if any.
 func (s *session) putStep(r *outbound, target string, tags map[string]string, text string) error {
 	if tags != nil {
 		if err := s.putMessage(ircmsg.MakeMessage(tags, r.uuid, "TAGMSG", target)); err != nil {
@@ -478,8 +471,8 @@ func (s *session) text(r *outbound) string {
 	return irc.PrivateSummary(*r.told, s.link.roster.Self.Nick)
 }
 
-// doubt fails those rows in flight whose PONG would prove nothing. The network silently drops the
-// last messages of a killed user, and messages to a user that left.
+// The network silently drops the last messages of a killed user, and messages to a user that left, so
+// a PONG proves nothing about them.
 func (s *session) doubt(why error, lost func(*outbound) bool) {
 	answered := func(r *outbound) bool {
 		if !lost(r) {
@@ -500,15 +493,13 @@ func (s *session) doubtAbsent() {
 	})
 }
 
-// readersTime is how long text and steps for a channel wait for its first user after the link has
-// come up. A restarted server links before its users have reconnected.
+// Text and steps for a channel wait this long for its first user after the link has come up. A
+// restarted server links before its users have reconnected.
 const readersTime = 30 * time.Second
 
-// awaitReaders holds rows for a channel until the channel has had a user.
 func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }
 
-// readerless reports whether a row waits for a user of its channel. The line about a step from the
-// channel does not wait, and nothing waits for users that left.
+// The line about a step from the channel does not wait, and nothing waits for users that left.
 func (s *session) readerless(r *outbound) bool {
 	ch := s.net.channels[r.venue]
 	return s.readersDue != nil && (r.chat != nil || r.tags != nil) && ch != nil && !ch.met

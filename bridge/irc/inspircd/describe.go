@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// agreement is the result of the negotiation, known once both bursts are over. It never changes.
+// The result of the negotiation is known once both bursts are over, and never changes.
 type agreement struct {
 	words map[string]string
 	skew  time.Duration
@@ -68,8 +68,7 @@ func (s *session) publish() {
 	s.changed = false
 }
 
-// bars returns the reasons why our users may not join or speak in a channel of the link. The last of
-// our users is a new one, which should be in every channel.
+// The last of our users is a new one, which should be in every channel.
 func (s *session) bars(ch *channel, ours []*pseudo) []bar {
 	var found []bar
 	for _, p := range ours {

@@ -16,8 +16,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each: a minute's worth
-// of several users. Above it, nothing is read.
+// A step takes some 10 KiB, and the limit is a minute's worth of several users. Above it, nothing is
+// read.
 const maxSteps = 1024
 
 type inbound struct {
@@ -37,8 +37,7 @@ type inbound struct {
 	done  chan struct{}        // closed once it is judged
 }
 
-// lane returns the unit judged in order of arrival: the steps of one user, or the text of one
-// channel.
+// The steps of one user, or the text of one channel, are judged in order of arrival.
 func (in *inbound) lane() string {
 	if in.chat != nil {
 		return in.chat.Venue
@@ -60,7 +59,7 @@ func (s *session) enqueue(in *inbound) {
 	s.Steps.Add(in)
 }
 
-// judge submits a step or runs a command, and returns the owner's handling of the result.
+// The result is the owner's part of the work.
 func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	defer close(in.done)
 	if in.command != nil {
@@ -87,8 +86,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	return func() { s.record(ctx, in, answer.Duplicate, err) }
 }
 
-// awaitOffer waits for an offer that arrived just before a step, unless the handoff of the step is
-// known here.
+// The offer may have arrived just before a step of its handoff.
 func (s *session) awaitOffer(in *inbound) {
 	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
 	if err == nil && view.Exists() {
@@ -115,8 +113,8 @@ func (s *session) record(ctx context.Context, in *inbound, duplicate bool, err e
 	}
 }
 
-// copyOf returns the channel of a handoff for a private step by a party outside the channel, which
-// receives the channel's steps as private copies. It returns the zero place for any other step.
+// A party outside the channel receives the channel's steps as private copies, and its step is private
+// too. For any other step, the result is the zero place.
 func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.ChannelRef, error) {
 	if ev.Verb == federation.Offer {
 		return federation.ChannelRef{}, nil
@@ -136,9 +134,8 @@ func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) 
 	return federation.ChannelRef{Venue: view.Venue}, nil
 }
 
-// attribute determines the author of a step, once, and the venue of a private one. It does not run in
-// the owner's goroutine, which must not wait for the record. A step of a user with a bound account is
-// attributed only to the account's DID.
+// attribute does not run in the owner's goroutine, which must not wait for the record. A step of a
+// user with a bound account is attributed only to the account's DID.
 func (s *session) attribute(ctx context.Context, in *inbound) error {
 	if in.whose {
 		return nil
@@ -177,7 +174,6 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 	return nil
 }
 
-// onMessage queues a step, or text to the gateway's own user, for the judge.
 func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	from := s.net.users[m.Source]
 	if from == nil {
@@ -214,8 +210,7 @@ func (s *session) arrival(m ircmsg.Message, from *user) federation.Arrival {
 	return federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()}
 }
 
-// allow applies the rate limits of the user and the link to one step. While the link exceeds its
-// rate, nothing is read. A limit of zero means no limit.
+// While the link exceeds its rate, nothing is read. A limit of zero means no limit.
 func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) bool {
 	limits := s.link.ports.Limits.Current()
 	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {
@@ -236,7 +231,7 @@ func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) b
 	return ok
 }
 
-// decode reads a step and checks only the place, because this network vouches for no identity.
+// decode checks only the place, because this network vouches for no identity.
 func (s *session) decode(m ircmsg.Message) (*inbound, error) {
 	ev, err := irc.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
 	if err != nil {
@@ -262,7 +257,7 @@ func fromTag(d federation.Dialect) string {
 	return "+freeq.at/handoff-from"
 }
 
-// private returns the DID of our user named by a target, or "".
+// private returns "" for any other target.
 func (s *session) private(target string) federation.DID {
 	byUUID := s.link.roster.byUUID
 	if p := byUUID[target]; p != nil {
@@ -274,8 +269,8 @@ func (s *session) private(target string) federation.DID {
 	return ""
 }
 
-// takeTagless handles a message with unreadable tags. It cannot be a step, but its sender gets a
-// reply if it may have meant one.
+// A message with unreadable tags cannot be a step, but its sender gets a reply if it may have meant
+// one.
 func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG", "PRIVMSG", "NOTICE":
@@ -295,8 +290,8 @@ func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// logIn records the account of a user of the network, or "". An account leads to the last user that
-// logged in to it. A user that leaves an account no longer acts as its DID.
+// An account leads to the last user that logged in to it. A user that leaves an account no longer
+// acts as its DID.
 func (t *tree) logIn(uuid, account string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -315,7 +310,7 @@ func (t *tree) logIn(uuid, account string) {
 	}
 }
 
-// onAccount records the account of a user as reported by the network. Bindings map accounts to DIDs.
+// Bindings map accounts to DIDs.
 func (s *session) onAccount(m ircmsg.Message) {
 	account := ""
 	if len(m.Params) > 2 {
@@ -342,8 +337,7 @@ func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, erro
 	return accounts, nil
 }
 
-// party returns how to find a DID on this network. The nick counts only if the DID has no account,
-// because any user can take a nick.
+// The nick counts only if the DID has no account, because any user can take a nick.
 func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
 	accounts, err := l.accounts(ctx, did)
 	if len(accounts) > 0 {

@@ -66,12 +66,10 @@ import (
 
 const network = "spanningtree"
 
-// dialTimeout bounds one attempt to connect. A reachable server answers in one round trip, and the
-// supervisor dials again.
+// A reachable server answers in one round trip, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// maxHad bounds the recorded pairs of a step and a party that received it. Beyond it, a party may
-// receive an old step twice.
+// Beyond this number of recorded deliveries, a party may receive an old step twice.
 const maxHad = 4096
 
 // Deps contains the dependencies of a link.

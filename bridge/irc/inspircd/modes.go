@@ -28,7 +28,7 @@ const (
 	stripColourMode  = "stripcolor"
 )
 
-// Kinds of channel modes, as in CAPAB CHANMODES.
+// CAPAB CHANMODES has these kinds of modes.
 const (
 	listKind   = "list"      // a parameter to set and to unset, many at a time
 	paramKind  = "param"     // a parameter to set and to unset
@@ -37,11 +37,9 @@ const (
 	simpleKind = "simple"    // no parameter
 )
 
-// voiceRank is the lowest rank that may speak in a moderated channel.
 const voiceRank = 10000
 
-// maxMasks bounds one list of masks of a channel: ten times InspIRCd's limit. Excess masks count as
-// unreadable lines.
+// The limit is ten times InspIRCd's. Excess masks count as unreadable lines.
 const maxMasks = 1000
 
 type chanMode struct {
@@ -49,7 +47,7 @@ type chanMode struct {
 	rank       int // of a prefix
 }
 
-// defaultModes returns InspIRCd's defaults, for a peer that announces no modes.
+// A peer may announce no modes.
 func defaultModes() map[byte]chanMode {
 	return map[byte]chanMode{
 		'b': {banMode, listKind, 0}, 'k': {keyMode, paramKind, 0}, 'l': {limitMode, setKind, 0},
@@ -60,7 +58,7 @@ func defaultModes() map[byte]chanMode {
 	}
 }
 
-// chanMode parses one item of CAPAB CHANMODES, such as "list:ban=b" or "prefix:10000:voice=+v".
+// An item of CAPAB CHANMODES is "list:ban=b" or "prefix:10000:voice=+v", for example.
 func (t *tree) chanMode(description, letters string) {
 	parts := strings.Split(description, ":")
 	if letters == "" || len(parts) < 2 {
@@ -73,8 +71,7 @@ func (t *tree) chanMode(description, letters string) {
 	t.modes[letters[len(letters)-1]] = mode
 }
 
-// prefixes returns the letters that are a status on this network. A server ends the link over any
-// other.
+// A server ends the link over any other letter.
 func (t *tree) prefixes(letters string) string {
 	return strings.Map(func(letter rune) rune {
 		if letter < utf8.RuneSelf && t.modes[byte(letter)].kind == prefixKind { //nolint:gosec // G115: it is one byte
@@ -94,7 +91,7 @@ func (m chanMode) takesParam(adding bool) bool {
 	return false
 }
 
-// rules are the modes of a channel that govern entering and speaking.
+// These modes govern entering and speaking.
 type rules struct {
 	flags map[string]bool            // set modes without a list, by name
 	limit int                        // members; 0 for none
@@ -105,7 +102,7 @@ func newRules() rules {
 	return rules{flags: map[string]bool{}, masks: map[string]map[string]bool{}}
 }
 
-// list sets or unsets a mask, and reports whether there was room for it.
+// list returns false if there was no room for the mask.
 func (r *rules) list(mode, mask string, set bool) bool {
 	masks := r.masks[mode]
 	switch {
@@ -128,8 +125,7 @@ func (r *rules) set(mode, param string, set bool) {
 	}
 }
 
-// change applies a mode change, such as "+nb-v" with parameters. It returns false if it could not
-// read all of it.
+// change returns false if it could not read all of a mode change, such as "+nb-v" with parameters.
 func (s *session) change(ch *channel, modes string, params []string) bool {
 	set := true
 	for _, letter := range []byte(modes) {
@@ -161,7 +157,6 @@ func (s *session) change(ch *channel, modes string, params []string) bool {
 	return true
 }
 
-// promote records a status change of our user in a channel.
 func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
 	p := s.link.roster.byUUID[uuid]
 	if p == nil || !p.In[ch.venue] {
@@ -175,7 +170,7 @@ func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
 	p.memberships[ch.venue] = held
 }
 
-// onModes applies FMODE, unless the channel is older than the change.
+// An older channel ignores the change.
 func (s *session) onModes(ctx context.Context, m ircmsg.Message) error {
 	ch, ok := s.aged(ctx, m)
 	if !ok {
@@ -189,7 +184,7 @@ func (s *session) onModes(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onMasks applies LMODE: a letter, and each mask with its setter and time.
+// LMODE has a letter, and each mask with its setter and time.
 //
 // spec: InspIRCd spanning tree 1206, "LMODE"
 func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
@@ -209,8 +204,8 @@ func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// aged returns the channel of a mode change, if it belongs to the link. It returns false for a change
-// of a younger channel, whose modes are discarded.
+// aged returns false for a channel outside the link, or for a change of a younger channel, whose
+// modes are discarded.
 func (s *session) aged(ctx context.Context, m ircmsg.Message) (*channel, bool) {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]

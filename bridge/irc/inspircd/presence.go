@@ -13,12 +13,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// isGuest reports whether the text of a user was relayed under the DID of its nick.
 func (s *session) isGuest(u *user) bool {
 	return u.relayed != "" && u.relayed == s.link.ports.Messages.Guest(s.link.cfg.Name, u.nick)
 }
 
-// relayedAs records the DID under which the text of a user was relayed. It changes after a login.
+// The DID changes after a login.
 func (s *session) relayedAs(u *user, did federation.DID) {
 	if u.relayed != "" && u.relayed != did {
 		s.changedUser(u, bridge.PresenceChange{Name: u.nick, Now: did})
@@ -26,7 +25,7 @@ func (s *session) relayedAs(u *user, did federation.DID) {
 	u.relayed = did
 }
 
-// changedUser announces a change of a user to other links, if its text was relayed.
+// Other links know a user only if its text was relayed.
 func (s *session) changedUser(u *user, c bridge.PresenceChange) {
 	s.announcer.Announce(s.Asking, &u.relayed, c)
 }
@@ -76,8 +75,7 @@ func (s *session) showAway(p *pseudo, why string) {
 	}
 }
 
-// showTyping sends the typing notification of another link's user, if the user is a member of the
-// channel.
+// The user must be a member of the channel.
 func (s *session) showTyping(c bridge.PresenceChange) {
 	p, ch := s.link.roster.Of(c.DID), s.net.channels[s.link.channels.Out(c.Venue)]
 	switch {
@@ -96,5 +94,5 @@ func awayParams(why string) string {
 	return fmt.Sprintf(" %d :", time.Now().Unix()) + irc.Cut(irc.Plain(why), maxAwayBytes)
 }
 
-// maxAwayBytes bounds an away reason, as in InspIRCd's defaults.
+// InspIRCd has the same default.
 const maxAwayBytes = 200

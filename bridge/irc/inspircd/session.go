@@ -19,25 +19,21 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// pingEvery is the interval of pings. InspIRCd pings each minute.
+// InspIRCd pings each minute.
 const pingEvery = 30 * time.Second
 
-// maxSilence is the timeout for input from the peer: three unanswered PINGs.
+// Three PINGs are unanswered by then.
 const maxSilence = 90 * time.Second
 
-// leaveTimeout bounds the wait for the peer to close the connection after we left. It does so at
-// once, or is stuck.
+// The peer closes the connection at once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
-// maxBufferBytes is the buffer size above which no more rows are accepted: two rows of the maximum
-// size for each lane of a feed.
+// Above this size, no more rows are accepted: two rows of the maximum size for each lane of a feed.
 const maxBufferBytes = 1 << 20
 
-// judging is the [irc.Session] of this dialect. The steps of one user, and the text of one channel,
-// are judged in order of arrival.
+// The steps of one user, and the text of one channel, are judged in order of arrival.
 type judging = irc.Session[line, *inbound, string]
 
-// session is one connection to the peer, from dialling to its end.
 type session struct {
 	*judging
 
@@ -95,7 +91,6 @@ func newSession(l *Link, conn net.Conn) *session {
 
 func (s *session) sid() string { return s.link.cfg.SID }
 
-// run serves an authenticated connection, and returns the reason for its end.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
@@ -108,7 +103,6 @@ func (s *session) run(ctx context.Context, up func()) error {
 	return err
 }
 
-// serve is the owner's loop, from the burst to the end.
 func (s *session) serve(ctx context.Context) error {
 	alive := time.NewTicker(pingEvery)
 	defer alive.Stop()
@@ -157,8 +151,8 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// readable returns the channel of lines, or nil while too many steps wait to be judged or the link
-// exceeds its rate. Lines are then read later, which slows the peer down.
+// readable returns nil while too many steps wait to be judged or the link exceeds its rate. Lines are
+// then read later, which slows the peer down.
 func (s *session) readable() <-chan line {
 	if s.Steps.Full() || s.pause != nil {
 		return nil
@@ -166,7 +160,7 @@ func (s *session) readable() <-chan line {
 	return s.Lines
 }
 
-// takeRows returns the channel of rows, or nil while the buffer is too full.
+// takeRows returns nil while the buffer is too full.
 func (s *session) takeRows() <-chan *outbound {
 	if len(s.buffer) > maxBufferBytes {
 		return nil
@@ -174,7 +168,7 @@ func (s *session) takeRows() <-chan *outbound {
 	return s.rows
 }
 
-// handleLine acts on one line from the peer. Its error ends the link; malformed input never does.
+// An error ends the link; malformed input never does.
 func (s *session) handleLine(ctx context.Context, l line) error {
 	s.reading = l.text
 	m, wrong := parse(l)
@@ -234,15 +228,14 @@ const (
 	uuidBytes = 9 // of a user ID: its server's ID plus six
 )
 
-// maxLineBytes bounds one line from the peer. Servers have no limit between each other. A whole tag
-// section is 8 KiB, and no server sends a megabyte.
+// Servers have no limit between each other. A whole tag section is 8 KiB, and no server sends a
+// megabyte.
 const maxLineBytes = 1 << 20
 
-// writeTimeout bounds one write: a peer that reads nothing for this long counts as gone.
+// A peer that reads nothing for this long counts as gone.
 const writeTimeout = 30 * time.Second
 
-// lastWords is the time for reading the peer's last lines after a failed write. They may contain the
-// reason.
+// After a failed write, the peer's last lines may contain the reason.
 const lastWords = time.Second
 
 // line is one line from the reader, or the error for a long one.
@@ -251,8 +244,7 @@ type line struct {
 	err  error // nil or [irc.ErrLineTooLong]
 }
 
-// parse parses a line. The reason is "" for a valid line. A line with unreadable tags is returned
-// without them.
+// The reason is "" for a valid line. A line with unreadable tags is returned without them.
 func parse(l line) (ircmsg.Message, reason) {
 	if l.err != nil {
 		return ircmsg.Message{}, tooLong
@@ -273,7 +265,7 @@ func parse(l line) (ircmsg.Message, reason) {
 	return ircmsg.Message{}, malformed
 }
 
-// writePiece writes one piece. After a failure, the reader ends soon.
+// After a failure, the reader ends soon.
 func (s *session) writePiece(piece []byte) error {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := s.conn.Write(piece)
@@ -283,14 +275,13 @@ func (s *session) writePiece(piece []byte) error {
 	return err
 }
 
-// put buffers a line. Its arguments are sanitised: none contains a space or a line ending, except a
-// last one after a colon.
+// The caller sanitises the arguments of put: none contains a space or a line ending, except a last
+// one after a colon.
 func (s *session) put(format string, args ...any) {
 	s.buffer = append(fmt.Appendf(s.buffer, format, args...), "\r\n"...)
 }
 
-// putMessage buffers a message with tags. It returns an error for a tag or parameter that fits no
-// line.
+// putMessage returns an error for a tag or parameter that fits no line.
 func (s *session) putMessage(m ircmsg.Message) error {
 	text, err := m.LineBytesStrict(false, 0)
 	if err != nil {
@@ -300,8 +291,8 @@ func (s *session) putMessage(m ircmsg.Message) error {
 	return nil
 }
 
-// flush passes the whole buffer to the writer as one piece, unless it is still busy. A PING follows
-// to prove the rows in it.
+// flush passes the whole buffer as one piece, unless the writer is busy. A PING follows to prove the
+// rows in it.
 func (s *session) flush() {
 	if s.Writing() || len(s.buffer) == 0 {
 		return
@@ -314,8 +305,8 @@ func (s *session) flush() {
 	s.buffer = nil
 }
 
-// ping sends a PING that proves rows or, without rows, only that the peer is alive. The protocol has
-// no cookie: answers arrive in the order of the questions.
+// A PING proves rows or, without rows, only that the peer is alive. The protocol has no cookie:
+// answers arrive in the order of the questions.
 func (s *session) ping(rows []*outbound) {
 	s.put(":%s PING %s", s.sid(), s.net.peer)
 	s.pings = append(s.pings, rows)
@@ -328,7 +319,7 @@ func (s *session) lost(err error) error {
 	return fmt.Errorf("connection to %s lost: %w", s.link.cfg.ServerName, errors.Join(err, s.WriteErr()))
 }
 
-// lastWord writes a line before the connection is closed, if the peer still reads.
+// The peer may no longer read.
 func (s *session) lastWord(text string) {
 	s.put("%s", text)
 	timeout := time.NewTimer(leaveTimeout)

@@ -129,8 +129,6 @@ func (t *tree) capability(name, value string) {
 	}
 }
 
-// fold returns a nick in the network's casemapping.
-//
 // spec: rfc1459 §2.2
 func (t *tree) fold(nick string) string {
 	last := byte('^')
@@ -146,8 +144,7 @@ func (t *tree) fold(nick string) string {
 	return string(folded)
 }
 
-// knows reports whether a line may have that source: a server or a user of the network. Our own
-// server and users are not valid sources, because our lines are never sent back.
+// Our own server and users are not valid sources, because our lines are never sent back.
 func (t *tree) knows(source string) bool {
 	if len(source) == sidBytes {
 		_, known := t.servers[source]
@@ -180,8 +177,7 @@ func (t *tree) rename(uuid, nick string) {
 	u.nick = nick
 }
 
-// signed records that a user of the network sent a step of a DID. A user represents one DID at a
-// time, so there are at most as many entries as users.
+// A user represents one DID at a time, so there are at most as many entries as users.
 func (t *tree) signed(uuid string, did federation.DID) {
 	u := t.users[uuid]
 	if u == nil {
@@ -192,15 +188,15 @@ func (t *tree) signed(uuid string, did federation.DID) {
 	t.signers[did] = uuid
 }
 
-// unsign removes a user as the last signer of its DID, unless another user has signed since.
+// Another user may have signed since.
 func (t *tree) unsign(uuid string) {
 	if did := t.users[uuid].signer; t.signers[did] == uuid {
 		delete(t.signers, did)
 	}
 }
 
-// find returns the UUID of the last user that signed as a DID, else of a user logged in to one of its
-// accounts, else of the user with a nick, else "".
+// find returns the last user that signed as a DID, else a user logged in to one of its accounts, else
+// the user with a nick, else "".
 func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	if uuid := t.signers[did]; uuid != "" {
 		return uuid
@@ -231,7 +227,7 @@ func (t *tree) quit(uuid string) {
 	t.left(u)
 }
 
-// split removes a server with all servers behind it and all their users, which send no QUIT.
+// split also removes all servers behind it and all their users, which send no QUIT.
 func (t *tree) split(sid string) {
 	gone := map[string]bool{sid: true}
 	for grown := true; grown; {
