@@ -30,7 +30,7 @@ const (
 	TagSignature = "sig"
 )
 
-// vendor precedes every name on the wire, and "+" precedes the vendor.
+// On the wire, "+" precedes the vendor.
 const vendor = "freeq.at/"
 
 // MaxTagBytes bounds the client tag data of one IRC message, between "@" and the space.
@@ -38,7 +38,7 @@ const vendor = "freeq.at/"
 // spec: message-tags "Size limit"; measured on InspIRCd 3.15
 const MaxTagBytes = 4094
 
-// signatureBytes is the length of "ed25519:<kid>:<signature>" as gateways write it.
+// Gateways write "ed25519:<kid>:<signature>".
 const signatureBytes = len("ed25519:") + 22 + len(":") + 86
 
 // InDialect reports whether a dialect has a tag with a bare name.
@@ -190,8 +190,7 @@ func TagBytes(fields map[string]string) int {
 	return n - 1 // no ";" before the first
 }
 
-// escapedBytes returns the length of a value with the escapes of message tags, which are two bytes
-// each.
+// Each escape takes two bytes.
 func escapedBytes(value string) int {
 	n := len(value)
 	for i := range len(value) {
@@ -212,8 +211,6 @@ func Malformed(ev federation.Event, tag, want string) error {
 	return federation.Refuse(ev, federation.InvalidTag, "+"+vendor+tag+", "+want)
 }
 
-// Limits of the values of terms, in every dialect.
-//
 // spec: handofftag "Tags"
 const (
 	MaxTitleChars   = 300
@@ -226,7 +223,7 @@ const (
 	maxUnixSeconds  = 253_402_300_799 // end of year 9999, the last year in RFC 3339
 )
 
-// errContext is returned only by [ReadContext], because contexts have a code of their own.
+// Contexts have an error code of their own.
 var errContext = errors.New("no context")
 
 // Term is one tag known to a codec, with the function that reads its value into an event. The error
@@ -312,8 +309,7 @@ func ValidContext(value string) bool {
 	return err == nil && u.Host != ""
 }
 
-// validRecordURI reports whether a text names a record after at://. Its authority is a handle or a
-// DID, whose colons a URL parser would read as a port.
+// The authority after at:// is a handle or a DID, whose colons a URL parser would read as a port.
 //
 // spec: atproto at-uri-scheme
 func validRecordURI(record string) bool {
@@ -449,8 +445,7 @@ func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.
 	return append(losses, addContext(fields, ev, n.Context, n.ContextHash)...)
 }
 
-// addContext adds a valid context to the fields to be signed by a gateway, if the result still
-// fits one message. Otherwise it returns the loss.
+// addContext returns the loss of a context that does not fit one message.
 func addContext(fields map[string]string, ev federation.Event, tag, hashTag string) []federation.Loss {
 	if ev.Context == "" {
 		return nil

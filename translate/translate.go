@@ -36,7 +36,7 @@ type Codec[W any] interface {
 	Encode(s Step) (W, []federation.Loss, error)
 }
 
-// titleMember is the context member for the full text of a truncated title.
+// The member has the full text of a truncated title.
 const titleMember = "description"
 
 // OneLine replaces each control character and line end with a space, and trims the text.
@@ -84,8 +84,8 @@ func cutTitle(text, context, start, why string) (title, fitted string, losses []
 	return title, describe(text, context), []federation.Loss{{Field: "title", Fate: federation.Cut, Why: why}}
 }
 
-// describe adds the full text of a title to an inline context. If the context is a list, or uses the
-// member for another text, the old context becomes the member "context" of the new one.
+// If the context is a list, or uses the member for another text, the old context becomes the member
+// "context" of the new one.
 func describe(text, context string) string {
 	var members map[string]json.RawMessage
 	if context == "" {

@@ -148,7 +148,6 @@ func File(ev federation.Event, before federation.View) federation.Filing {
 	}
 }
 
-// stateAfter returns the state after a step, without judging it.
 func stateAfter(ev federation.Event, before federation.State) federation.State {
 	switch ev.Verb {
 	case federation.Offer:

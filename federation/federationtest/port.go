@@ -20,8 +20,7 @@ const (
 	lastPort  = 32000
 )
 
-// claims references the sockets of the given addresses, because the runtime closes an unreferenced
-// one.
+// The runtime closes an unreferenced socket.
 var claims struct { //nolint:gochecknoglobals // the ports belong to the process
 	sync.Mutex
 	held []net.PacketConn
@@ -80,8 +79,8 @@ func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// claim claims an address until this process ends, and reports whether it was free. It binds the UDP
-// port of the same number, which a server over TCP does not use.
+// claim keeps an address until this process ends. It binds the UDP port of the same number, which a
+// server over TCP does not use.
 func claim(ctx context.Context, addr string) (free bool, err error) {
 	var lc net.ListenConfig
 	held, err := lc.ListenPacket(ctx, "udp", addr)
@@ -98,7 +97,6 @@ func claim(ctx context.Context, addr string) (free bool, err error) {
 	return true, l.Close()
 }
 
-// unlessTaken returns an error, unless it means that the address is in use.
 func unlessTaken(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil

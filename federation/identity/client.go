@@ -41,12 +41,11 @@ type FetchConfig struct {
 	Transport http.RoundTripper
 }
 
-// maxHosts bounds the recorded rates of hosts, at about 200 bytes each. It far exceeds the hosts that
-// one home queries within a second, in which a bucket refills.
+// A rate takes about 200 bytes. The limit far exceeds the hosts that one home queries within a
+// second, in which a bucket refills.
 const maxHosts = 4096
 
-// maxHeaderBytes bounds the header of a response. Only Cache-Control, Location and Retry-After are
-// used.
+// Only Cache-Control, Location and Retry-After are used.
 const maxHeaderBytes = 16 << 10
 
 // ErrTooLarge is returned by [Client.Get] for a body over the limit.
@@ -165,8 +164,7 @@ func Freshness(h http.Header) time.Duration {
 	return life
 }
 
-// isHost reports whether a host is a name or an address in its usual form. It rejects names ending in
-// a number, which some resolvers read as addresses.
+// Names ending in a number are rejected, because some resolvers read them as addresses.
 func isHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -189,8 +187,7 @@ func (c *Client) body(u *url.URL, body io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// checkStatus returns nil for status 200. Only 404 and 410 mean that there is no document; any other
-// status counts as an outage.
+// Only 404 and 410 mean that there is no document; any other status counts as an outage.
 func checkStatus(response *http.Response) error {
 	u := response.Request.URL
 	switch response.StatusCode {
@@ -214,8 +211,7 @@ type rates struct {
 	hosts map[string]*rate.Limiter
 }
 
-// wait blocks until the rate of a host allows a request. It fails at once if that is after the
-// deadline.
+// wait fails at once if the rate allows a request only after the deadline.
 func (r *rates) wait(ctx context.Context, host string) error {
 	if err := r.of(host).Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a turn at %s: %w", host, err)
@@ -244,8 +240,7 @@ func (r *rates) of(host string) *rate.Limiter {
 	return limiter
 }
 
-// guard decides which addresses are dialled. It checks each connection after name resolution, so that
-// no name and no redirect bypasses it.
+// A guard checks each connection after name resolution, so that no name and no redirect bypasses it.
 type guard struct {
 	public *ssrf.Guardian // nil if private addresses are allowed
 	denied []netip.Prefix
@@ -259,7 +254,6 @@ func newGuard(cfg FetchConfig) guard {
 	return g
 }
 
-// control is a [net.Dialer] Control function.
 func (g guard) control(network, address string, conn syscall.RawConn) error {
 	if g.public != nil {
 		if err := g.public.Safe(network, address, conn); err != nil {
@@ -273,7 +267,7 @@ func (g guard) control(network, address string, conn syscall.RawConn) error {
 	return g.checkDenied(to.Addr())
 }
 
-// check returns an error wrapping [ErrNotAllowed] for a forbidden address.
+// The error wraps [ErrNotAllowed].
 func (g guard) check(addr netip.Addr) error {
 	if g.public != nil && g.public.SafeAddr(addr.Unmap()) != nil {
 		return fmt.Errorf("%w: %s is not public", ErrNotAllowed, addr.Unmap())
@@ -293,7 +287,7 @@ func (g guard) dialer(resolver *net.Resolver) *net.Dialer {
 	return &net.Dialer{Resolver: resolver, Control: g.control}
 }
 
-// maxAuthorityBytes bounds a file of authorities, which has about 2 kB for each.
+// An authority takes about 2 kB.
 const maxAuthorityBytes = 256 << 10
 
 // ReadAuthorities reads a PEM file with the certificates of authorities.
@@ -405,8 +399,7 @@ func RetryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// shown returns only the scheme and host of a participant's address, because its path is often a
-// secret.
+// The path of a participant's address is often a secret.
 func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
 // Answer is the response of a host, with any status.

@@ -18,9 +18,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// fetchPLC reads the log of a did:plc at the directory and computes its current keys. The directory
-// orders and dates operations, but cannot forge one. An inconsistent log is evidence against the
-// directory and not against the DID, so the error counts as an outage.
+// The directory orders and dates operations, but cannot forge one. An inconsistent log is evidence
+// against the directory and not against the DID, so the error counts as an outage.
 func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federation.Document, error) {
 	if d.plc == "" {
 		return federation.Document{}, unavailable("did:plc", 0, errors.New("no directory is configured"))
@@ -54,7 +53,6 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 
 var errNoPLC = errors.New("not 24 characters of base32 after the method")
 
-// isPLC reports whether the part after the method is 24 characters of lower-case base32.
 func isPLC(did federation.DID) bool {
 	id, ok := strings.CutPrefix(string(did), plcPrefix)
 	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
@@ -91,7 +89,7 @@ func parsePLCEntries(body []byte) ([]plcEntry, error) {
 	return entries, nil
 }
 
-// recoveryWindow is the time in which a key of higher rank can undo an operation.
+// A key of higher rank can undo an operation within this time.
 //
 // spec: did-plc "Key Rotation & Account Recovery"
 const recoveryWindow = 72 * time.Hour
@@ -101,16 +99,15 @@ const (
 	plcIDBytes = 24
 )
 
-// plcLog contains the effective operations, oldest first.
+// The operations are effective, oldest first.
 type plcLog struct {
 	inForce   []plcOperation
 	nullified map[string]bool // by CID
 }
 
-// readPLCLog verifies the log of a did:plc from its first operation, and returns the last effective
-// one. The DID is the hash of the first operation. Each other operation is signed by a rotation key
-// of the preceding one. An operation may follow an earlier operation than the last one. It then
-// undoes the operations in between, if a key of higher rank signed it within [recoveryWindow].
+// The DID is the hash of the first operation. Each other operation is signed by a rotation key of the
+// preceding one. An operation may follow an earlier operation than the last one. It then undoes the
+// operations in between, if a key of higher rank signed it within [recoveryWindow].
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
@@ -149,7 +146,6 @@ func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
 	return log.inForce[len(log.inForce)-1], nil
 }
 
-// add checks one operation against the effective operations.
 func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	if len(l.inForce) == 0 {
 		if err := checkGenesis(did, o); err != nil {
@@ -209,7 +205,7 @@ func (o plcOperation) signer(keys []federation.PublicKey) int {
 	return len(keys)
 }
 
-// cidOf returns the CID of a block of DAG-CBOR: version 1, SHA-256, in base32.
+// A CID has version 1 and SHA-256, in base32.
 //
 // spec: multiformats cid "CIDv1"
 func cidOf(digest [sha256.Size]byte) string {
@@ -217,14 +213,14 @@ func cidOf(digest [sha256.Size]byte) string {
 	return "b" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append([]byte(header), digest[:]...)))
 }
 
-// Kinds of operations. The first kind creates the oldest DIDs, and has exactly two keys.
+// The first kind creates the oldest DIDs, and has exactly two keys.
 const (
 	plcCreate    = "create"
 	plcUpdate    = "plc_operation"
 	plcTombstone = "plc_tombstone"
 )
 
-// maxRotationKeys bounds the signatures tried on one operation. The method allows five.
+// The method allows five rotation keys.
 const maxRotationKeys = 10
 
 type plcOperation struct {
@@ -240,8 +236,7 @@ type plcOperation struct {
 	signature []byte
 }
 
-// parsePLCOperation parses an operation. Unknown members are part of the signed bytes, and otherwise
-// ignored.
+// Unknown members are part of the signed bytes, and otherwise ignored.
 //
 // spec: did-plc "Operation Data Structures"
 func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
@@ -307,8 +302,8 @@ func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	return o, nil
 }
 
-// encodeDAG writes a JSON value as DAG-CBOR: strings, lists, objects and null. Operations have no
-// numbers, which have several encodings.
+// encodeDAG accepts strings, lists, objects and null. Operations have no numbers, which have several
+// encodings.
 //
 // spec: ipld dag-cbor "Strictness"
 func encodeDAG(value any) ([]byte, error) {

@@ -119,10 +119,9 @@ func (d offlineDirectory) remembered(
 	return known.document, known.err
 }
 
-// errElsewhere means that a DID needs a request to a host.
 var errElsewhere = errors.New("the document is elsewhere")
 
-// resolveHere resolves a DID without a request, or returns [errElsewhere].
+// The error is [errElsewhere] if a request is necessary.
 func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.Document, error) {
 	if keys, ok := d.own[did]; ok {
 		return federation.Document{DID: did, Keys: keys, Fetched: now}, nil
@@ -142,8 +141,8 @@ func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.D
 	}
 }
 
-// resolveKey resolves a did:key with a cache. Checking a point takes several microseconds, and each
-// step needs the key of its signer more than once.
+// Checking a point takes several microseconds, and each step needs the key of its signer more than
+// once.
 func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) {
 	if document, ok := d.parsed.GetIfPresent(did); ok {
 		return document, nil
@@ -218,7 +217,7 @@ func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federatio
 	return document, err
 }
 
-// readWeb reads a document from the known home with that name, or otherwise at its address.
+// The known home with that name takes precedence over the address.
 func (d *Directory) readWeb(ctx context.Context, host string, path federation.URLPath, address string) ([]byte, error) {
 	if d.home != nil {
 		if body, known, err := d.home(ctx, host, path); known {
@@ -228,8 +227,6 @@ func (d *Directory) readWeb(ctx context.Context, host string, path federation.UR
 	return d.fetcher.Get(ctx, address)
 }
 
-// webAddress returns the host and the path of a did:web document.
-//
 // spec: did-method-web §2.5.2
 func webAddress(did federation.DID) (host string, path federation.URLPath, err error) {
 	escaped, rest, _ := strings.Cut(strings.TrimPrefix(string(did), "did:web:"), ":")
@@ -254,8 +251,7 @@ func webAddress(did federation.DID) (host string, path federation.URLPath, err e
 	return host, path.Join("did.json"), nil
 }
 
-// oneSpelling reports whether a host and a port are in the one allowed spelling: lower case, no dot
-// at the end, and no default port.
+// The one allowed spelling has lower case, no dot at the end, and no default port.
 func oneSpelling(name, port, host string) bool {
 	switch {
 	case name == "", name != strings.ToLower(name), strings.HasSuffix(name, "."):

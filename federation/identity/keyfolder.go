@@ -117,7 +117,6 @@ func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefi
 	return NamedKey{}, fmt.Errorf("%w: %s keeps it", ErrKeyExists, f.Signer[0])
 }
 
-// signs reports whether a key is in the signer, not in the folder.
 func (f KeyFolder) signs(name KeyName) bool { return len(f.Signer) > 0 && name != EndpointKey }
 
 // KeyName names one of the gateway's own keys, and its file.
@@ -182,7 +181,7 @@ func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.T
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: signingKey(seed).Public, Since: now}}, nil
 }
 
-// replaceKey writes another key without an overlap, and records the old one if it can be read.
+// replaceKey leaves no overlap, and records the old key if it can be read.
 func replaceKey(root *os.Root, name KeyName, seed []byte, now time.Time) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -251,8 +250,7 @@ func ListKeys(dir string) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// readOwn reads an own key and its creation time. That is when its predecessor was retired, or when
-// the file of the first one was written.
+// A key was created when its predecessor was retired, or when the file of the first one was written.
 func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) {
 	seed, err := readKey(root, string(name))
 	if err != nil {
@@ -406,7 +404,7 @@ func (f *keyFiles) read(root *os.Root) (err error) {
 	return err
 }
 
-// lookFor returns the lost key of a mark, or nil for a key that exists. The folder may be nil.
+// lookFor returns nil for a key that exists. The folder may be nil.
 func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.KeyMark) (*LostKey, error) {
 	name := KeyName(mark.Name)
 	lost := &LostKey{Name: name, Path: filepath.Join(f.dir, mark.Name), Known: mark.Fingerprint}
@@ -427,8 +425,8 @@ func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.K
 	return lost, nil
 }
 
-// fingerprint returns the fingerprint of the current key with a name, and records in lost which
-// signer has it. The error wraps [fs.ErrNotExist] if there is none.
+// fingerprint records in lost which signer has the key. The error wraps [fs.ErrNotExist] if there is
+// none.
 func (f *keyFiles) fingerprint(ctx context.Context, root *os.Root, name KeyName, lost *LostKey) (string, error) {
 	own := name == ServerKey || name == RegistryKey
 	if own && len(f.signer) > 0 {

@@ -23,8 +23,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The files of a keyring, each with 32 bytes in hexadecimal. The file of an own key has the name of
-// the key.
+// Each file has 32 bytes in hexadecimal. The file of an own key has the name of the key.
 const (
 	keptFile  = "kept"  // secret from which all kept keys are derived
 	tokenFile = "token" // secret for session tokens
@@ -32,7 +31,7 @@ const (
 	secretBytes = 32
 )
 
-// keptInfo separates kept keys from other keys that may be derived from the same secret.
+// Other keys may be derived from the same secret.
 const keptInfo = "baton kept key v1\x00"
 
 // Keyring contains the private keys of one gateway, read from its folder.
@@ -61,7 +60,6 @@ type Keyring struct {
 // later. Call it before the keyring is used.
 func (k *Keyring) EndBy(confirmed func() time.Time) { k.ends = confirmed }
 
-// ownKey is the current signing key of the gateway itself.
 type ownKey struct {
 	federation.SigningKey
 	since time.Time
@@ -119,7 +117,7 @@ func openFolder(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// makeFolder creates a folder, and syncs its name before any file is written to it.
+// makeFolder syncs the folder's name before any file is written to it.
 func makeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -147,8 +145,8 @@ func makeKeys(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// makeKept creates the kept secret, which is the first file of a folder. If other files exist, the
-// secret was lost, which is an error: a new one would change the identity of every agent.
+// The kept secret is the first file of a folder. If other files exist, the secret was lost, which is
+// an error: a new one would change the identity of every agent.
 func makeKept(root *os.Root) error {
 	var others bool // read first, because another gateway that starts now may create all files
 	for _, name := range []string{tokenFile, string(RegistryKey), string(ServerKey)} {
@@ -161,8 +159,8 @@ func makeKept(root *os.Root) error {
 	return makeKey(root, keptFile)
 }
 
-// makeKey writes a new secret unless there is one. It links the file to its name once the content is
-// on disk. Unlike a rename, a link never replaces a key created concurrently by another process.
+// makeKey links the file to its name once the content is on disk. Unlike a rename, a link never
+// replaces a key created concurrently by another process.
 func makeKey(root *os.Root, name string) error {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -176,7 +174,7 @@ func makeKey(root *os.Root, name string) error {
 	return err
 }
 
-// linkFile writes a new file. It returns an error wrapping [fs.ErrExist] for an existing one.
+// The error wraps [fs.ErrExist] for an existing file.
 func linkFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
@@ -189,7 +187,7 @@ func linkFile(root *os.Root, name string, text []byte) error {
 	return syncFolder(root)
 }
 
-// replaceFile writes a file atomically: after a power cut it has the old text or the new one.
+// After a power cut, the file has the old text or the new one.
 func replaceFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
@@ -244,7 +242,6 @@ func (k *Keyring) readFiles(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// readKey returns the 32 bytes of a file. Other content is an error.
 func readKey(root *os.Root, name string) ([]byte, error) {
 	secret, err := readSecret(root, name)
 	if err != nil {
@@ -266,7 +263,7 @@ func readSecret(root *os.Root, name string) ([]byte, error) {
 	return secret, nil
 }
 
-// readFile returns the content of a regular file that only its owner can read.
+// Only the owner may be able to read the file.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -342,10 +339,10 @@ const (
 	TokenSecret KeyName = tokenFile // for session tokens
 )
 
-// markInfo separates the fingerprint of a secret from the keys derived from it.
+// The fingerprint of a secret differs from the keys derived from it.
 const markInfo = "baton key mark v1"
 
-// markSecret returns the fingerprint of a secret, which does not reveal the secret.
+// The fingerprint does not reveal the secret.
 func markSecret(secret []byte) string {
 	sum := hmac.New(sha256.New, secret)
 	_, _ = sum.Write([]byte(markInfo))

@@ -126,7 +126,7 @@ func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) erro
 	return nil
 }
 
-// bringsKey reports whether a report has a key that no other source listed at that time.
+// No other source listed the key at that time.
 func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool {
 	return slices.ContainsFunc(report.Keys, func(key federation.ReportedKey) bool {
 		id := federation.KeyID(key.Public)
@@ -150,7 +150,7 @@ type evidence struct {
 	err      error // of a source that did not respond
 }
 
-// result answers a query. A key is unknown only after all sources have answered.
+// A key is unknown only after all sources have answered.
 func (e evidence) result() ([]ed25519.PublicKey, error) {
 	switch {
 	case e.standing == federation.KeyEnded:
@@ -161,7 +161,7 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// weigh records a document, or its absence, and merges it with the record. It returns record errors.
+// weigh records a document, or its absence. It returns record errors.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
 	if err != nil {
@@ -182,8 +182,7 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 	return s.judge(q, history, absent), nil
 }
 
-// learn records the statements of a document about the keys on record, and about the keys that can
-// have made the signature. For a document with many keys, only the signing keys are thus recorded.
+// For a document with many keys, only the signing keys and the keys on record are recorded.
 func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
 	listed := document.Keys
 	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {
@@ -199,14 +198,13 @@ func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document f
 	return s.histories.of(ctx, q.DID)
 }
 
-// from returns the windows of a key from the document of a DID.
 func from(document federation.Document, keyID string) func(federation.KeyWindow) bool {
 	return func(w federation.KeyWindow) bool {
 		return w.KeyID == keyID && w.Origin == federation.DocumentKey && w.Via == document.Source
 	}
 }
 
-// plain answers a query only from a document, in the usual case that no other source has keys.
+// In the usual case, no source other than the document has keys.
 func plain(q federation.KeyQuery, document federation.Document) evidence {
 	found := evidence{keys: document.Keys}
 	for _, key := range document.Keys {
@@ -313,10 +311,9 @@ func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, sig
 	return federation.PublicKey{}, federation.Invalid, why
 }
 
-// errNotRefetched is the reason why a failed proof against an old document is not invalid.
 var errNotRefetched = errors.New("its document cannot be fetched again now")
 
-// proved verifies a proof with a document, or with the reason for its absence.
+// The document may be absent, with a reason.
 func (s *KeySource) proved(
 	ctx context.Context, document federation.Document, absent error, message, signature []byte, now time.Time,
 ) (key federation.PublicKey, verdict federation.Verdict, err error) {
@@ -349,7 +346,6 @@ func (s *KeySource) proved(
 	return listed[signer], federation.Valid, nil
 }
 
-// skipped returns an error with the unreadable keys of a document, or nil.
 func skipped(document federation.Document) error {
 	if len(document.Skipped) == 0 {
 		return nil

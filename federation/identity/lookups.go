@@ -14,15 +14,15 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Limits of the key lookups in progress. A lookup has one connection and at most one document
-// (fetch.max_bytes) in memory. A step over a limit is deferred.
+// A lookup has one connection and at most one document (fetch.max_bytes) in memory. A step over a
+// limit is deferred.
 const (
 	lookupsPerUser = 4   // for one name on one link: a person has one DID and few keys
 	lookupsPerHost = 32  // for one host: the requests that fetch.per_host allows in about 3 s
 	lookupsTotal   = 256 // for all links: well below the usual limit of 1,024 open files
 )
 
-// maxFailures bounds the failed lookups in memory, at about 300 bytes each.
+// A failed lookup takes about 300 bytes.
 const maxFailures = 4096
 
 // Lookups contains the key lookups in progress of a gateway. [CachedKeys] starts them; they block no
@@ -46,7 +46,6 @@ type Lookups struct {
 	closed bool
 }
 
-// failedLookup is the reason for a failed lookup, valid until a given time.
 type failedLookup struct {
 	err   error
 	until time.Time
@@ -98,7 +97,7 @@ func (l *Lookups) Close() {
 	l.running.Wait()
 }
 
-// failure returns the error of the last lookup for a query, or nil if it is too old.
+// failure returns nil if the error is too old.
 func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	if failed, ok := l.failed.GetIfPresent(keyOf(q)); ok && now.Before(failed.until) {
 		return failed.err
@@ -106,7 +105,7 @@ func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	return nil
 }
 
-// begin returns the lookup for a query: the one in progress, or a new one. It returns nil at a limit.
+// begin returns the lookup in progress, or a new one, or nil at a limit.
 func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) *lookingUp {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +168,7 @@ func (l *Lookups) discount(one *lookingUp) {
 	l.total--
 }
 
-// wait blocks until a lookup has ended, until [keyWait] after its start, or until ctx ends.
+// wait returns at the end of the lookup, [keyWait] after its start, or at the end of ctx.
 func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuery) {
 	patience := time.Until(one.began.Add(keyWait))
 	if patience <= 0 || l.overdue(userOf(q), time.Now()) {
@@ -185,7 +184,7 @@ func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuer
 	}
 }
 
-// overdue reports whether a lookup for a user has taken longer than [keyWait].
+// An overdue lookup has taken longer than [keyWait].
 func (l *Lookups) overdue(user string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,11 +196,11 @@ func (l *Lookups) overdue(user string, now time.Time) bool {
 	return false
 }
 
-// keyOf returns the name of a lookup. It includes the link, because the server behind the link is
-// queried too. The document is fetched once for all links.
+// The name of a lookup includes the link, because the server behind the link is queried too. The
+// document is fetched once for all links.
 func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
 
-// userOf returns the user of a lookup, for the limits: the name on its link, or otherwise the DID.
+// The user for the limits is the name on its link, or otherwise the DID.
 func userOf(q federation.KeyQuery) string {
 	if q.Name == "" {
 		return q.Link + " " + string(q.DID)
@@ -209,8 +208,7 @@ func userOf(q federation.KeyQuery) string {
 	return q.Link + " " + q.Name
 }
 
-// hostOf returns the host of a lookup: that of a did:web, the directory of did:plc, or otherwise the
-// server behind the link.
+// The host is that of a did:web, the directory of did:plc, or otherwise the server behind the link.
 func hostOf(q federation.KeyQuery) string {
 	switch q.DID.Method() {
 	case "web":
@@ -227,9 +225,8 @@ var ErrNotCached = errors.New("its keys are not at hand yet")
 
 func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotCached) }
 
-// keyWait bounds the wait of a step for the lookup of its key, from the start of the lookup: about
-// twice the time for a distant host. A step with a longer lookup is deferred, and judged when the
-// lookup has ended.
+// The wait of a step starts with the lookup, and is about twice the time for a distant host. A step
+// with a longer lookup is deferred, and judged when the lookup has ended.
 const keyWait = time.Second
 
 // CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays
@@ -249,7 +246,7 @@ func (s *KeySource) Cached(offline Refresher, lookups *Lookups) *CachedKeys {
 	return &CachedKeys{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }
 
-// without returns a source with the same cache that sends no requests.
+// The new source has the same cache.
 func (s *KeySource) without(directory Refresher) *KeySource {
 	known := *s
 	known.directory, known.offline = directory, true
@@ -292,8 +289,8 @@ func (a *CachedKeys) Await(ctx context.Context, q federation.KeyQuery) {
 // Seek starts the lookup of the missing key of a query. It does not block.
 func (a *CachedKeys) Seek(ctx context.Context, q federation.KeyQuery) { a.seek(ctx, q) }
 
-// seek returns the lookup for a query, or nil if none is needed or can be started now. A document in
-// memory that lists the key answers without the record.
+// seek returns nil if no lookup is needed or can be started now. A document in memory that lists the
+// key answers without the record.
 func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
 	if document, err := a.probe.directory.Resolve(ctx, q.DID, time.Now()); err == nil && plain(q, document).standing == federation.KeyGood {
 		return nil
@@ -307,17 +304,17 @@ func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp
 	})
 }
 
-// Limits of the logins that wait for the document of their DID, each with one outgoing connection.
-// They are separate from the limits of [Lookups], so that logins of strangers do not delay steps.
+// Each login that waits for a document has one outgoing connection. The limits are separate from
+// those in [Lookups], so that logins of strangers do not delay steps.
 const (
 	loginsPerHost = 32
 	loginsTotal   = 256
 )
 
-// errLogins refuses a login over the limits. The client may retry.
+// The client may retry.
 var errLogins = errors.New("too many logins wait for documents")
 
-// maxRefused bounds the refused logins in memory, at some 300 bytes each.
+// A refused login takes some 300 bytes.
 const maxRefused = 1024
 
 // Logins verifies the proofs of logins with DIDs. [NewLogins] creates it. It may be used
@@ -365,7 +362,6 @@ func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, m
 	return s.Proved(ctx, did, message, signature, now)
 }
 
-// acquire counts a login, and returns false at a limit.
 func (l *Logins) acquire(host string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

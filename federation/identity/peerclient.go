@@ -17,7 +17,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Limits of the connections to other homes.
 const (
 	peerTimeout   = 30 * time.Second // of one exchange: the other side may have to query directories first
 	peerIdle      = 90 * time.Second
@@ -91,8 +90,7 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 	return content, response.Header, response.TLS, nil
 }
 
-// statusError returns the error for a status other than 200. It wraps [federation.ErrNotFound] if the
-// host answers that there is no document.
+// The error wraps [federation.ErrNotFound] if the host answers that there is no document.
 func statusError(status int) error {
 	if status == http.StatusNotFound || status == http.StatusGone {
 		return fmt.Errorf("status %d: %w", status, federation.ErrNotFound)
@@ -103,13 +101,11 @@ func statusError(status int) error {
 // Close ends the idle connections.
 func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 
-// signingKeysPath is the path below which a freeq server serves the keys of DIDs.
-//
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer fetches an unknown key from the server behind a link, and records the response. The key
-// counts only for steps through that link, so that a server cannot represent users of other servers.
+// A fetched key counts only for steps through the same link, so that a server cannot represent users
+// of other servers.
 //
 // A nil error means that the response is recorded, or that there is no server to query.
 //
@@ -151,7 +147,7 @@ func (s *KeySource) peer(link string) (string, bool) {
 	return s.cfg.Peer(link)
 }
 
-// parsePeerKey parses the answer of a key server. A key with another ID is an error.
+// A key with another ID is an error.
 func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(body, &members); err != nil {

@@ -20,11 +20,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// pointBytes is the length of a compressed point on a curve.
+// The point is compressed.
 const pointBytes = 33
 
-// multicodec returns the prefix of a key in its multibase form, the varint of ed25519-pub, p256-pub
-// or secp256k1-pub, and the length of the key.
+// The prefix is the varint of ed25519-pub, p256-pub or secp256k1-pub. The size is that of the key.
 func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	switch kind {
 	case federation.Ed25519:
@@ -37,21 +36,20 @@ func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	return "", 0
 }
 
-// maxMultibaseBytes bounds decoded text: the 35 bytes of a point take 49 characters and the prefix.
-// The cost of decoding base58 grows with the square of its length.
+// The 35 bytes of a point take 49 characters and the prefix. The cost of decoding base58 grows with
+// the square of the length.
 const maxMultibaseBytes = 50
 
-// errOtherKind means that a key is well-formed but of an unknown kind.
+// The key is well-formed.
 var errOtherKind = errors.New("a key of another kind")
 
-// writeMultibase writes a key as "z6Mk…", "zDn…" or "zQ3s…".
+// The text starts with "z6Mk", "zDn" or "zQ3s".
 func writeMultibase(key federation.PublicKey) string {
 	prefix, _ := multicodec(key.Kind)
 	return "z" + base58.Encode(append([]byte(prefix), key.Bytes...))
 }
 
-// parseMultibase parses the form of [writeMultibase]. It returns [errOtherKind] for a key of an
-// unknown kind.
+// The error is [errOtherKind] for a key of an unknown kind.
 func parseMultibase(text string) (federation.PublicKey, error) {
 	digits, ok := strings.CutPrefix(text, "z")
 	if !ok {
@@ -90,8 +88,8 @@ func parseMulticodec(raw string) (federation.PublicKey, error) {
 	return federation.PublicKey{}, errOtherKind
 }
 
-// checkPoint rejects bytes other than a compressed point on the curve of the key, and an Ed25519 key
-// that [federation.ParsePublicKey] rejects.
+// A point must be compressed and on the curve of the key. An Ed25519 key must also pass
+// [federation.ParsePublicKey].
 func checkPoint(key federation.PublicKey) error {
 	switch key.Kind {
 	case federation.P256:
@@ -109,7 +107,7 @@ func checkPoint(key federation.PublicKey) error {
 	return fmt.Errorf("the point is not on %s", key.Kind)
 }
 
-// checkCoordinate rejects a y coordinate that differs from that of the compressed point.
+// The y coordinate must be that of the compressed point.
 func checkCoordinate(key federation.PublicKey, y []byte) error {
 	var same bool
 	switch key.Kind {
@@ -139,7 +137,7 @@ func parseP256(point []byte) (*ecdsa.PublicKey, bool) {
 	return key, err == nil
 }
 
-// ecdsaBytes is the length of a signature: r and s, 32 bytes each.
+// A signature is r and s, 32 bytes each.
 const ecdsaBytes = 64
 
 // Signed reports whether a key signed a message, or its SHA-256 with a key on a curve.
@@ -150,8 +148,8 @@ func Signed(key federation.PublicKey, message, signature []byte) bool {
 	return verifyECDSA(key, message, signature)
 }
 
-// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has an
-// equivalent one, derivable without the key; both count.
+// The signature covers the SHA-256 of a message. Each signature has an equivalent one, derivable
+// without the key; both count.
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	if len(signature) != ecdsaBytes {
 		return false
@@ -172,7 +170,7 @@ func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// hasLowS reports whether a signature has the lower s of the two equivalent signatures.
+// Of two equivalent signatures, one has the lower s.
 func hasLowS(key federation.PublicKey, signature []byte) bool {
 	order := elliptic.P256().Params().N
 	if key.Kind == federation.Secp256k1 {
@@ -210,7 +208,7 @@ func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
 	return key, nil
 }
 
-// errNotEd25519 means that a key is well formed but of a kind that signs no steps.
+// The key is well-formed, but signs no steps.
 var errNotEd25519 = errors.New("not an Ed25519 key")
 
 // ParseKeyDID is [ParsePublicKeyDID] for Ed25519 keys, the only keys that sign steps.

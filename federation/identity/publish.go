@@ -87,11 +87,11 @@ func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// find returns the key of a DID with an ID, or the first known key for ""; nil for none. The record
-// keeps each key forever. The key of a did:key and the gateway's own keys need no record. A key that
-// a freeq server serves for its user is also served to other freeq servers, unless another source has
-// listed a key of that DID: a server must not represent users of another server. A request never
-// makes this gateway fetch.
+// find returns the first known key for the ID "". It returns nil for no key. The record keeps each
+// key forever. The key of a did:key and the gateway's own keys need no record. A key that a freeq
+// server serves for its user is also served to other freeq servers, unless another source has listed
+// a key of that DID: a server must not represent users of another server. A request never makes this
+// gateway fetch.
 func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
 	history, err := p.Keys.History(ctx, did)

@@ -19,15 +19,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// retiredFile contains the public parts of retired keys, as JSON.
+// The file contains public parts, as JSON.
 const retiredFile = "retired"
 
-// lockFile is locked while a key is rotated. Its name begins like that of a draft, so that it is not
-// read as a key.
+// The name begins like that of a draft, so that the file is not read as a key.
 const lockFile = ".lock"
 
-// maxRetired bounds the retired keys of one name: far more rotations than fit into one overlap. Older
-// ones are dropped.
+// Far fewer rotations fit into one overlap. Older keys are dropped.
 const maxRetired = 100
 
 // ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated here, with the
@@ -121,7 +119,7 @@ func (k *Keyring) Reread() (changed bool, err error) {
 	return changed, nil
 }
 
-// reread is Reread for a caller that has opened the folder.
+// The caller has opened the folder.
 func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 	retired, err := readRetired(root)
 	if err != nil {
@@ -141,8 +139,8 @@ func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 	return changed, nil
 }
 
-// lockFolder prevents other replicas from rotating keys in a folder until unlock, or the end of this
-// process. The file stays, because otherwise two replicas could lock two files of one name.
+// The lock lasts until unlock, or the end of this process. The file stays, because otherwise two
+// replicas could lock two files of one name.
 func lockFolder(root *os.Root) (unlock func(), err error) {
 	f, err := root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -167,7 +165,7 @@ func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
 	return slices.DeleteFunc(listed(name, k.own[name], k.retired), func(key federation.OwnKey) bool { return key.State(now) == "retired" })
 }
 
-// readRetired returns the retired keys, oldest first; none without a file.
+// The oldest key is first. Without a file, there is none.
 func readRetired(root *os.Root) ([]retiredKey, error) {
 	text, err := readFile(root, retiredFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +181,7 @@ func readRetired(root *os.Root) ([]retiredKey, error) {
 	return retired, nil
 }
 
-// writeRetired writes the list, without the oldest keys beyond [maxRetired].
+// writeRetired drops the oldest keys beyond [maxRetired].
 func writeRetired(root *os.Root, retired []retiredKey) error {
 	if over := len(retired) - maxRetired; over > 0 {
 		retired = retired[over:]
@@ -246,8 +244,8 @@ func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (Na
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: public}}, nil
 }
 
-// replaceOnPurpose writes a secret, replacing any earlier one. It writes the note first: after a
-// power failure between the two writes, the old secret is still valid.
+// The note is written first: after a power failure between the two writes, the old secret is still
+// valid.
 func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []byte) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -275,7 +273,6 @@ func readReplaced(root *os.Root) (map[KeyName]string, error) {
 	return replaced, nil
 }
 
-// noteReplaced records that the key with a fingerprint replaced another key on purpose.
 func noteReplaced(root *os.Root, name KeyName, fingerprint string) error {
 	before, err := readReplaced(root)
 	if err != nil {

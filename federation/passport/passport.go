@@ -223,7 +223,6 @@ func (s Step) link(before string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// addKey adds the key with which an event was verified, once.
 func (p *Passport) addKey(c Contents, ev federation.Event) {
 	if len(ev.Signature.Key) == 0 {
 		return
@@ -248,10 +247,10 @@ func newKey(did federation.DID, public []byte, source string) Key {
 	return Key{ID: federation.KeyID(public), DID: did, Public: base64.RawURLEncoding.EncodeToString(public), Source: source}
 }
 
-// instant formats a time for passports: UTC, to the millisecond.
+// Times have UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// parse parses a passport. Its finding means that the text is not a passport of this version.
+// A finding means that the text is not a passport of this version.
 func parse(text []byte) (Passport, *Finding) {
 	if len(text) > MaxBytes {
 		return Passport{}, &Finding{Code: Malformed, Detail: fmt.Sprintf("longer than %d bytes", MaxBytes)}

@@ -34,7 +34,7 @@ type Word struct {
 	What string         `json:"what"`
 }
 
-// claim returns the claim of a step, limited to its signed members.
+// The claim has only signed members.
 func (c *checking) claim(step Step, ev federation.Event) Claim {
 	claim := Claim{Verb: ev.Verb, Actor: step.Actor, Time: ev.Time()}
 	_, sourced := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -97,8 +97,7 @@ func (r Report) Sentence() string {
 	return printed(r.Verdict.String() + ": " + strings.Join(told, ", "))
 }
 
-// printed removes control characters, which could act on a terminal, because any program may have
-// written the passport.
+// Any program may have written the passport, and control characters could act on a terminal.
 func printed(line string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

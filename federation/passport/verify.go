@@ -68,7 +68,6 @@ func (k keys) KeyOwner(_ context.Context, keyID string) (federation.DID, error) 
 	return "", federation.ErrNotFound
 }
 
-// owner returns the DID whose key has an ID, or "".
 func (k keys) owner(keyID string) federation.DID {
 	for did, list := range k {
 		if slices.ContainsFunc(list, func(key ed25519.PublicKey) bool { return federation.KeyID(key) == keyID }) {
@@ -145,13 +144,12 @@ func (c *checking) signedBy(did federation.DID, scheme signing.Scheme, message [
 	return verdict
 }
 
-// named returns the key ID in a signature, or "".
 func named(signature string) string {
 	kid, _, _ := signing.Passport().Encoding.Read(signature)
 	return kid
 }
 
-// steps checks each step, and its place after its predecessor.
+// Each step is also checked against its predecessor.
 func (c *checking) steps(ctx context.Context) {
 	chain := c.passport.Handoff.ID.String()
 	var filed time.Time
@@ -196,7 +194,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 	c.claims = append(c.claims, c.claim(step, ev))
 }
 
-// erased checks a step without its document. Only the home's statement supports the claim.
+// Only the home's statement supports the claim.
 func (c *checking) erased(step Step) {
 	if step.Document != "" || step.Signature != "" || step.Evidence != nil {
 		c.find(StepDocument, step, "listed as erased, and there")
@@ -242,8 +240,7 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 	}
 }
 
-// evidence checks the original behind a vouched step: the signed step has its digest, and any
-// signature on it is the actor's.
+// The signed step has the digest of its original, and any signature on the original is the actor's.
 func (c *checking) evidence(step Step, ev federation.Event) {
 	// A step based on an operator's binding has no original: only the gateway vouches for it.
 	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -263,8 +260,8 @@ func (c *checking) evidence(step Step, ev federation.Event) {
 	}
 }
 
-// judgeOriginal verifies the signature in the evidence. Evidence without a signature, such as an IRC
-// line of an authenticated account, depends on the gateway that received it.
+// Evidence without a signature, such as an IRC line of an authenticated account, depends on the
+// gateway that received it.
 func judgeOriginal(content string) federation.Verdict {
 	var original struct {
 		Document  string `json:"document"`
@@ -318,7 +315,7 @@ func (c *checking) receipts() {
 	}
 }
 
-// confirmed is the content of a receipt, or the zero value for any other document.
+// The value is zero for any other document.
 type confirmed struct {
 	from             federation.DID
 	handoff, subject string
@@ -341,7 +338,6 @@ func readReceipt(document string) confirmed {
 	}
 }
 
-// replay compares the summary with the view after the steps.
 func (c *checking) replay() {
 	view, err := c.Replay(c.passport.Home, func(yield func(federation.Entry, error) bool) {
 		for _, entry := range c.log {

@@ -14,7 +14,6 @@ import (
 
 const canaryTitle = "canary"
 
-// completed is the state of a successful canary.
 const completed = federation.State("completed")
 
 const (
@@ -76,8 +75,8 @@ func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, 
 	return report, c.cleanUp(context.WithoutCancel(ctx), offer, view)
 }
 
-// await returns the view of a canary once it has ended or timed out, or once the other home has
-// responded that this home is unknown.
+// await returns once the canary has ended or timed out, or once the other home has responded that
+// this home is unknown.
 func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federation.HomeID, wake <-chan struct{}) (federation.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryLife)
 	defer cancel()
@@ -119,7 +118,6 @@ func reply(offer federation.Event, verb federation.Verb) federation.Event {
 	}
 }
 
-// submit signs a step of this home, submits it, and returns it as signed.
 func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	now := time.Now()
 	id, err := federation.NewEventID(now, rand.Reader)
@@ -141,7 +139,7 @@ func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Ev
 
 const network = "home"
 
-// unknownAt reports whether another home responded that this home is not its peer.
+// The other home responded that this home is not its peer.
 func (c *Canary) unknownAt(home federation.HomeID) bool {
 	link, ok := c.Link(string(home))
 	return ok && !link.Up && strings.Contains(link.LastError, "status 403")
@@ -160,8 +158,7 @@ func (c *Canary) reason(to federation.HomeID, view federation.View) string {
 	return "it is " + string(view.State) + " after " + canaryLife.String() + ": " + string(to) + " did not answer it in time"
 }
 
-// cleanUp cancels an open canary, and marks its steps as read in the inbox of this home, which no
-// client reads.
+// No client reads the inbox of this home, so cleanUp marks the steps as read.
 func (c *Canary) cleanUp(ctx context.Context, offer federation.Event, view federation.View) error {
 	if !view.Over {
 		if _, err := c.submit(ctx, reply(offer, federation.Cancel)); err != nil {

@@ -14,14 +14,13 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// httpsWait bounds the HTTPS read of a document before the hub is tried, because connections to a
-// home behind NAT time out.
+// Connections to a home behind NAT time out, so the hub is tried after this time.
 const httpsWait = 2 * time.Second
 
-// httpsTimeout bounds the HTTPS read of a document if no hub can deliver it.
+// The timeout applies if no hub can deliver the document.
 const httpsTimeout = 10 * time.Second
 
-// maxDocumentBytes bounds a document. The documents of homes and agents have about 6 KiB.
+// The documents of homes and agents have about 6 KiB.
 const maxDocumentBytes = 64 << 10
 
 // Linked is another home whose documents are read. The functions block on the network.
@@ -91,7 +90,6 @@ func (d *Documents) Read(ctx context.Context, name string, path federation.URLPa
 	return body, true, hubErr
 }
 
-// away reports whether an error means that no answer is available now.
 func away(err error) bool {
 	_, is := errors.AsType[*federation.UnavailableError](err)
 	return is
@@ -101,8 +99,7 @@ func unavailable(home federation.HomeID, err error) error {
 	return &federation.UnavailableError{What: "home " + string(home), Err: err}
 }
 
-// byHTTPS reads a document at the address of a home. Its timeout is two seconds if the hub may
-// deliver the document, and otherwise ten.
+// The timeout is two seconds if the hub may deliver the document, and otherwise ten.
 func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
 	if home.URL == "" {
 		return nil, unavailable(home.Home, errors.New("it has no url"))
@@ -143,7 +140,7 @@ func (d *Documents) byHub(ctx context.Context, home Linked, path federation.URLP
 	return answer.Document, nil
 }
 
-// verifyHome returns an error unless a trusted key of the home signed a DID document.
+// A trusted key of the home must have signed the document.
 func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) error {
 	now, did := time.Now(), home.Home.DID()
 	listed, err := identity.ParseDocument(did, answer.Document)
@@ -177,8 +174,7 @@ func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) 
 	return d.believe(ctx, home, id, ids)
 }
 
-// believe returns an error if the key of a signed response is not accepted as a key of a home, given
-// the keys on record.
+// believe returns an error if the key is not accepted as a key of the home, given the keys on record.
 func (d *Documents) believe(ctx context.Context, home Linked, key string, known []string) error {
 	if slices.Contains(known, key) {
 		return nil

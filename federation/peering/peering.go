@@ -209,8 +209,8 @@ func (p *Peering) Run(ctx context.Context) {
 	}
 }
 
-// relink makes [Peering.Run] link the recorded homes, and waits until they are linked. The links
-// start there because they must outlive the request.
+// The links start in [Peering.Run] because they must outlive the request. relink waits until the
+// recorded homes are linked.
 func (p *Peering) relink(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {
@@ -233,7 +233,7 @@ func (p *Peering) TakeUp(ctx context.Context) error {
 	return p.relink(ctx)
 }
 
-// sameLinks reports whether two sets of homes, in any order, have the same links.
+// The order does not matter.
 func sameLinks(a, b []federation.KnownHome) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(one federation.KnownHome) bool {
 		return !slices.ContainsFunc(b, func(other federation.KnownHome) bool {
@@ -320,8 +320,8 @@ func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) 
 	}, nil
 }
 
-// checkName checks that no other link has the name of the home. It warns if the name is not the host
-// of the address, because then no certificate proves the name.
+// checkName warns if the name is not the host of the address, because then no certificate proves the
+// name.
 func (p *Peering) checkName(home federation.HomeID, address string) federation.Finding {
 	f := federation.Finding{What: "name", State: federation.FindingOK, Detail: string(home)}
 	link, taken := p.cfg.Links.Link(string(home))
@@ -364,7 +364,6 @@ type signed struct {
 	received  time.Time
 }
 
-// checkSignature checks that the home signed its profile with a key of its DID document.
 func checkSignature(ctx context.Context, client *identity.PeerClient, address string, profile federation.HomeProfile, s signed) federation.Finding {
 	keys, err := homeKeys(ctx, client, address, profile.DID)
 	if err == nil {
@@ -376,7 +375,7 @@ func checkSignature(ctx context.Context, client *identity.PeerClient, address st
 	return federation.Finding{What: "did", State: federation.FindingOK, Detail: string(profile.DID) + " has signed this with " + federation.KeyID(keys[0])}
 }
 
-// checkClock compares the clocks. The profile was sent between the times asked and heard.
+// The profile was sent between the times asked and heard.
 func checkClock(sent, asked, heard time.Time, most time.Duration) federation.Finding {
 	f := federation.Finding{What: "clock", State: federation.FindingOK, Detail: "as here"}
 	switch slip := max(asked.Sub(sent), sent.Sub(heard), 0); {
@@ -418,8 +417,7 @@ func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// homeKeys reads the keys of a home from the DID document at its address, because the keys stored
-// here may be older.
+// The keys stored here may be older than those at the address.
 func homeKeys(ctx context.Context, client *identity.PeerClient, address string, did federation.DID) (documentKeys, error) {
 	documentAt, err := federation.JoinURL(address, documentPath, nil)
 	if err != nil {

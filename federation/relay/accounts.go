@@ -168,8 +168,7 @@ func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	return files, nil
 }
 
-// hubAccounts returns the accounts for the template. An account has space for a full stream from each
-// other home, times the replicas.
+// An account has space for a full stream from each other home, times the replicas.
 func hubAccounts(accounts []Account, replicas int) ([]hubAccount, error) {
 	if len(accounts) < 2 {
 		return nil, errors.New("want two homes at least")
@@ -233,7 +232,6 @@ type hubAccount struct {
 	Others       []hubOther
 }
 
-// hubOther is another home, from the view of an account.
 type hubOther struct {
 	Name string // of its account
 	In   string // stream with messages from it
@@ -337,7 +335,7 @@ func (f AccountFiles) Instructions(layout HubLayout) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// saveSecret returns the secret in a file, which it creates if missing.
+// saveSecret creates a missing file.
 func saveSecret(path string) (string, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the operator names the folder
 	if errors.Is(err, fs.ErrNotExist) {
@@ -354,7 +352,7 @@ func saveSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// saveSeed returns the account for the seed in a home's file, which it creates if missing.
+// saveSeed creates a missing file.
 func saveSeed(dir string, home federation.HomeID) (AccountFile, error) {
 	file := AccountFile{Home: home, Seed: filepath.Join(dir, string(home)+SeedSuffix)}
 	seed, err := os.ReadFile(file.Seed)

@@ -18,7 +18,6 @@ const (
 	checkLag  = 100             // waiting batches
 )
 
-// Subjects with the account of a client and the settings of a server.
 const (
 	userInfoSubject   = "$SYS.REQ.USER.INFO"
 	serverInfoSubject = "$SYS.REQ.SERVER.PING.VARZ"
@@ -82,7 +81,6 @@ func inquire[T any](ctx context.Context, h *Hub, subject string) (serverAnswer[T
 	return answer, err
 }
 
-// user is the account and the permissions of a home at a server.
 type user struct {
 	Account     string          `json:"account"`
 	Permissions json.RawMessage `json:"permissions"`
@@ -92,7 +90,6 @@ func (h *Hub) whoami(ctx context.Context) (serverAnswer[user], error) {
 	return inquire[user](ctx, h, userInfoSubject)
 }
 
-// checkAccount reports the account of this home at the server, and the clock difference.
 func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federation.Finding {
 	asked := now()
 	answer, err := h.whoami(ctx)
@@ -114,7 +111,7 @@ func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federati
 	return []federation.Finding{account, clock}
 }
 
-// checkSync checks that acknowledged messages are on the server's disk.
+// Acknowledged messages must be on the server's disk.
 func (h *Hub) checkSync(ctx context.Context) federation.Finding {
 	answer, err := inquire[struct {
 		JetStream struct {

@@ -43,7 +43,7 @@ func (p *Peer) blocked() error {
 	return &federation.DeadLetterError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 }
 
-// refill sends the missing steps of a handoff up to a step, and returns the result of that step.
+// refill returns the result of the last step.
 func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation.Entry, have federation.Version) (result, error) {
 	var last result
 	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff, have) {
@@ -79,8 +79,7 @@ func (p *Peer) deliveryError(id federation.EventID, r result) error {
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// filed returns a step with its ruling. The ruling is new for a handoff of this home; otherwise it is
-// the one by which the step was filed.
+// The ruling is new for a handoff of this home; otherwise it is the one by which the step was filed.
 func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.Entry) (item, error) {
 	it, err := d.carry(ctx, entry.Event)
 	if err != nil {
@@ -118,13 +117,11 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 	return item{Step: carry(ev, original)}, nil
 }
 
-// textVerb replaces a step's verb in a [textDocument]. No verb contains a space, so a home without
-// support for text refuses the document with [federation.UnknownVerb], and the text is not sent
-// again.
+// No verb contains a space, so a home without support for text refuses the document with
+// [federation.UnknownVerb], and the text is not sent again.
 const textVerb = "private text"
 
-// textDocument is private text instead of the document of a step. It has the member names of a step,
-// so that every version of a home can read its verb.
+// A text has the member names of a step, so that every version of a home can read its verb.
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`
@@ -133,7 +130,7 @@ type textDocument struct {
 	Message string               `json:"message"` // as signed by the author's home
 }
 
-// textItem returns private text in its wire form. Its evidence stays at the author's home.
+// The evidence stays at the author's home.
 func textItem(t federation.Text) (item, error) {
 	document, err := json.Marshal(textDocument{From: t.From, Venue: t.Venue, Handoff: t.Order, Verb: textVerb, Message: t.Signature.Document})
 	if err != nil {
@@ -179,7 +176,6 @@ func (p *Peer) DeliverText(ctx context.Context, t federation.Text) error {
 	return p.deliveryError(t.ID, r)
 }
 
-// judgeText files private text of a participant of the other home for one of this home.
 func (p *Peer) judgeText(ctx context.Context, t federation.Text, it item, r *result) {
 	t.Arrival = p.arrive(t.Arrival, false, it)
 	author, err := p.trustedParty(ctx, t.Author, p.cfg.Home)

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Times of comparisons. A start of either home causes a comparison; a reconnection does not.
+// A start of either home causes a comparison; a reconnection does not.
 const (
 	compareEvery = 24 * time.Hour
 	compareAgain = time.Hour           // minimum interval without a restart of the other home
@@ -23,8 +23,8 @@ const (
 	compareBack  = 30 * 24 * time.Hour // older handoffs are omitted, because the other home may have pruned them
 )
 
-// digest lists the latest local versions of handoffs: this home's handoffs with steps at the other
-// home, or the other home's handoffs.
+// A digest lists the latest local versions of this home's handoffs with steps at the other home, or
+// of the other home's handoffs.
 type digest struct {
 	heading
 
@@ -40,8 +40,7 @@ type reach struct {
 	Over    bool                 `json:"over,omitempty"` // a handoff in Yours that the other home may have pruned
 }
 
-// comparison is the response to a digest: the handoffs with fewer or different steps at the
-// responding home.
+// A comparison lists the handoffs with fewer or different steps at the responding home.
 type comparison struct {
 	answerHeading
 
@@ -73,8 +72,8 @@ func parseDigest(text []byte, to federation.HomeID) (digest, error) {
 	return d, d.check(typeDigest, to)
 }
 
-// compareHistories compares the histories of both homes until ctx ends: now, every day, and after
-// each start of the other home. It repeats a failed comparison after a minute.
+// Histories are compared now, every day, and after each start of the other home. A failed comparison
+// is repeated after a minute.
 func (p *Peer) compareHistories(ctx context.Context) error {
 	for {
 		wait := compareEvery
@@ -170,7 +169,6 @@ func (p *Peer) pages(ctx context.Context, after federation.HandoffID,
 	}
 }
 
-// compareOurs compares handoffs of this home, and sends the steps missing at the other home.
 func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home)}
 	var err error
@@ -191,8 +189,8 @@ func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, don
 	return nil
 }
 
-// compareTheirs compares handoffs of the other home. It returns the steps lost there, with their
-// signed rulings, and records refused steps.
+// compareTheirs returns the steps lost by the other home, with their signed rulings, and records
+// refused steps.
 func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home), Handoffs: []reach{}}
 	var err error
@@ -224,8 +222,7 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 
 const erasedDetail = "an operator erased its content"
 
-// returnSteps sends a handoff's steps missing at its home, each with the ruling of that home. It
-// returns the reason for a refusal, or "".
+// Each step has the ruling of its home. The result is the reason for a refusal, or "".
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {
@@ -259,8 +256,7 @@ func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Vers
 	return "", nil
 }
 
-// reaches returns the latest local version of each handoff of a home. It omits pruned handoffs, and
-// orphaned handoffs ended here by an operator.
+// reaches omits pruned handoffs, and orphaned handoffs ended here by an operator.
 func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federation.HandoffID) ([]reach, error) {
 	found := []reach{}
 	for _, id := range ids {
@@ -344,7 +340,6 @@ func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	return lost, nil
 }
 
-// sendLacking sends the steps of a handoff of the digest that are missing at the other home.
 func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	for _, reached := range d.Handoffs {
 		if reached.Handoff != l.Handoff || l.Have >= reached.Version {
@@ -356,8 +351,8 @@ func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks returns the handoffs of a digest with steps missing at this home. If the other home has a
-// different step, this home requests it, because its ruling is the proof of a fork.
+// If the other home has a different step, this home requests it, because its ruling is the proof of a
+// fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, reached := range d.Handoffs {
@@ -386,7 +381,7 @@ func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	return lacks, nil
 }
 
-// maxBoots bounds the recorded starts of one home. It exceeds the replicas of a home.
+// The limit exceeds the replicas of a home.
 const maxBoots = 64
 
 // Loss is a handoff with steps that its home lost in a restore and did not accept again.
@@ -397,8 +392,8 @@ type Loss struct {
 	Why     string             // readable reason for not accepting them again
 }
 
-// history contains the results of comparisons with another home, in memory: the first connection
-// after a start compares again. It may be used concurrently.
+// The history is in memory: the first connection after a start compares again. It may be used
+// concurrently.
 type history struct {
 	restarted chan struct{} // a token after each start of the other home
 
@@ -412,7 +407,6 @@ func newHistory() history {
 	return history{restarted: make(chan struct{}, 1), compared: map[string]time.Time{}}
 }
 
-// bootOf returns the boot ID in a message of a home, or "".
 func bootOf(body []byte) string {
 	var message struct {
 		Boot string `json:"boot"`
@@ -436,7 +430,6 @@ func (h *history) started(boot string) {
 	}
 }
 
-// due returns the boot ID of the other home, and whether a comparison of records is due.
 func (h *history) due(now time.Time) (boot string, due bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

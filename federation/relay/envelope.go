@@ -59,8 +59,7 @@ func (e Envelope) Header() http.Header {
 	return header
 }
 
-// through returns the path of an envelope from a home. Without a path, it passed only through that
-// home.
+// Without a path, an envelope passed only through its sender.
 func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	if len(e.Path) == 0 {
 		return []federation.HomeID{from}, nil
@@ -71,7 +70,7 @@ func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	return e.Path, nil
 }
 
-// hops returns the path for forwarding a step, from the home of the handoff to this home.
+// The path of a forwarded step leads from the home of the handoff to this home.
 func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeID {
 	switch {
 	case of == d.Home:
@@ -82,7 +81,7 @@ func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeI
 	return append(slices.Clone(ev.Arrival.Path), d.Home)
 }
 
-// checkPath refuses a step that has already passed through this home, or through too many homes.
+// A step must not pass twice through this home, or through too many homes.
 func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 	switch most := d.MaxHops(); {
 	case slices.Contains(path, d.Home):
@@ -139,7 +138,6 @@ type voucher struct {
 	Sent    time.Time            `json:"sent"`
 }
 
-// ofParty returns the home of a voucher for a party, or "".
 func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	if v.Party != party {
 		return ""
@@ -147,14 +145,12 @@ func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	return v.Home
 }
 
-// needsVoucher reports whether a step counts as the step of a party only with a voucher: a gateway
-// signed the step for the party, or the party signed it as another DID.
+// A gateway signed the step for the party, or the party signed it as another DID.
 func needsVoucher(ev federation.Event, party federation.DID) bool {
 	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
 }
 
-// vouch adds this home's voucher for the party to a step. The home of the handoff forwards the
-// voucher with the step.
+// The home of the handoff forwards the voucher with the step.
 func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	if !needsVoucher(ev, ev.Arrival.ActingFor) {
 		return ev, nil
@@ -174,8 +170,7 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 	return ev, nil
 }
 
-// attested adds the party named by the other home to a step that needs a ruling. The other home must
-// sign the party in a voucher, which is forwarded with the step.
+// The other home must sign the party in a voucher, which is forwarded with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
 	var err error
 	if ev.Arrival.ActingFor, err = p.trustedParty(ctx, ev.Arrival.ActingFor, p.cfg.Home); err != nil {
@@ -195,8 +190,8 @@ func (p *Peer) attested(ctx context.Context, ev federation.Event, document strin
 	return ev, err
 }
 
-// attributed adds the party named by a ruling to a step. The mailbox of the party must be at the home
-// that ruled, or at the home that vouched for the step.
+// The mailbox of the party named by a ruling must be at the home that ruled, or at the home that
+// vouched for the step.
 func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
 	var found voucher
 	var err error
@@ -214,9 +209,8 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 
-// voucherOf returns a home's voucher for a step with a document, or the zero value without a valid
-// one. It verifies the voucher with the home's keys at the time that the voucher was sent. An error
-// means that a key cannot be fetched now.
+// voucherOf returns the zero value without a valid voucher. It verifies the voucher with the home's
+// keys at the time that the voucher was sent. An error means that a key cannot be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
 	var found voucher
 	by := ev.Arrival.Voucher

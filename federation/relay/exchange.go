@@ -39,7 +39,7 @@ type reply struct {
 	err    error
 }
 
-// send posts queued steps, batch by batch, until ctx ends or a batch fails.
+// send returns if ctx ends or a batch fails.
 func (p *Peer) send(ctx context.Context, e *exchange) error {
 	quiet := time.NewTimer(quietAfter)
 	defer quiet.Stop()
@@ -73,7 +73,7 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// sendBatch sends steps in order, in one batch per path.
+// Each path has its own batch.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })
@@ -104,7 +104,6 @@ func (p *Peer) greet(ctx context.Context) error {
 	return err
 }
 
-// post sends a batch in an envelope and returns the signed result of each step.
 func (p *Peer) post(ctx context.Context, e Envelope, items []item) ([]result, error) {
 	b := batch{heading: p.deps.ask(typeSteps, p.cfg.Home), Items: items}
 	body, err := json.Marshal(b)
@@ -123,7 +122,7 @@ func (p *Peer) post(ctx context.Context, e Envelope, items []item) ([]result, er
 	return results, nil
 }
 
-// request signs the body of an envelope, sends it, and returns the signed answer of the other home.
+// Both the request and the answer are signed.
 func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	signature, err := p.deps.Signer.Sign(ctx, e.Body)
 	if err != nil {
@@ -142,8 +141,8 @@ func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// carry sends an envelope through the hub, if the home uses it, or over HTTPS without an answer from
-// the hub. Duplicates have no effect.
+// carry uses HTTPS if the home does not use the hub, or if the hub returns no answer. Duplicates have
+// no effect.
 func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.hubPaused.Load() {
@@ -174,7 +173,6 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	return answer, err
 }
 
-// ask sends one step on a path, and waits for the result.
 func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (result, error) {
 	if p.Mode() == Hold {
 		return result{}, p.unavailable(errHeld)
@@ -209,7 +207,7 @@ func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (resu
 	}
 }
 
-// size returns the approximate size of a step in a batch.
+// The size is approximate.
 func (it item) size() int {
 	n := len(it.Step.Document) + len(it.Step.Signature) + 512 // names, IDs and times
 	if it.Step.Evidence != nil {

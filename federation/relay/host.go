@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startTimeout bounds the start of a server that reads its streams from a local disk.
+// A server reads its streams from a local disk.
 const startTimeout = 5 * time.Second
 
 // HostConfig configures the embedded NATS server for homes of other operators.
@@ -56,9 +56,8 @@ func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, err
 	return &Host{s}, nil
 }
 
-// removeUnread deletes the files of readers that the server could not recover, because the server
-// cannot create a reader of that name while they exist. A home recreates its reader within a second,
-// and receives unacknowledged messages again.
+// The server cannot create a reader of a name while damaged files of that name exist. A home
+// recreates its reader within a second, and receives unacknowledged messages again.
 func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.Logger) error {
 	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // before the query to the server, because a reader may be created meanwhile
 	if err != nil || len(folders) == 0 {
@@ -89,7 +88,6 @@ func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.L
 	return nil
 }
 
-// options returns the options in the file, with the address of this home.
 func (cfg HostConfig) options() (*server.Options, error) {
 	options, err := server.ProcessConfigFile(cfg.AccountsFile)
 	if err != nil {
@@ -127,7 +125,7 @@ func (h *Host) Close() {
 	h.server.WaitForShutdown()
 }
 
-// failureLog keeps the last fatal message of a server. It is safe for concurrent use.
+// It is safe for concurrent use.
 type failureLog struct {
 	serverLog
 

@@ -98,8 +98,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// broken ends all waits for responses after a disconnect. Their messages may be lost, and are sent
-// again at once.
+// The messages of the waiting exchanges may be lost, and are sent again at once.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,8 +154,8 @@ func (h *Hub) Watch(ctx context.Context) {
 	}
 }
 
-// token encodes a home's name for subjects and stream names, because dots have a meaning there. Host
-// names have no underscores, so no two homes have the same token.
+// Dots have a meaning in subjects and stream names. Host names have no underscores, so no two homes
+// have the same token.
 func token(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
 
 func streamName(to, from federation.HomeID) string { return "FED_" + token(to) + "__" + token(from) }
@@ -172,7 +171,6 @@ func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Enve
 	return h.exchange(ctx, to, typeSteps, e)
 }
 
-// ask sends a lookup to another home and waits for the answer, like [Hub.Carry].
 func (h *Hub) ask(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeLookup, e)
 }
@@ -216,8 +214,7 @@ func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e
 	}
 }
 
-// publishUntilAcked publishes a message until the hub acknowledges it, or ctx ends. After the loss of
-// a server, a clustered stream has no leader for a second or two.
+// After the loss of a server, a clustered stream has no leader for a second or two.
 func (h *Hub) publishUntilAcked(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, hubAck)
@@ -229,7 +226,7 @@ func (h *Hub) publishUntilAcked(ctx context.Context, to federation.HomeID, kind 
 	}
 }
 
-// open returns nil if this home reads the stream from a home, and so its answers.
+// The stream from a home carries its answers.
 func (h *Hub) open(to federation.HomeID) error {
 	if err := h.Ready(); err != nil {
 		return err
@@ -242,8 +239,7 @@ func (h *Hub) open(to federation.HomeID) error {
 	return nil
 }
 
-// publish adds a message to the stream to another home. The error is errNoStream if the other home
-// has not created the stream yet.
+// The error is errNoStream if the other home has not created the stream yet.
 func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	_, err := h.js.PublishMsg(ctx, &nats.Msg{
 		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: e.Body, Header: nats.Header(e.Header()),
@@ -254,7 +250,6 @@ func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e 
 	return err
 }
 
-// streams returns the configuration of streams, without name and subjects.
 func (cfg HubConfig) streams() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, MaxAge: hubAge, MaxMsgSize: maxBatchBytes, Discard: jetstream.DiscardNew,
@@ -263,7 +258,6 @@ func (cfg HubConfig) streams() jetstream.StreamConfig {
 	}
 }
 
-// stream returns the stream from another home, and creates it if missing.
 func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
 	cfg := h.streams
 	cfg.Name, cfg.Subjects = streamName(h.home, from), []string{hubSubject(h.home, from)}
@@ -277,9 +271,8 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 	return h.changed(ctx, stream, cfg), nil
 }
 
-// changed updates an existing stream: its replicas if configured, and its size at a server of this
-// operator. If the server does not allow it, the stream is unchanged, and relay check shows the
-// difference.
+// changed updates the replicas of a stream if configured, and its size at a server of this operator.
+// If the server does not allow it, the stream is unchanged, and relay check shows the difference.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
 	is := stream.CachedInfo().Config
 	cfg := is

@@ -35,7 +35,7 @@ func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Pee
 	}
 }
 
-// hubReader reads the streams from other homes. One goroutine owns it.
+// One goroutine owns a hubReader.
 type hubReader struct {
 	hub     *Hub
 	handler *PeerHandler
@@ -45,7 +45,7 @@ type hubReader struct {
 	warned  bool
 }
 
-// close ends reading and waits until received messages are judged.
+// close waits until received messages are judged.
 func (r *hubReader) close() {
 	for _, each := range r.streams {
 		each.Stop()
@@ -87,8 +87,7 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	}
 }
 
-// logOnce logs the reason for not reading the stream from a home. It logs each reason once, because
-// the reader retries every second.
+// Each reason is logged once, because the reader retries every second.
 func (r *hubReader) logOnce(ctx context.Context, from federation.HomeID, err error) {
 	r.hub.noteUnread(from, err)
 	switch {
@@ -106,7 +105,6 @@ func (h *Hub) noteRead(from federation.HomeID, is bool) {
 	h.read[from] = is
 }
 
-// noteUnread records the reason for not reading the stream from a home, or nil.
 func (h *Hub) noteUnread(from federation.HomeID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,9 +141,9 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 		}))
 }
 
-// renew deletes the stream from another home if its reader cannot be created because of damaged
-// files. The next poll recreates the stream, and the other home sends its messages again. The error
-// is the reason for not reading the stream now.
+// renew deletes the stream if its reader cannot be created because of damaged files. The next poll
+// recreates the stream, and the other home sends its messages again. The error is the reason for not
+// reading the stream now.
 func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) error {
 	name := streamName(h.home, from)
 	damaged := fmt.Errorf("the files of its reader are damaged at the hub (%w)", cause)
@@ -175,8 +173,8 @@ func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	}
 }
 
-// inflow handles the messages from one home. Judging a batch may need a response of the same home,
-// such as its key, so batches must not delay responses or lookups.
+// Judging a batch may need a response of the same home, such as its key, so batches must not delay
+// responses or lookups.
 type inflow struct {
 	hub     *Hub
 	from    federation.HomeID
@@ -186,8 +184,7 @@ type inflow struct {
 	lookups chan struct{} // one token per lookup being answered
 }
 
-// sort dispatches a message by its kind, without blocking. The server limits the waiting batches by
-// number and by the size of the stream.
+// sort does not block. The server limits the waiting batches by number and by the size of the stream.
 func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	received, judging := time.Now(), context.WithoutCancel(ctx)
 	switch kind := m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]; kind {
@@ -211,8 +208,7 @@ func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	}
 }
 
-// acquire waits for the turn of a message. It returns false once the server redelivers the message,
-// or ctx ends.
+// acquire returns false once the server redelivers the message, or ctx ends.
 func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received time.Time) bool {
 	again := time.NewTimer(hubAckWait - time.Since(received))
 	defer again.Stop()
@@ -225,8 +221,7 @@ func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received t
 	return false
 }
 
-// answer processes a request and sends the answer. A message that cannot be acknowledged is
-// redelivered as a duplicate.
+// A message that cannot be acknowledged is redelivered as a duplicate.
 func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(context.Context, federation.HomeID, Envelope) (Envelope, *problem)) {
 	answer, p := judge(ctx, in.from, NewEnvelope(m.Data(), http.Header(m.Headers())))
 	switch {
@@ -247,7 +242,7 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 	_ = m.Ack()
 }
 
-// answered passes an answer to the waiting exchange, which verifies it.
+// The waiting exchange verifies the answer.
 func (h *Hub) answered(e Envelope) {
 	var a struct {
 		Of string `json:"of"`
@@ -265,7 +260,7 @@ func (h *Hub) answered(e Envelope) {
 	}
 }
 
-// vouches reports whether the hub identifies homes, with an account for each.
+// A hub vouches for homes if each has an account.
 func (h *Hub) vouches(ctx context.Context) (bool, error) {
 	if err := h.Ready(); err != nil {
 		return false, err

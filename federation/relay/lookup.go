@@ -26,9 +26,8 @@ var (
 	errTooLarge = fmt.Errorf("the document has more than %d bytes", maxDocumentBytes)
 )
 
-// lookup is a request for a public document of another home through a hub, for homes without an
-// address. It is unsigned: the documents are public, and the other home may not know this home's key
-// yet.
+// A lookup serves homes without an address. It is unsigned: the documents are public, and the other
+// home may not know this home's key yet.
 type lookup struct {
 	heading
 
@@ -53,8 +52,7 @@ type Document struct {
 	Answer Envelope
 }
 
-// public reports whether a home answers lookups of a path: a DID document, the profile, or a mailbox
-// query.
+// Public paths are those to DID documents, the profile and mailbox queries.
 func public(path string) bool {
 	return path == string(federation.ProfilePath) || strings.HasSuffix(path, "/did.json") ||
 		strings.HasPrefix(path, string(ResidentPath)+"/")
@@ -111,8 +109,7 @@ func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, e
 // ByHub reports whether the other home is reached through a hub.
 func (p *Peer) ByHub() bool { return p.cfg.Path == ByRelay && p.deps.Hub != nil }
 
-// read reads a signed document of the other home through the hub, or by HTTPS without an answer from
-// the hub. The caller verifies the signature.
+// read uses HTTPS if the hub returns no answer. The caller verifies the signature.
 func (p *Peer) read(ctx context.Context, path federation.URLPath) (Envelope, error) {
 	if p.ByHub() {
 		document, err := p.Lookup(ctx, path)

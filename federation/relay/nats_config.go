@@ -27,8 +27,8 @@ const (
 	HubTable = "relay.hub"
 )
 
-// hostFolder is the folder below data_dir with the accounts, seeds and streams of the server for
-// homes of other operators.
+// The folder below data_dir has the accounts, seeds and streams of the server for homes of other
+// operators.
 const hostFolder = "relay"
 
 // StreamsFolder returns the folder of that server's streams, below data_dir.
@@ -79,10 +79,9 @@ func (t NATSText) Parse(files ConfigFiles, mistake func(table, key, why string))
 	return m
 }
 
-// seed returns the name of this home's seed file for its own server.
 func (t NATSText) seed() string { return string(t.Home) + SeedSuffix }
 
-// host returns the listener for homes of other operators. Their accounts must exist.
+// The accounts of other homes must exist.
 func (t NATSText) host(files ConfigFiles, mistake func(table, key, why string)) *HostConfig {
 	cfg := &HostConfig{Listen: t.Listen, AccountsFile: files.Path(hostFile(HubFile)), Dir: files.Path(StreamsFolder())}
 	_, err := os.Stat(cfg.AccountsFile)
@@ -108,7 +107,7 @@ type ServerConfig struct {
 // Named reports whether the configuration names a server.
 func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
 
-// connect starts connecting, and retries forever. It returns an error if a file cannot be read.
+// connect retries forever. It returns an error if a file cannot be read.
 func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -155,7 +154,7 @@ func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error
 	return errors.Join(failed...)
 }
 
-// explained adds the relevant setting to an error of the NATS client.
+// explained adds the relevant setting to an error.
 func explained(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
@@ -174,8 +173,7 @@ func explained(err error) error {
 	return err
 }
 
-// dial opens a TCP connection to a server, because the NATS client does not return the reason of a
-// failure.
+// The NATS client does not return the reason of a failure.
 func dial(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {

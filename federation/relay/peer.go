@@ -209,7 +209,7 @@ const (
 	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )
 
-// limitedRate is the maximum number of steps per second in mode limit.
+// Steps per second in mode limit.
 const limitedRate = 10
 
 // SetOperatorMode overrides the configured mode; "" restores it. It takes effect at once, even for
@@ -234,8 +234,7 @@ func (p *Peer) OperatorMode() Mode {
 // Mode returns the effective mode of the other home.
 func (p *Peer) Mode() Mode { return cmp.Or(p.OperatorMode(), p.cfg.Mode) }
 
-// whileBlocked waits while the other home is blocked or, for false, while it is not blocked. It
-// returns early at the end of ctx.
+// If blocked is false, whileBlocked waits for a block. It returns early at the end of ctx.
 func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	for (p.Mode() == Block) == blocked {
 		select {
@@ -247,12 +246,11 @@ func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	return nil
 }
 
-// modeLimiter applies a home's mode to the steps that it sends. It is safe for concurrent use.
+// It is safe for concurrent use.
 type modeLimiter struct{ flow *rate.Limiter }
 
 func newModeLimiter() modeLimiter { return modeLimiter{flow: rate.NewLimiter(limitedRate, maxItems)} }
 
-// admits counts steps of the home, and reports whether it may send them now.
 func (t modeLimiter) admits(mode Mode, steps int, now time.Time) bool {
 	return steps == 0 || mode != Hold && (mode != Limit || t.flow.AllowN(now, steps))
 }
@@ -276,7 +274,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// noteSkew stores the lead of the local clock, and warns of a large difference once an hour.
+// A large difference causes a warning once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())
@@ -292,8 +290,8 @@ func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 		slog.Duration("ahead_here", skew.Round(time.Second)))
 }
 
-// watchClock compares the clocks through the hub, now and every ten minutes, until ctx ends. A batch
-// there does not show the clock, because the hub may store it for any time.
+// watchClock compares the clocks now and every ten minutes. A batch does not show the clock, because
+// the hub may store it for any time.
 func (p *Peer) watchClock(ctx context.Context) error {
 	for p.ByHub() {
 		if _, err := p.profile(ctx); err != nil && ctx.Err() == nil {
@@ -313,8 +311,7 @@ func (p *Peer) watchClock(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// profile reads the other home's profile through the hub, and records the clock difference. It
-// returns the response time.
+// profile also records the clock difference, and returns the response time.
 func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	asked := p.deps.Now()
 	document, err := p.Lookup(ctx, federation.ProfilePath)
@@ -348,7 +345,6 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	return heard.Sub(asked), nil
 }
 
-// checkHome reports whether another home responds through the hub with a known key.
 func (p *Peer) checkHome(ctx context.Context) federation.Finding {
 	f := federation.Finding{What: "home " + p.Name(), State: federation.FindingOK}
 	took, err := p.profile(ctx)

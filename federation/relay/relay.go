@@ -228,8 +228,7 @@ func (r *Relay) Close() {
 	}
 }
 
-// maxPending bounds the waiting wake-ups of a topic. While one is processed, a second one covers all
-// later ones.
+// While one wake-up is processed, a second one covers all later ones.
 const maxPending = 2
 
 const liveSubject = "live."
@@ -290,7 +289,7 @@ func (r *Relay) Receive(ctx context.Context, topic string, take func(message []b
 	_ = subscription.Unsubscribe() // fails for an ended one
 }
 
-// waiters are the waiters of one topic, which share one subscription at the servers.
+// The waiters of one topic share one subscription at the servers.
 type waiters struct {
 	subscription *nats.Subscription // nil within one process
 	tokens       map[chan struct{}]struct{}
@@ -340,8 +339,8 @@ func (r *Relay) leave(topic string, token chan struct{}) {
 	}
 }
 
-// subject returns the NATS subject of a topic. It contains a hash of the topic, because dots,
-// wildcards and spaces have a meaning in subjects.
+// A subject contains a hash of the topic, because dots, wildcards and spaces have a meaning in
+// subjects.
 func (r *Relay) subject(topic string) string {
 	sum := sha256.Sum256([]byte(topic))
 	return r.prefix + hex.EncodeToString(sum[:16])

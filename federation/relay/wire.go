@@ -22,8 +22,7 @@ const (
 	maxSteps      = 64        // steps in one result; the requesting home requests the rest
 )
 
-// Types of documents signed by homes, besides [federation.HomeProfileType]. The signed bytes include
-// the type, so that no signature fits a document of another type.
+// The signed bytes include the type, so that no signature fits a document of another type.
 const (
 	typeSteps      = "steps"
 	typeResults    = "results"
@@ -38,7 +37,6 @@ const (
 	typeFound      = "found"
 )
 
-// heading contains the first members of each message between homes.
 type heading struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
@@ -48,7 +46,6 @@ type heading struct {
 	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
-// check returns an error for a message of another type, or for another home.
 func (h heading) check(kind string, to federation.HomeID) error {
 	switch {
 	case h.Type != kind || h.V != Version:
@@ -78,7 +75,7 @@ func (h heading) answers(kind string, question []byte) answerHeading {
 	return answerHeading{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
 }
 
-// is reports whether a heading is the expected one, ignoring the boot ID.
+// The boot ID is ignored.
 func (f answerHeading) is(expected answerHeading) bool {
 	expected.Boot = f.Boot
 	return f == expected
@@ -90,15 +87,15 @@ func (d Deps) answers(h heading, kind string, question []byte) answerHeading {
 	return f
 }
 
-// batch contains steps for another home. The steps of one handoff are in order.
+// The steps of one handoff are in order.
 type batch struct {
 	heading
 
 	Items []item `json:"items"`
 }
 
-// item is one step of a batch. An item with a ruling is a filed step. An item without one requests a
-// ruling from the home of the handoff.
+// An item with a ruling is a filed step. An item without one requests a ruling from the home of the
+// handoff.
 type item struct {
 	Step   carried             `json:"step"`
 	Ruling *signed             `json:"ruling,omitempty"`
@@ -110,7 +107,7 @@ type signed struct {
 	Signature string `json:"signature"`
 }
 
-// carried is a signed step. No signature covers the members other than the document.
+// No signature covers the members other than the document.
 type carried struct {
 	Document   string                `json:"document"`
 	Signature  string                `json:"signature"`
@@ -129,7 +126,6 @@ type evidence struct {
 	Content string `json:"content"` // evidence with the SHA-256 in the step
 }
 
-// ruling is the signed statement of a handoff's home about one step.
 type ruling struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -143,15 +139,14 @@ type ruling struct {
 	Filed   time.Time            `json:"filed"`
 }
 
-// answer has the result of each step of a batch. It is the receipt: the answering home has each
-// stored step on disk.
+// An answer is the receipt: the answering home has each stored step on disk.
 type answer struct {
 	answerHeading
 
 	Results []result `json:"results"`
 }
 
-// result is the outcome of one step, identified by Event and Digest.
+// Event and Digest identify the step.
 type result struct {
 	Event   federation.EventID `json:"event"`
 	Digest  string             `json:"digest"` // SHA-256 of the signed document, hexadecimal
@@ -177,7 +172,6 @@ const (
 	outcomeLater     outcome = "later"     // send the step again
 )
 
-// digestOf returns the SHA-256 of a signed document, in the form of results.
 func digestOf(document string) string {
 	sum := sha256.Sum256([]byte(document))
 	return hex.EncodeToString(sum[:])
@@ -197,8 +191,7 @@ func carry(ev federation.Event, original []byte) carried {
 	return c
 }
 
-// decode returns the step of its wire form; read parses its document. A step with evidence is
-// vouched, even if the sender marked it as signed.
+// A step with evidence is vouched, even if the sender marked it as signed.
 func (c carried) decode(read func(document string) (federation.Event, error)) (federation.Event, error) {
 	ev, err := read(c.Document)
 	if err != nil {
@@ -221,7 +214,7 @@ func (c carried) decode(read func(document string) (federation.Event, error)) (f
 	return c.original(ev)
 }
 
-// original adds the evidence to a step, and refuses evidence that does not match the step.
+// Evidence that does not match the step is refused.
 func (c carried) original(ev federation.Event) (federation.Event, error) {
 	named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	switch {
@@ -247,8 +240,7 @@ func (c carried) original(ev federation.Event) (federation.Event, error) {
 	return ev, nil
 }
 
-// parse reads a message of a home strictly. It refuses unknown and repeated members, because two
-// programs could read them differently.
+// parse refuses unknown and repeated members, because two programs could read them differently.
 func parse(text []byte, into any) error {
 	if err := federation.ExactJSON(text); err != nil {
 		return err

@@ -66,7 +66,6 @@ func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, 
 	return a, nil
 }
 
-// named returns the peer for a did:web below its name, or "".
 func (l *Locator) named(did federation.DID) federation.HomeID {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
@@ -77,7 +76,7 @@ func (l *Locator) named(did federation.DID) federation.HomeID {
 	return peer.Home
 }
 
-// lost reports whether a location is at a home that is no longer a peer.
+// The home of a lost location is no longer a peer.
 func (l *Locator) lost(home federation.HomeID) bool {
 	if home == "" || home == l.home {
 		return false
@@ -86,9 +85,9 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// see adds the home at which a DID was seen. It is this home for the home itself, a local agent or a
-// user of a network here. Otherwise it is the home that sent the DID's steps, or to which an operator
-// bound the DID. For an unseen DID, the location has no home.
+// The DID was seen at this home if it is the home itself, a local agent or a user of a network here.
+// Otherwise it was seen at the home that sent its steps, or to which an operator bound it. For an
+// unseen DID, the location has no home.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {
@@ -178,8 +177,7 @@ func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	return l.linked, nil
 }
 
-// looked reports whether the record was searched for other homes. New homes come only from peers, so
-// one read is enough.
+// New homes come only from peers, so one read of the record is enough.
 func (l *Locator) looked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,8 +202,7 @@ func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string
 	return name, err
 }
 
-// maxKept bounds the keys between a DID and its owner, because a gateway may keep a key for the DID
-// of a kept key.
+// A gateway may keep a key for the DID of a kept key.
 const maxKept = 4
 
 // KeyOwners looks up the owners of keys. It blocks on the record.
@@ -294,7 +291,7 @@ func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now ti
 	}
 }
 
-// learn stores a location for a DID without a known location, or with a lost route.
+// The DID has no known location, or a lost route.
 func (l *Locator) learn(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {

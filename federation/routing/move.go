@@ -12,8 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// forwardFor bounds the forwarding of late steps for a DID that moved away. The homes of its handoffs
-// get the new location with the first receipt after the move.
+// The homes of the DID's handoffs get the new location with the first receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
 const (
@@ -22,7 +21,6 @@ const (
 	movingBatch  = 64 // entries
 )
 
-// maxFormer bounds the former homes of a mailbox in the record.
 const maxFormer = 16
 
 // PeerError is returned for a move to a home other than a peer.
@@ -68,8 +66,7 @@ func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Tim
 	return gone
 }
 
-// movedAway returns the location of a mailbox that moved away from here within the last thirty days,
-// else the zero value.
+// movedAway returns the zero value for a mailbox that did not move within [forwardFor].
 func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Time) federation.MailboxLocation {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if err != nil || at.Source != federation.LocatedByMove || at.Home == l.home || !slices.Contains(at.Former, l.home) || now.Sub(at.Since) > forwardFor {
@@ -78,9 +75,9 @@ func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Ti
 	return at
 }
 
-// movedTo returns the home to which the mailbox of a DID moved from here within the last thirty days,
-// or "". That home accepts forwarded steps. It may have passed the mailbox on, but a later home does
-// not know that the mailbox was here.
+// The mailbox moved from here within [forwardFor]; otherwise, the result is "". The new home accepts
+// forwarded steps. It may have passed the mailbox on, but a later home does not know that the mailbox
+// was here.
 func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
 	at := l.movedAway(ctx, did, now)
 	if i := slices.Index(at.Former, l.home); i > 0 {
@@ -171,8 +168,7 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 	return done, err
 }
 
-// moveEntries delivers the unread entries of an inbox to the new mailbox home, and counts the entries
-// left. Entries that the home refuses, or that a device has leased, stay.
+// Entries that the home refuses, or that a device has leased, stay. They are counted.
 func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) (err error) {
 	var left []federation.Lease // for a device or a second call
 	defer func() {

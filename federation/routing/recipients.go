@@ -59,16 +59,15 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	return names, nil
 }
 
-// submittedBy reports whether another home submitted a step, and so gets it with the answer. A home
-// that gives a lost step back gets it like the others. Homes compare only handoffs with a step
-// delivered to the other home, and that home may be restored later.
+// A home that submitted a step gets it with the answer. A home that gives a lost step back gets it
+// like the others. Homes compare only handoffs with a step delivered to the other home, and that home
+// may be restored later.
 func submittedBy(home string, ev federation.Event) bool {
 	return ev.Arrival.Link == home && string(ev.Arrival.Home) == home
 }
 
-// servedOnLink reports whether the gateway wrote a private offer on a network of this home because
-// its recipient is logged in there. The link of an offer by a user of that network names only the
-// offerer, and not the recipient.
+// A recipient logged in on a network of this home reads a private offer there. The link of an offer
+// by a user of that network names only the offerer, and not the recipient.
 func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev federation.Event, v federation.View) (bool, error) {
 	_, home := l.peers.Peer(federation.HomeID(v.Link))
 	if did != v.Offeree || v.Link == "" || home || ev.Arrival.Link == v.Link || !federation.Private(v.Venue) {
@@ -81,8 +80,7 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// forwards returns the homes to which a step of another home is forwarded. No step is sent to a home
-// that it passed through.
+// No step is sent to a home that it passed through.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) []string {
 	if !after.Numbered { // no ruling proves the step to a third home
 		return nil
@@ -98,7 +96,7 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 	return names
 }
 
-// reroutePage bounds the deliveries, or inboxes, rerouted by one write.
+// The limit counts deliveries or inboxes.
 const reroutePage = 256
 
 // Outboxes stores the pending deliveries of the record. Its methods block on the disk and return
@@ -145,8 +143,7 @@ func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err er
 	return moved + n, err
 }
 
-// rerouteOutbox moves the deliveries of an outbox, if it belongs to another home. An open offer
-// stays, because it has no other recipient.
+// An open offer stays, because it has no other recipient.
 func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, err error) {
 	var last federation.Delivery
 	for ours := false; ; {
@@ -178,8 +175,7 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 	}
 }
 
-// wasHome reports whether an outbox belongs to another home: the mailbox of a party of one of its
-// deliveries is there, or the DID of a party is below the name of the home.
+// The mailbox of a party of a delivery is at the home, or the DID of a party is below its name.
 func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
 	for _, d := range page {
 		dids := d.View.Others("")
@@ -199,7 +195,7 @@ func (l *Locator) wasHome(ctx context.Context, name string, page []federation.De
 	return false, nil
 }
 
-// routeUnread files deliveries for the entries in inboxes of DIDs without a known location.
+// The DIDs have no known location.
 func (l *Locator) routeUnread(ctx context.Context, now time.Time) (routed int, err error) {
 	last := federation.DID("")
 	for {

@@ -49,7 +49,7 @@ import (
 // Unrouted is the outbox of steps for DIDs whose mailbox home is unknown, or is no longer a peer.
 const Unrouted = federation.UnroutedLink
 
-// homeNetwork is the network of the bindings of DIDs whose steps another home sent.
+// Another home sent the steps of these DIDs.
 const homeNetwork = "home"
 
 // Record is the part of the record that a [Locator] reads and writes.
@@ -224,9 +224,9 @@ func noRoute(did federation.DID, home federation.HomeID) error {
 	return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
 }
 
-// find returns the mailbox home of a DID. If no location is known, or its route is lost, it reads the
-// DID document and the well-known document of its host, and then queries the peers. The first source
-// that names a home wins, and the record stores the location. A moved mailbox is not searched.
+// If no location is known, or its route is lost, find reads the DID document and the well-known
+// document of its host, and then queries the peers. The first source that names a home wins, and the
+// record stores the location. A moved mailbox is not searched.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
@@ -242,8 +242,7 @@ func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (
 	return "", notFound(did, why)
 }
 
-// search looks for the mailbox home of a DID, at most once a minute. It returns the reason for
-// finding none.
+// A search runs at most once a minute. The result why is the reason for finding no home.
 func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time) (found federation.HomeID, why error) {
 	if l.alone() || !l.due(did, now) {
 		return "", errNoHome
@@ -282,7 +281,7 @@ func notFound(did federation.DID, why error) error {
 	return &federation.UnavailableError{What: "home of " + string(did), Err: why}
 }
 
-// due reports whether another round of queries about a DID is due, and counts it as begun.
+// due counts the round as begun.
 func (l *Locator) due(did federation.DID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -296,7 +295,7 @@ func (l *Locator) due(did federation.DID, now time.Time) bool {
 	return true
 }
 
-// documented returns the peer in a DID document, or "".
+// documented returns "" for a home that is not a peer.
 func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	named, err := l.documents.MailboxURL(ctx, did)
 	if err != nil || named == "" {
@@ -311,8 +310,7 @@ func (l *Locator) documented(ctx context.Context, did federation.DID) (federatio
 	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", named)
 }
 
-// hosted returns the peer in the well-known document of the host of a did:web, or "". It returns ""
-// for other DIDs.
+// hosted returns "" for a home that is not a peer, and for DIDs other than did:web.
 func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
@@ -333,9 +331,9 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// ask queries all peers for the mailbox of a DID, and returns the only peer that has it. If several
-// claim it, it trusts none of them, and reports the offence of each if they have done so for longer
-// than a move takes. If none does, it returns the errors of the peers that did not respond.
+// ask returns the only peer that has the mailbox. If several claim it, it trusts none of them, and
+// reports the offence of each if they have done so for longer than a move takes. If none does, it
+// returns the errors of the peers that did not respond.
 func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {
@@ -375,7 +373,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (f
 	return "", fmt.Errorf("%s say each that they have its mailbox", all)
 }
 
-// contest records whether several homes claim the mailbox of a DID, and returns since when.
+// contest returns since when several homes claim the mailbox.
 func (l *Locator) contest(did federation.DID, several bool, now time.Time) (since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

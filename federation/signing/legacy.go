@@ -98,7 +98,7 @@ func asGiven(challenge []byte) ([]byte, error) {
 	return challenge, nil
 }
 
-// decodedText decodes a challenge. It ignores unused bits, which some registries set.
+// Unused bits are ignored, because some registries set them.
 func decodedText(challenge []byte) ([]byte, error) {
 	document := decodeAnyBase64(string(challenge))
 	if len(document) == 0 {
@@ -171,8 +171,7 @@ func boundScheme(name string, covered ...string) Scheme {
 	return Scheme{Name: name, Document: canonicalOf(covered...), Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// canonicalOf returns a function that builds the canonical document from some members of the message,
-// all of them required.
+// All covered members are required.
 func canonicalOf(covered ...string) func([]byte) ([]byte, error) {
 	return func(message []byte) ([]byte, error) {
 		members, err := readObject(message)

@@ -136,7 +136,6 @@ func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) 
 	return signed, nil
 }
 
-// algorithm is the prefix of a signature on the wire.
 const algorithm = "ed25519:"
 
 // Encoding is the form of a signature in a scheme: base64 of its 64 bytes, after an optional prefix
@@ -148,13 +147,13 @@ type Encoding struct {
 	lax    bool // accepts either alphabet, padded or not, with or without the prefix
 }
 
-// inTag is the signature tag of a step: "ed25519:<kid>:<base64url>".
+// The tag is "ed25519:<kid>:<base64url>".
 func inTag() Encoding { return Encoding{prefix: algorithm, named: true, base64: base64.RawURLEncoding} }
 
-// inEnvelope is bare base64url without padding.
+// The text is base64url without padding.
 func inEnvelope() Encoding { return Encoding{base64: base64.RawURLEncoding} }
 
-// withAlgorithm is "ed25519:" and padded base64 of the standard alphabet.
+// The text is "ed25519:" and padded base64 of the standard alphabet.
 func withAlgorithm() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding} }
 
 // asFound writes padded base64 of the standard alphabet, and accepts all forms that clients send.
@@ -191,7 +190,7 @@ func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	return kid, sig, true
 }
 
-// decodeAnyBase64 decodes either alphabet, padded or not. It returns nil for invalid base64.
+// Either alphabet is valid, padded or not. The result is nil for invalid base64.
 func decodeAnyBase64(s string) []byte {
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(s), "="))
 	if err != nil {
@@ -215,8 +214,8 @@ func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
 	return raw, nil
 }
 
-// parse parses the signature of a step: "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the
-// RFC, without key ID, in either alphabet and padded or not. It returns false for another algorithm.
+// The signature of a step is "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC,
+// without key ID, in either alphabet and padded or not. The result is false for another algorithm.
 func parse(text string) (kid string, sig []byte, ours bool) {
 	if kid, sig, ours = inTag().Read(text); ours {
 		return kid, sig, true
@@ -268,7 +267,6 @@ func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) 
 	return s.verify(document, signature, key), nil
 }
 
-// verify verifies a signature over the bytes that it must cover.
 func (s Scheme) verify(document []byte, signature string, key ed25519.PublicKey) federation.Verdict {
 	kid, sig, ours := s.Encoding.Read(signature)
 	switch {
@@ -348,7 +346,7 @@ func actDocument(message []byte) ([]byte, error) {
 	return stepDocument(message, federation.ActTags, nil)
 }
 
-// receiptDocument finds the dialect by the tag in every step of a dialect.
+// Every step of a dialect has its tag.
 func receiptDocument(message []byte) ([]byte, error) {
 	document, err := stepDocument(message, federation.HandoffTags, checkReceipt)
 	if errors.Is(err, errOtherDialect) {
@@ -357,11 +355,10 @@ func receiptDocument(message []byte) ([]byte, error) {
 	return document, err
 }
 
-// errOtherDialect means that a document lacks the tag of its dialect.
 var errOtherDialect = errors.New("it is no step of this dialect")
 
-// stepDocument canonicalises the document of a step in one dialect. It refuses a document rejected by
-// check, and members other than signed tags of the dialect, which no link could have read.
+// stepDocument refuses a document rejected by check, and members other than signed tags of the
+// dialect, which no link could have read.
 func stepDocument(message []byte, dialect federation.Dialect, check func(map[string]string) error) ([]byte, error) {
 	canonical, members, err := canonicalStrings(message)
 	if err == nil {
@@ -400,7 +397,7 @@ func checkStep(members map[string]string, dialect federation.Dialect) error {
 	return nil
 }
 
-// checkReceipt refuses a document other than a receipt, and a receipt without a subject.
+// A receipt must have a subject.
 func checkReceipt(members map[string]string) error {
 	verb, subject := members["handoff"], members["handoff-subject"]
 	if members["act"] != "" {
@@ -417,8 +414,7 @@ func checkReceipt(members map[string]string) error {
 	return nil
 }
 
-// homePrefix precedes the signed bytes of a message between homes, so that the signature is valid for
-// no other purpose.
+// The signature is valid for no other purpose than a message between homes.
 const homePrefix = "baton-home/1\n"
 
 // SignHome returns the signature of a message from one home to another. It is not a [Scheme]: the

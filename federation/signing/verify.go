@@ -73,7 +73,7 @@ func query(ev federation.Event, kid string) federation.KeyQuery {
 	}
 }
 
-// judgeStrangeKey refuses a key known to belong to another DID. An unknown key proves nothing.
+// An unknown key proves nothing.
 func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.KeyID == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
@@ -96,7 +96,7 @@ func NamedKey(text string) string {
 	return kid
 }
 
-// unverifiable joins the refusal for the sender with the reason for the operator.
+// The refusal is for the sender, and the reason is for the operator.
 func unverifiable(ev federation.Event, cause error) error {
 	return errors.Join(federation.Refuse(ev, federation.SignatureUnverifiable, ""), fmt.Errorf("keys of %s: %w", ev.From, cause))
 }
@@ -107,8 +107,8 @@ func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (f
 	return Message().Verify(envelope, signature, key)
 }
 
-// verified reports whether a key signed a document. It refuses keys of small order, for which
-// signatures need no private key, because an old record may have such a key.
+// verified refuses keys of small order, for which signatures need no private key, because an old
+// record may have such a key.
 func verified(key ed25519.PublicKey, document, sig []byte) bool {
 	public, err := federation.ParsePublicKey(key)
 	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)

@@ -108,10 +108,9 @@ func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret 
 	}, nil
 }
 
-// capabilityQuery is the query parameter with the capability of evidence.
 const capabilityQuery = "k"
 
-// capabilityBytes is the length of a capability, a truncated signature over a digest.
+// A capability is a truncated signature over a digest.
 const capabilityBytes = 16
 
 // EvidenceSecret is the name of the kept key that makes capabilities. It signs nothing else.
@@ -123,8 +122,7 @@ func OpensEvidence(ctx context.Context, digest [sha256.Size]byte, query url.Valu
 	return err == nil && hmac.Equal([]byte(capability), []byte(query.Get(capabilityQuery))), err
 }
 
-// evidenceCapability returns a part of an Ed25519 signature, which is deterministic, and unknown
-// without the key.
+// A part of an Ed25519 signature is deterministic, and unknown without the key.
 func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key federation.SigningKey) (string, error) {
 	signature, err := key.Sign(ctx, append([]byte("baton evidence capability v1\x00"), digest[:]...))
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	mediaJSON = "application/json"
 )
 
-// metadataKey is the metadata member of a message with the terms of the handoff.
+// The member has the terms of the handoff.
 const metadataKey = "handoff"
 
 // Offer returns the message that offers a handoff. It has the ID of the step and the context of the
@@ -62,7 +62,7 @@ func textPart(text string) *wire.Part {
 	return part
 }
 
-// contextPart returns the context of an offer as a part, data or a link, or nil.
+// The part is data or a link, or nil.
 func contextPart(context string) (*wire.Part, []federation.Loss) {
 	switch {
 	case context == "":
@@ -172,7 +172,7 @@ func Read(task *wire.Task, state federation.State) Reading {
 	return r
 }
 
-// leavesOpen reports whether a state of a task claims no open offer.
+// Such a state claims no open offer.
 func leavesOpen(state wire.TaskState) bool {
 	return state == wire.TaskStateFailed || state == wire.TaskStateCanceled || state == wire.TaskStateRejected
 }
@@ -195,9 +195,8 @@ func Lost(why string, state federation.State) Reading {
 	return Read(&wire.Task{Status: wire.TaskStatus{State: wire.TaskStateFailed, Message: wire.NewMessage(wire.MessageRoleAgent, wire.NewTextPart(why))}}, state)
 }
 
-// result returns the step that completes a handoff. It contains the last message and the artifacts of
-// the task. The context has the rest: a single data or link by itself, and any other content as the
-// agent sent it.
+// The result contains the last message and the artifacts of the task. The context has the rest: a
+// single data or link by itself, and any other content as the agent sent it.
 func result(last *wire.Message, artifacts []*wire.Artifact) Step {
 	artifacts = slices.DeleteFunc(slices.Clone(artifacts), func(a *wire.Artifact) bool { return a == nil || len(a.Parts) == 0 })
 	produced := &wire.Message{}
@@ -241,7 +240,6 @@ func present(parts wire.ContentParts) wire.ContentParts {
 	return slices.DeleteFunc(slices.Clone(parts), func(p *wire.Part) bool { return p == nil })
 }
 
-// saidBy reports whether a note has the whole text of a message.
 func saidBy(note string, m *wire.Message) bool {
 	if m == nil || len(m.Parts) == 0 {
 		return true
@@ -250,7 +248,7 @@ func saidBy(note string, m *wire.Message) bool {
 	return onlyText && textOf(m) == note
 }
 
-// inline returns a value as an inline context, or "" if it cannot be inline.
+// inline returns "" for a value that cannot be inline.
 func inline(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil || !federation.InlineContext(string(text)) {
@@ -259,7 +257,7 @@ func inline(value any) string {
 	return string(text)
 }
 
-// textOf returns the text of a message, one line per part.
+// Each part is one line.
 func textOf(m *wire.Message) string {
 	if m == nil {
 		return ""
@@ -273,10 +271,10 @@ func textOf(m *wire.Message) string {
 	return strings.Join(lines, "\n")
 }
 
-// noteOf returns the text of a message as a note: one line without hidden characters.
+// A note is one line without hidden characters.
 func noteOf(m *wire.Message) string { return federation.PlainText(translate.OneLine(textOf(m))) }
 
-// statusKey returns the key of a task status: the ID of its message, or its time.
+// The key is the ID of the status message, or its time.
 func statusKey(task *wire.Task) string {
 	s := task.Status
 	switch {

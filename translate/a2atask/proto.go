@@ -12,7 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// exactDigits is the number of decimal digits that a protocol buffer number, a double, keeps exactly.
+// A protocol buffer number is a double.
 const exactDigits = 15
 
 // ForProto returns a message in a form that protocol buffers can carry. The library encodes data only
@@ -37,7 +37,7 @@ func ForProto(m wire.Message) *wire.Message {
 	return &m
 }
 
-// isExact reports whether a double keeps each number of a value, which is valid JSON.
+// The value is valid JSON.
 func isExact(value json.RawMessage) bool {
 	tokens := json.NewDecoder(bytes.NewReader(value))
 	tokens.UseNumber()

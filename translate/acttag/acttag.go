@@ -46,7 +46,7 @@ const (
 	tagFrom        = "from"           // of the envelope
 )
 
-// untitled is the title of an offer without a title, which this dialect allows.
+// This dialect allows an offer without a title.
 const untitled = "untitled"
 
 var errNotSigned = errors.New("acttag: the step is not signed in this dialect")
@@ -57,7 +57,7 @@ type Codec struct{}
 
 var _ translate.Codec[translate.Tagged] = Codec{}
 
-// terms returns the known tags, in the order in which mistakes are reported.
+// Mistakes are reported in this order.
 func terms() []translate.Term {
 	return []translate.Term{
 		{Tag: tagTo, Read: translate.ReadTo},
@@ -76,7 +76,7 @@ func terms() []translate.Term {
 	}
 }
 
-// readContextHash reads a hash unchanged, because freeq names no algorithm.
+// A freeq hash names no algorithm.
 func readContextHash(ev *federation.Event, value string) error {
 	ev.ContextHash = value
 	return nil
@@ -126,8 +126,7 @@ func decode(m translate.Tagged, readVerb func(*federation.Event, map[string]stri
 	return ev, nil
 }
 
-// readEventID reads the event ID first, so that every later refusal can name the step. In this
-// dialect, every step has one.
+// Every later refusal can name the step. In this dialect, every step has an event ID.
 func readEventID(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadEventID(ev, own); err != nil || ev.Stamped {
 		return err
@@ -150,7 +149,7 @@ func readVerb(ev *federation.Event, own map[string]string) error {
 	return translate.ReadVerb(ev, own, tagVerb)
 }
 
-// readHandoff reads the ID of the handoff, which is the ID of its offer.
+// A handoff has the ID of its offer.
 func readHandoff(ev *federation.Event, own map[string]string) error {
 	if ev.Verb != federation.Offer {
 		return translate.ReadHandoff(ev, own, tagID)

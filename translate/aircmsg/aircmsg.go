@@ -41,7 +41,6 @@ const (
 	statusFailed    = "failed"
 )
 
-// noticeTaken reports that an open offer is no longer open.
 const noticeTaken = "taken"
 
 // Message is the part of an AIRC message that reports a step.
@@ -131,7 +130,7 @@ type envelope struct {
 	Content json.RawMessage `json:"content"` // an object, or a text
 }
 
-// members returns the members of a payload from their place in its dialect.
+// Each dialect has its own place for the members.
 func (e envelope) members(payload json.RawMessage) json.RawMessage {
 	var text string
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxBodyChars bounds a body: the maximum of deployed registries.
+// The maximum of deployed registries.
 const maxBodyChars = 4000
 
 // Out is the input for a message besides the step.
@@ -56,8 +56,7 @@ func EncodeTaken(s translate.Step, o Out) Message {
 	}
 }
 
-// payloadType returns the standard type of a step. Only the kind handoff has standard types, because
-// the taker of a task never bids for it first.
+// Only the kind handoff has standard types, because the taker of a task never bids for it first.
 func payloadType(ev federation.Event) string {
 	if ev.Kind != federation.Handoff {
 		return TypeHandoff
@@ -100,7 +99,7 @@ func writeData(data map[string]any, s translate.Step, o Out) []federation.Loss {
 	return append(writeContext(data, ev), lost(ev)...)
 }
 
-// lost returns the content without a member in a payload. It is in the proof.
+// The lost content is in the proof.
 func lost(ev federation.Event) []federation.Loss {
 	var losses []federation.Loss
 	for _, member := range []struct {
@@ -123,8 +122,8 @@ func noted(note string) map[string]any {
 	return map[string]any{"note": note}
 }
 
-// writeContext adds an inline context as JSON: unchanged on an offer, as result and artifacts on a
-// result. A reference is in data.handoff.
+// An inline context is unchanged on an offer, and becomes result and artifacts on a result. A
+// reference is in data.handoff.
 func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 	if !federation.InlineContext(ev.Context) {
 		return nil

@@ -54,7 +54,7 @@ type Codec struct{}
 
 var _ translate.Codec[translate.Tagged] = Codec{}
 
-// terms returns the known tags, in the order in which mistakes are reported.
+// Mistakes are reported in this order.
 func terms() []translate.Term {
 	return []translate.Term{
 		{Tag: tagFrom, Read: translate.ReadFrom},
@@ -128,7 +128,7 @@ func (c Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {
 	return ev, nil
 }
 
-// readIDs reads the identifying tags first, so that every later refusal can name the step.
+// Every later refusal can name the step.
 func readIDs(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadEventID(ev, own); err != nil {
 		return err

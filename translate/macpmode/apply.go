@@ -117,7 +117,6 @@ func Files(entry *historyv1.Entry, env *macpv1.Envelope) bool {
 	return false
 }
 
-// plan records when an entry is to be filed.
 func (s *Session) plan(entry *historyv1.Entry, env *macpv1.Envelope) {
 	at := entry.GetAtUnixMs()
 	switch {

@@ -19,14 +19,14 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// maxExactInt is the largest integer that every JSON reader reads exactly.
+// Every JSON reader reads integers up to this one exactly.
 const maxExactInt = 1<<53 - 1
 
-// timeLayout is RFC 3339 with the milliseconds of an envelope.
+// An envelope has milliseconds.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// maxYear is the last year in RFC 3339. A later envelope time stays a number, so that evidence and
-// envelope have the same time.
+// RFC 3339 ends with this year. A later envelope time stays a number, so that evidence and envelope
+// have the same time.
 const maxYear = 9999
 
 // JSON writes a message in the canonical JSON of the protocol: field names as defined, whole numbers
@@ -140,7 +140,7 @@ func ReadJSON(text []byte, into proto.Message) error {
 	return nil
 }
 
-// adapt converts JSON to the forms that the Go library reads, at each depth.
+// The Go library reads these forms, at each depth.
 func adapt(text []byte, as protoreflect.MessageDescriptor) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil {
@@ -169,7 +169,6 @@ func adapt(text []byte, as protoreflect.MessageDescriptor) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// isForm reports whether a member has a special form in JSON.
 func isForm(as protoreflect.MessageDescriptor, name string) bool {
 	switch as.FullName() {
 	case "macp.v1.Envelope":
@@ -194,7 +193,6 @@ func adaptForms(members map[string]json.RawMessage, as protoreflect.MessageDescr
 	return nil
 }
 
-// adaptEnvelope gives an envelope its time in milliseconds and its payload in base64.
 func adaptEnvelope(members map[string]json.RawMessage) error {
 	if text, there := members["timestamp"]; there {
 		delete(members, "timestamp")

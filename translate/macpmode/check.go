@@ -10,7 +10,7 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// implicitPrefix begins the message_id of an accept by the runtime. Clients must not use it.
+// Clients must not use this prefix of a message_id.
 //
 // spec: RFC-MACP-0010 §5.1
 const implicitPrefix = "implicit-accept:"
@@ -51,8 +51,6 @@ func participantEntry(env *macpv1.Envelope, now int64) (*historyv1.Entry, error)
 	return &historyv1.Entry{AtUnixMs: now, Envelope: text, Source: historyv1.Source_SOURCE_PARTICIPANT}, err
 }
 
-// checkMessage judges a message by the rules of the mode.
-//
 // spec: RFC-MACP-0010 §2.1, §5
 func (s *Session) checkMessage(env *macpv1.Envelope) error {
 	switch env.GetMessageType() {
@@ -131,7 +129,7 @@ func (s *Session) checkContext(env *macpv1.Envelope) error {
 	return nil
 }
 
-// checkAnswer judges an accept or a decline; by is the sender that it names.
+// The sender named by the answer is by.
 func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error {
 	offer := s.Offer(id)
 	switch {
@@ -147,8 +145,6 @@ func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error 
 	return nil
 }
 
-// checkCommitment judges the message that resolves the session.
-//
 // spec: RFC-MACP-0001 §7.3; RFC-MACP-0010 §6; RFC-MACP-0012 §6.1
 func (s *Session) checkCommitment(env *macpv1.Envelope) error {
 	var p macpv1.CommitmentPayload

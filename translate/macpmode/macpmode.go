@@ -237,8 +237,7 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 	return d, losses
 }
 
-// carried reads the additions of a peer that supports handoffs. They are only claims of that peer, so
-// it skips an unreadable member.
+// The additions are only claims of a peer, so an unreadable member is skipped.
 func (d *Description) carried(text []byte) {
 	var c Carry
 	if len(text) == 0 || federation.DecodeJSON(text, &c) != nil || c.V != 1 {
@@ -248,7 +247,7 @@ func (d *Description) carried(text []byte) {
 	d.Replaces, _ = federation.ParseEventID(c.Replaces)
 }
 
-// contextOf returns the context of a handoff: inline, by reference, or as bytes to be stored.
+// A context is inline, a reference, or bytes to be stored.
 func contextOf(p *handoffv1.HandoffContextPayload) (inline string, content []byte) {
 	if p == nil || len(p.GetContext()) == 0 {
 		return "", nil
@@ -331,7 +330,7 @@ func OpenOffer(ev federation.Event, v federation.View, names Parties, c Carry, n
 	return append(messages, context), nil
 }
 
-// ttl returns the maximum duration of a session: until the deadline, but at most a day.
+// A session lasts until the deadline, but at most a day.
 func ttl(deadline, now time.Time) int64 {
 	if deadline.IsZero() {
 		return MaxTTLMillis
@@ -339,7 +338,6 @@ func ttl(deadline, now time.Time) int64 {
 	return min(max(deadline.Sub(now).Milliseconds(), 1), MaxTTLMillis)
 }
 
-// contextID names the context of an offer by its hash, "" without a context.
 func contextID(ev federation.Event) string {
 	switch {
 	case ev.Context == "":

@@ -196,7 +196,7 @@ func PolicyNamed(env *macpv1.Envelope) (string, error) {
 	return p.GetPolicyVersion(), nil
 }
 
-// readStart checks everything except the time and the policy of an envelope that starts a session.
+// readStart does not check the time and the policy.
 func readStart(env *macpv1.Envelope) (*macpv1.SessionStartPayload, error) {
 	p := &macpv1.SessionStartPayload{}
 	if env.GetMode() != Mode {
@@ -299,7 +299,7 @@ func (s *Session) endsAt() int64 {
 	return s.Expires
 }
 
-// implicitAt returns when the runtime accepts the pending offer, and nil if it never does.
+// implicitAt returns nil if the runtime never accepts the offer.
 //
 // spec: RFC-MACP-0010 §5.1
 func (s *Session) implicitAt() (int64, *Offer) {
@@ -310,8 +310,8 @@ func (s *Session) implicitAt() (int64, *Offer) {
 	return offer.At + s.Policy.ImplicitAccept + s.suspended - offer.suspended, offer
 }
 
-// implicitAccept returns the accept by the runtime. It names the target as its sender, and has a mark
-// that distinguishes it from an accept by the target.
+// The accept names the target as its sender, and has a mark that distinguishes it from an accept by
+// the target.
 func (s *Session) implicitAccept(offer *Offer, at int64) (*historyv1.Entry, error) {
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&handoffv1.HandoffAcceptPayload{
 		HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: implicitReason, Implicit: true,

@@ -105,8 +105,8 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 	return Report{}, Refuse(InvalidEnvelope, "%s is no report", env.GetMessageType())
 }
 
-// contextOfUpdate returns the content of a progress other than its note: the status, if the message
-// is the note, the progress, and the partial output, in base64 if it is not JSON.
+// The content is the status, if the message is the note, the progress, and the partial output, in
+// base64 if it is not JSON.
 func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	members := map[string]any{}
 	if p.GetMessage() != "" && p.GetStatus() != "" {
@@ -130,7 +130,7 @@ func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	return object(members)
 }
 
-// inline returns bytes as the inline context of a step, or "" if they are not JSON.
+// inline returns "" for bytes that are not JSON.
 func inline(content []byte) string {
 	var text bytes.Buffer
 	if json.Compact(&text, content) != nil || !federation.InlineContext(text.String()) {
@@ -174,8 +174,7 @@ func WriteReport(ev federation.Event, task, assignee string) (kind string, paylo
 	return "", nil, nil
 }
 
-// output returns the context of a step as the output of a task: the JSON itself, or a [Reference] to
-// it.
+// The output is the JSON itself, or a [Reference] to it.
 func output(ev federation.Event) []byte {
 	if ev.Context == "" || federation.InlineContext(ev.Context) {
 		return []byte(ev.Context)
@@ -200,7 +199,7 @@ func saysAll(context string, names ...string) bool {
 	return context == "" || len(members) == 0 && strings.HasPrefix(context, "{")
 }
 
-// membersOf returns the members of a context, or none if it is not a JSON object.
+// membersOf returns nil if the context is not a JSON object.
 func membersOf(context string) map[string]json.RawMessage {
 	var members map[string]json.RawMessage
 	if federation.DecodeJSON([]byte(context), &members) != nil {
@@ -236,11 +235,9 @@ type Policy struct {
 	roles          []string
 }
 
-// designates reports whether a participant is in a designated role. The roles are names of
-// participants.
+// The roles are names of participants.
 func (p Policy) designates(sender string) bool { return slices.Contains(p.roles, sender) }
 
-// rules is the JSON of a handoff-mode policy.
 type rules struct {
 	Acceptance struct {
 		Timeout *int64 `json:"implicit_accept_timeout_ms"`

@@ -102,7 +102,7 @@ func Read(text []byte) (Record, error) {
 	return r, nil
 }
 
-// split returns the members of one JSON object in order. It rejects repeated members at any depth.
+// Members stay in order. Repeated members are rejected at any depth.
 func split(text []byte) ([]member, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -140,8 +140,7 @@ func split(text []byte) ([]member, error) {
 	return members, nil
 }
 
-// readTime parses an ISO 8601 time. A time without a zone, as Python writes local times, is read as
-// UTC.
+// Python writes local times without a zone, which are read as UTC.
 func readTime(text string) (time.Time, error) {
 	if len(text) > 10 && text[10] == ' ' {
 		text = text[:10] + "T" + text[11:]
@@ -154,7 +153,7 @@ func readTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no ISO 8601 time", text)
 }
 
-// writeTime formats a time for every version of Python.
+// Every version of Python reads this form.
 func writeTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000-07:00") }
 
 func (r Record) raw(name string) json.RawMessage {
@@ -165,7 +164,7 @@ func (r Record) raw(name string) json.RawMessage {
 	return r.members[i].raw
 }
 
-// with returns the record with another value of a member. It adds a missing member at the end.
+// A missing member is added at the end.
 func (r Record) with(name string, raw json.RawMessage) Record {
 	r.members = slices.Clone(r.members)
 	if i := slices.IndexFunc(r.members, func(m member) bool { return m.name == name }); i >= 0 {
@@ -227,8 +226,7 @@ func (r Record) Terms() (caps []string, deadline time.Time, losses []federation.
 	return caps, deadline, losses
 }
 
-// readCaps reads a list of capabilities, or a comma-separated text, because a command line only
-// writes texts.
+// A command line only writes texts, so the capabilities may be comma-separated.
 func readCaps(raw json.RawMessage) ([]string, error) {
 	var list []string
 	var line string
@@ -248,8 +246,8 @@ func readCaps(raw json.RawMessage) ([]string, error) {
 	return ev.Caps, err
 }
 
-// readDeadline reads an RFC 3339 time, or Unix seconds as a number or a text. It truncates fractions
-// of a second, which Python writes.
+// A deadline is an RFC 3339 time, or Unix seconds as a number or a text. Fractions of a second, which
+// Python writes, are truncated.
 func readDeadline(raw json.RawMessage) (time.Time, error) {
 	said := string(raw)
 	if federation.DecodeJSON(raw, &said) == nil {
@@ -354,7 +352,7 @@ func join(members []member) json.RawMessage {
 	return out.Bytes()
 }
 
-// text returns a JSON string without escapes of readable characters.
+// Readable characters are not escaped.
 func text(s string) json.RawMessage {
 	raw, err := encode(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil { // every string has a JSON form

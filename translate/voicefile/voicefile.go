@@ -175,7 +175,7 @@ func own() []string {
 	}
 }
 
-// file reads the members, in the order of the reference.
+// The order of the checks is that of the reference.
 func (s Sealed) file() (File, error) {
 	f := File{From: s.From, To: s.To, ID: s.members.text("handoff_id"), Caller: s.members.text("caller_hash"), Reason: s.members.text("reason"), Key: s.Key()}
 	version, _ := s.members.get("protocol_version").(json.Number)
@@ -220,7 +220,7 @@ func (s Sealed) readTimes(f *File) (err error) {
 	return nil
 }
 
-// readTime parses a time with a zone, with a "T" or a space in its middle.
+// The time has a zone, and a "T" or a space in its middle.
 func readTime(text string) (time.Time, error) {
 	if len(text) > 10 && text[10] == ' ' {
 		text = text[:10] + "T" + text[11:]
@@ -228,7 +228,6 @@ func readTime(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339Nano, text)
 }
 
-// isLine reports whether a value is a line of a transcript.
 func isLine(value any) bool {
 	line, ok := value.(object)
 	if !ok {
@@ -239,7 +238,7 @@ func isLine(value any) bool {
 	return hasText && (role == "user" || role == "assistant" || role == "system")
 }
 
-// context returns the transcript and the members not named by the protocol, without the carry of a
+// The context is the transcript and the members not named by the protocol, without the carry of a
 // gateway.
 func (s Sealed) context() string {
 	rest := s.members.without(append(own(), CarryMember)...)
