@@ -208,7 +208,7 @@ func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Te
 }
 
 // handoff finds the handoff by its ID, or by an answered message that contained a step or a
-// reference. It blocks on the record and returns its errors.
+// reference. The zero ID means none. It blocks on the record and returns its errors.
 func (r Refs) handoff(ctx context.Context, p bridge.Ports) (federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(r.Handoff); err == nil {
 		return id, nil

@@ -236,7 +236,7 @@ type laned[S comparable] struct {
 	judging bool
 }
 
-// NewLanes returns lanes for at most most steps. The lane of a step must not change until Finish.
+// NewLanes returns lanes with a capacity of most steps. The lane of a step must not change until Finish.
 func NewLanes[S, Lane comparable](most int, of func(S) Lane) *Lanes[S, Lane] {
 	return &Lanes[S, Lane]{of: of, most: most}
 }

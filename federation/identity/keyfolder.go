@@ -106,7 +106,7 @@ func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 }
 
 // Create creates a key, like [CreateKey]. For a key of a signer, it accepts the signer's current key
-// if replace is set. Otherwise the error wraps [ErrKeyExists].
+// in place of another if replace is set. Without replace, the error wraps [ErrKeyExists].
 func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	switch {
 	case !f.signs(name):

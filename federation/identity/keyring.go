@@ -339,7 +339,7 @@ const (
 	TokenSecret KeyName = tokenFile // for session tokens
 )
 
-// The fingerprint of a secret differs from the keys derived from it.
+// markInfo separates the fingerprint of a secret from keys derived from it.
 const markInfo = "baton key mark v1"
 
 // The fingerprint does not reveal the secret.

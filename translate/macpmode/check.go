@@ -129,7 +129,7 @@ func (s *Session) checkContext(env *macpv1.Envelope) error {
 	return nil
 }
 
-// The sender named by the answer is by.
+// The parameter by is the sender that the answer names.
 func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error {
 	offer := s.Offer(id)
 	switch {
