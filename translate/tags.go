@@ -190,7 +190,7 @@ func TagBytes(fields map[string]string) int {
 	return n - 1 // no ";" before the first
 }
 
-// Each escape takes two bytes.
+// escapedBytes counts the escapes of message tags, which are two bytes each.
 func escapedBytes(value string) int {
 	n := len(value)
 	for i := range len(value) {

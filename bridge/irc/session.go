@@ -113,7 +113,7 @@ func (s *Session[Line, Step, Lane]) End() {
 	s.Running.Wait()
 }
 
-// The peer then accepts the next connection.
+// hangUp closes the connection, so that the peer accepts the next one.
 func (s *Session[Line, Step, Lane]) hangUp() {
 	close(s.Over)
 	_ = s.wire.Conn.Close()

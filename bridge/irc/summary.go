@@ -102,7 +102,7 @@ func clause(step translate.Step) string {
 	return who + " " + string(step.Event.Verb)
 }
 
-// The date is omitted if it is today.
+// dueTime omits the date if it is today.
 func dueTime(deadline, step time.Time) string {
 	layout := "15:04 MST"
 	if apart := deadline.Sub(step).Abs(); apart >= 24*time.Hour {

@@ -43,7 +43,7 @@ func NamesRead(t *testing.T, document string, decode func(text []byte) (any, err
 	}
 }
 
-// The package encoding/json accepts other spellings of a name.
+// otherCases returns other spellings of a name that encoding/json accepts.
 func otherCases(name string) []string {
 	cases := []string{strings.ToUpper(name), strings.ReplaceAll(name, "s", "ſ"), strings.ReplaceAll(name, "k", "\u212a")}
 	for i, r := range name {

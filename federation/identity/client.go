@@ -399,7 +399,7 @@ func RetryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// The path of a participant's address is often a secret.
+// shown omits the path of a participant's address, because it is often a secret.
 func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
 // Answer is the response of a host, with any status.

@@ -174,7 +174,7 @@ func makeKey(root *os.Root, name string) error {
 	return err
 }
 
-// The error wraps [fs.ErrExist] for an existing file.
+// linkFile writes a new file. The error wraps [fs.ErrExist] for an existing one.
 func linkFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
@@ -263,7 +263,7 @@ func readSecret(root *os.Root, name string) ([]byte, error) {
 	return secret, nil
 }
 
-// Only the owner may be able to read the file.
+// readFile returns the content of a regular file that only its owner can read.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -342,7 +342,7 @@ const (
 // markInfo separates the fingerprint of a secret from keys derived from it.
 const markInfo = "baton key mark v1"
 
-// The fingerprint does not reveal the secret.
+// markSecret returns a fingerprint that does not reveal the secret.
 func markSecret(secret []byte) string {
 	sum := hmac.New(sha256.New, secret)
 	_, _ = sum.Write([]byte(markInfo))

@@ -126,7 +126,7 @@ func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) erro
 	return nil
 }
 
-// No other source listed the key at that time.
+// bringsKey reports whether a report has a key that no other source listed at that time.
 func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool {
 	return slices.ContainsFunc(report.Keys, func(key federation.ReportedKey) bool {
 		id := federation.KeyID(key.Public)

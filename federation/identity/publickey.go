@@ -107,7 +107,7 @@ func checkPoint(key federation.PublicKey) error {
 	return fmt.Errorf("the point is not on %s", key.Kind)
 }
 
-// The y coordinate must be that of the compressed point.
+// checkCoordinate rejects a y coordinate that differs from that of the compressed point.
 func checkCoordinate(key federation.PublicKey, y []byte) error {
 	var same bool
 	switch key.Kind {
@@ -170,7 +170,7 @@ func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// Of two equivalent signatures, one has the lower s.
+// hasLowS reports whether a signature has the lower s of the two equivalent signatures.
 func hasLowS(key federation.PublicKey, signature []byte) bool {
 	order := elliptic.P256().Params().N
 	if key.Kind == federation.Secp256k1 {

@@ -247,7 +247,7 @@ func newKey(did federation.DID, public []byte, source string) Key {
 	return Key{ID: federation.KeyID(public), DID: did, Public: base64.RawURLEncoding.EncodeToString(public), Source: source}
 }
 
-// Times have UTC, to the millisecond.
+// instant formats a time for passports: UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // A finding means that the text is not a passport of this version.

@@ -194,7 +194,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 	c.claims = append(c.claims, c.claim(step, ev))
 }
 
-// Only the home's statement supports the claim.
+// erased checks a step without its document. Only the home's statement supports the claim.
 func (c *checking) erased(step Step) {
 	if step.Document != "" || step.Signature != "" || step.Evidence != nil {
 		c.find(StepDocument, step, "listed as erased, and there")

@@ -139,7 +139,7 @@ func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Ev
 
 const network = "home"
 
-// The other home responded that this home is not its peer.
+// unknownAt reports whether another home responded that this home is not its peer.
 func (c *Canary) unknownAt(home federation.HomeID) bool {
 	link, ok := c.Link(string(home))
 	return ok && !link.Up && strings.Contains(link.LastError, "status 403")

@@ -140,7 +140,7 @@ func (d *Documents) byHub(ctx context.Context, home Linked, path federation.URLP
 	return answer.Document, nil
 }
 
-// A trusted key of the home must have signed the document.
+// verifyHome returns an error unless a trusted key of the home signed the document.
 func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) error {
 	now, did := time.Now(), home.Home.DID()
 	listed, err := identity.ParseDocument(did, answer.Document)

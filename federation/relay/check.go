@@ -111,7 +111,7 @@ func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federati
 	return []federation.Finding{account, clock}
 }
 
-// Acknowledged messages must be on the server's disk.
+// checkSync checks that acknowledged messages are on the server's disk.
 func (h *Hub) checkSync(ctx context.Context) federation.Finding {
 	answer, err := inquire[struct {
 		JetStream struct {

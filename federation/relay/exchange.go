@@ -73,7 +73,7 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// Each path has its own batch.
+// sendBatch sends steps in order, in one batch per path.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })

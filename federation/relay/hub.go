@@ -226,7 +226,7 @@ func (h *Hub) publishUntilAcked(ctx context.Context, to federation.HomeID, kind 
 	}
 }
 
-// The stream from a home carries its answers.
+// open returns nil if this home reads the stream from a home, and so its answers.
 func (h *Hub) open(to federation.HomeID) error {
 	if err := h.Ready(); err != nil {
 		return err

@@ -87,7 +87,7 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	}
 }
 
-// Each reason is logged once, because the reader retries every second.
+// logOnce logs each reason once, because the reader retries every second.
 func (r *hubReader) logOnce(ctx context.Context, from federation.HomeID, err error) {
 	r.hub.noteUnread(from, err)
 	switch {
@@ -242,7 +242,7 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 	_ = m.Ack()
 }
 
-// The waiting exchange verifies the answer.
+// answered passes an answer to the waiting exchange, which verifies it.
 func (h *Hub) answered(e Envelope) {
 	var a struct {
 		Of string `json:"of"`

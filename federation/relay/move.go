@@ -63,7 +63,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	return nil
 }
 
-// The error explains why this home cannot decide now.
+// takeOver returns an error if this home cannot decide now.
 func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
 	answer := moved{answerHeading: p.deps.answers(asked.heading, typeMoved, body)}
 	why, err := p.deps.Mailboxes.TakeOver(ctx, asked.DID, p.cfg.Home, p.deps.Now())
@@ -128,13 +128,14 @@ func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federa
 	return p.foreignVoice(ctx, ev.Verb, ev.ID, ev.For)
 }
 
-// The other home must not represent the DID.
+// foreignVoice reports and refuses a step or text for a DID that the other home must not represent.
 func (p *Peer) foreignVoice(ctx context.Context, verb federation.Verb, id federation.EventID, did federation.DID) error {
 	p.ReportMisbehavior(ctx, federation.MisbehaviorVoice, string(verb)+" "+id.String()+" in the name of "+string(did))
 	return &federation.RefusalError{Code: federation.WrongSender, Event: id, Detail: "it stands for a DID whose mailbox is at another home"}
 }
 
-// Each home must verify steps before it sends them.
+// reportInvalid reports the offence of sending a step with an invalid signature. Each home must
+// verify steps before it sends them.
 func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
 	if verdict == federation.Invalid {
 		p.ReportMisbehavior(ctx, federation.MisbehaviorStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))

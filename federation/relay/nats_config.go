@@ -173,7 +173,7 @@ func explained(err error) error {
 	return err
 }
 
-// The NATS client does not return the reason of a failure.
+// dial finds the reason for a failed connection, because the NATS client does not return it.
 func dial(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {

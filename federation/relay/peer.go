@@ -274,7 +274,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// A large difference causes a warning once an hour.
+// noteSkew warns of a large difference once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())

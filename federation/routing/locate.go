@@ -291,7 +291,7 @@ func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now ti
 	}
 }
 
-// The DID has no known location, or a lost route.
+// learn stores a location for a DID without a known location, or with a lost route.
 func (l *Locator) learn(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {

@@ -80,7 +80,7 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// No step is sent to a home that it passed through.
+// forwards omits homes that the step passed through.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) []string {
 	if !after.Numbered { // no ruling proves the step to a third home
 		return nil
@@ -195,7 +195,7 @@ func (l *Locator) wasHome(ctx context.Context, name string, page []federation.De
 	return false, nil
 }
 
-// The DIDs have no known location.
+// routeUnread files deliveries for the entries in inboxes of DIDs without a known location.
 func (l *Locator) routeUnread(ctx context.Context, now time.Time) (routed int, err error) {
 	last := federation.DID("")
 	for {

@@ -98,7 +98,7 @@ func asGiven(challenge []byte) ([]byte, error) {
 	return challenge, nil
 }
 
-// Unused bits are ignored, because some registries set them.
+// decodedText ignores unused bits, which some registries set.
 func decodedText(challenge []byte) ([]byte, error) {
 	document := decodeAnyBase64(string(challenge))
 	if len(document) == 0 {

@@ -346,7 +346,7 @@ func actDocument(message []byte) ([]byte, error) {
 	return stepDocument(message, federation.ActTags, nil)
 }
 
-// Every step of a dialect has its tag.
+// receiptDocument finds the dialect by the tag in every step of a dialect.
 func receiptDocument(message []byte) ([]byte, error) {
 	document, err := stepDocument(message, federation.HandoffTags, checkReceipt)
 	if errors.Is(err, errOtherDialect) {
@@ -397,7 +397,7 @@ func checkStep(members map[string]string, dialect federation.Dialect) error {
 	return nil
 }
 
-// A receipt must have a subject.
+// checkReceipt refuses a document other than a receipt, and a receipt without a subject.
 func checkReceipt(members map[string]string) error {
 	verb, subject := members["handoff"], members["handoff-subject"]
 	if members["act"] != "" {

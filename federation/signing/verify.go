@@ -73,7 +73,7 @@ func query(ev federation.Event, kid string) federation.KeyQuery {
 	}
 }
 
-// An unknown key proves nothing.
+// judgeStrangeKey refuses a key known to belong to another DID. An unknown key proves nothing.
 func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.KeyID == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")

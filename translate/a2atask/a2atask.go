@@ -62,7 +62,7 @@ func textPart(text string) *wire.Part {
 	return part
 }
 
-// The part is data or a link, or nil.
+// contextPart returns a context as data or a link, or nil.
 func contextPart(context string) (*wire.Part, []federation.Loss) {
 	switch {
 	case context == "":
@@ -172,7 +172,7 @@ func Read(task *wire.Task, state federation.State) Reading {
 	return r
 }
 
-// Such a state claims no open offer.
+// leavesOpen reports whether a state of a task claims no open offer.
 func leavesOpen(state wire.TaskState) bool {
 	return state == wire.TaskStateFailed || state == wire.TaskStateCanceled || state == wire.TaskStateRejected
 }
@@ -257,7 +257,7 @@ func inline(value any) string {
 	return string(text)
 }
 
-// Each part is one line.
+// textOf returns one line per part.
 func textOf(m *wire.Message) string {
 	if m == nil {
 		return ""
@@ -271,7 +271,7 @@ func textOf(m *wire.Message) string {
 	return strings.Join(lines, "\n")
 }
 
-// A note is one line without hidden characters.
+// noteOf returns one line without hidden characters.
 func noteOf(m *wire.Message) string { return federation.PlainText(translate.OneLine(textOf(m))) }
 
 // The key is the ID of the status message, or its time.

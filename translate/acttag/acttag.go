@@ -57,7 +57,7 @@ type Codec struct{}
 
 var _ translate.Codec[translate.Tagged] = Codec{}
 
-// Mistakes are reported in this order.
+// terms returns the known tags, in the order in which mistakes are reported.
 func terms() []translate.Term {
 	return []translate.Term{
 		{Tag: tagTo, Read: translate.ReadTo},
@@ -76,7 +76,7 @@ func terms() []translate.Term {
 	}
 }
 
-// A freeq hash names no algorithm.
+// readContextHash reads a hash unchanged, because freeq names no algorithm.
 func readContextHash(ev *federation.Event, value string) error {
 	ev.ContextHash = value
 	return nil

@@ -78,7 +78,7 @@ func Decode(payload json.RawMessage) (Step, error) {
 	return s, s.readHash(d.Handoff.ContextH)
 }
 
-// The payload takes precedence over its type and status.
+// readVerb reads the verb from the payload, or else from its type and status.
 func (s *Step) readVerb(kind string, d data) error {
 	named := d.Handoff.Event
 	if named == "" {
@@ -203,7 +203,7 @@ func (s *Step) readContext(d data) {
 	}
 }
 
-// Without a reference, a hash has no meaning.
+// readHash ignores a hash without a reference.
 func (s *Step) readHash(text string) error {
 	if text == "" || s.Context == "" || federation.InlineContext(s.Context) {
 		return nil

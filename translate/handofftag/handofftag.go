@@ -54,7 +54,7 @@ type Codec struct{}
 
 var _ translate.Codec[translate.Tagged] = Codec{}
 
-// Mistakes are reported in this order.
+// terms returns the known tags, in the order in which mistakes are reported.
 func terms() []translate.Term {
 	return []translate.Term{
 		{Tag: tagFrom, Read: translate.ReadFrom},
@@ -128,7 +128,7 @@ func (c Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {
 	return ev, nil
 }
 
-// Every later refusal can name the step.
+// readIDs reads the identifying tags first, so that every later refusal can name the step.
 func readIDs(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadEventID(ev, own); err != nil {
 		return err

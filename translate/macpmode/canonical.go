@@ -140,7 +140,7 @@ func ReadJSON(text []byte, into proto.Message) error {
 	return nil
 }
 
-// The Go library reads these forms, at each depth.
+// adapt converts JSON to the forms that the Go library reads, at each depth.
 func adapt(text []byte, as protoreflect.MessageDescriptor) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil {

@@ -129,7 +129,7 @@ func (s *Session) checkContext(env *macpv1.Envelope) error {
 	return nil
 }
 
-// The parameter by is the sender that the answer names.
+// checkAnswer judges an accept or a decline; by is the sender that it names.
 func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error {
 	offer := s.Offer(id)
 	switch {

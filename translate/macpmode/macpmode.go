@@ -330,7 +330,7 @@ func OpenOffer(ev federation.Event, v federation.View, names Parties, c Carry, n
 	return append(messages, context), nil
 }
 
-// A session lasts until the deadline, but at most a day.
+// ttl returns the maximum duration of a session: until the deadline, but at most a day.
 func ttl(deadline, now time.Time) int64 {
 	if deadline.IsZero() {
 		return MaxTTLMillis

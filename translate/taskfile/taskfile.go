@@ -102,7 +102,7 @@ func Read(text []byte) (Record, error) {
 	return r, nil
 }
 
-// Members stay in order. Repeated members are rejected at any depth.
+// split keeps members in order. It rejects repeated members at any depth.
 func split(text []byte) ([]member, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -153,7 +153,7 @@ func readTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no ISO 8601 time", text)
 }
 
-// Every version of Python reads this form.
+// writeTime formats a time for every version of Python.
 func writeTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000-07:00") }
 
 func (r Record) raw(name string) json.RawMessage {
@@ -164,7 +164,7 @@ func (r Record) raw(name string) json.RawMessage {
 	return r.members[i].raw
 }
 
-// A missing member is added at the end.
+// with adds a missing member at the end.
 func (r Record) with(name string, raw json.RawMessage) Record {
 	r.members = slices.Clone(r.members)
 	if i := slices.IndexFunc(r.members, func(m member) bool { return m.name == name }); i >= 0 {
@@ -352,7 +352,7 @@ func join(members []member) json.RawMessage {
 	return out.Bytes()
 }
 
-// Readable characters are not escaped.
+// text does not escape readable characters.
 func text(s string) json.RawMessage {
 	raw, err := encode(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil { // every string has a JSON form

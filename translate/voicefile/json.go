@@ -157,7 +157,7 @@ func separate(out *bytes.Buffer, i int) {
 	}
 }
 
-// Characters outside printable ASCII become escapes.
+// escapeTo escapes characters outside printable ASCII.
 func escapeTo(out *bytes.Buffer, text string) {
 	out.WriteByte('"')
 	for _, r := range text {
@@ -236,7 +236,7 @@ func writeTo(out *bytes.Buffer, value any) {
 	}
 }
 
-// Every character stays readable.
+// quoted keeps every character readable.
 func quoted(text string) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -175,7 +175,7 @@ func own() []string {
 	}
 }
 
-// The order of the checks is that of the reference.
+// file checks the members in the order of the reference.
 func (s Sealed) file() (File, error) {
 	f := File{From: s.From, To: s.To, ID: s.members.text("handoff_id"), Caller: s.members.text("caller_hash"), Reason: s.members.text("reason"), Key: s.Key()}
 	version, _ := s.members.get("protocol_version").(json.Number)

@@ -109,7 +109,8 @@ func (s *server) hears(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
 
-// A later assignee is not a recipient of earlier steps.
+// inbox reports whether a step went into the inbox of a DID. A later assignee is not a recipient of
+// earlier steps.
 func inbox(d federation.Delivery, did federation.DID) bool {
 	v := d.View
 	assigned := did == v.Assignee && v.Answered > 0 && d.Entry.Version >= v.Answered

@@ -143,7 +143,8 @@ func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	return nil
 }
 
-// The client may read its channels and its own private exchanges.
+// placeInquiry finds the place of a history request. The client may read its channels and its own
+// private exchanges.
 func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	if strings.HasPrefix(q.target, "#") {
 		venue, _ := channelName(q.target)

@@ -44,7 +44,7 @@ func (s *server) author(u *user) federation.DID {
 	return s.relayedAs(u)
 }
 
-// Chat continues if the record cannot be written.
+// keep files a history line. Chat continues if the record cannot be written.
 func (s *server) keep(ctx context.Context, l federation.Line) {
 	if _, err := s.link.deps.Record.KeepLine(ctx, l); err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "line not kept in the history", slog.Any("err", err))

@@ -202,7 +202,7 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, erro
 // later.
 type point struct{ begin, end position }
 
-// The ID of an unknown message serves as a timestamp.
+// locate uses the ID of an unknown message as a timestamp.
 func (s *server) locate(ctx context.Context, place federation.ChannelRef, r reference) (point, error) {
 	moment := func(at time.Time) position { return position{federation.Position{At: at}, federation.Position{At: at}} }
 	switch {

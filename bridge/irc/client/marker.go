@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The record stores the markers of an account.
+// onMarkread returns or moves a read position. The record stores the markers of an account.
 //
 // spec: ircv3 read-marker (draft)
 func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {

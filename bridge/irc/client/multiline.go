@@ -156,7 +156,7 @@ func (m message) block(c capability, label string, now time.Time) []byte {
 	return append(all, tells(m.source, "BATCH", "-"+m.ref).line(c&^capTime, "", now)...)
 }
 
-// Each line fits one message.
+// inPieces splits text into lines that fit one message each.
 func inPieces(text string) []piece {
 	var all []piece
 	for line := range strings.SplitSeq(text, "\n") {

@@ -267,7 +267,8 @@ func (l *Link) offers() []offered {
 	})
 }
 
-// The mechanisms belong to the connection.
+// listed returns the capabilities, with values if the version supports them. The mechanisms belong to
+// the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range l.offers() {
@@ -294,7 +295,8 @@ func (l *Link) handoffLimits() string {
 	return value
 }
 
-// Values change after a reload, for example.
+// tellChanges notifies subscribed clients of capability values that changed since they were last
+// listed, such as after a reload.
 //
 // spec: ircv3 capability-negotiation "cap-notify"
 func (s *server) tellChanges() {

@@ -197,7 +197,7 @@ func (s *server) remoteOf(nick string) federation.DID {
 	return ""
 }
 
-// Other links know a client only if its text was relayed.
+// changed announces a change of a client to other links, if its text was relayed.
 func (s *server) changed(u *user, c bridge.PresenceChange) {
 	s.announce(&u.relayed, c)
 }

@@ -165,7 +165,7 @@ func (s *server) part(u *user, venue string, c *channel, why string) {
 	s.depart(u, venue, c)
 }
 
-// A temporary channel ends with its last member.
+// depart removes a client from a channel. A temporary channel ends with its last member.
 func (s *server) depart(u *user, venue string, c *channel) {
 	delete(c.members, u)
 	delete(u.channels, venue)

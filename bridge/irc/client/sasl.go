@@ -402,7 +402,7 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 	return s.boundTo(ctx, name, "no DID is bound to the certificate "+name)
 }
 
-// A line has 400 bytes. A shorter line is the last.
+// authenticate sends a message in lines of 400 bytes. A shorter line is the last.
 //
 // spec: ircv3 sasl-3.1
 func (s *server) authenticate(u *user, text string) {

@@ -102,7 +102,7 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 // A step has its tags, the tags of the server, and the line.
 const messageBytes = 6 << 10
 
-// These steps fill at most half of a client's queue.
+// atOnce limits the steps sent to a client at once to half of its queue.
 func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
 
 func (s *server) reply(u *user, numeric string, params ...string) {
@@ -130,7 +130,7 @@ func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
 }
 
-// The specifications of these capabilities answer a command with FAIL.
+// failsWith returns the capabilities whose specifications answer a command with FAIL.
 func failsWith(command string) capability {
 	switch command {
 	case "TAGMSG":

@@ -146,7 +146,7 @@ func (s *server) ask(do func()) bool {
 	return s.post(call) && <-done
 }
 
-// Clients get a moment to read the line.
+// sayEnd notifies all clients of the shutdown, and gives them a moment to read the line.
 func (s *server) sayEnd() {
 	for u := range s.connected {
 		s.put(u, says("", "ERROR", "Closing link: the gateway ends"), "")
@@ -207,7 +207,7 @@ func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	})
 }
 
-// A panic ends only the client's connection.
+// contain runs do for one client. A panic ends only that client's connection.
 func (s *server) contain(ctx context.Context, u *user, do func()) {
 	err := fault.Catch(func() error { do(); return nil })
 	if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
@@ -233,7 +233,7 @@ func (s *server) dispatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// The connection stays open.
+// refuseLine answers an unreadable line. The connection stays open.
 func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.Name(), string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelDebug, "unreadable line", slog.String("reason", string(why)))

@@ -240,7 +240,7 @@ func (c *channel) modeString(member bool) []string {
 	return append([]string{letters}, params...)
 }
 
-// The pieces fit a line.
+// names returns the NAMES list in pieces that fit a line.
 func (c *channel) names(to *user) []string {
 	var lines []string
 	line := ""

@@ -155,7 +155,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
-// The order is the client's preference.
+// subprotocols returns the common subprotocols, in the client's order of preference.
 //
 // spec: RFC 6455 §4.1
 func subprotocols(r *http.Request) []string {

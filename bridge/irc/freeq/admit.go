@@ -81,7 +81,7 @@ func (l *Link) takes(written federation.Event, v federation.View) (from []federa
 	return nil, false
 }
 
-// The error is an [*federation.UnavailableError].
+// lookAgain reads new rows of the server's log. The error is an [*federation.UnavailableError].
 func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
 	s := l.live.Load()
 	if s == nil {
@@ -186,7 +186,7 @@ func (m *members) unname(p *person) {
 	}
 }
 
-// A user without channels is removed.
+// part also removes a user without channels.
 func (m *members) part(nick, channel string) {
 	p := m.named(nick)
 	venue, ok := translate.Channel(channel)

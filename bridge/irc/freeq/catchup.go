@@ -78,7 +78,7 @@ type gap struct {
 	wait  time.Duration
 }
 
-// The first wait applies to a new gap.
+// observe adds a missed step. The first wait applies to a new gap.
 func (g *gap) observe(received, now time.Time, first time.Duration) {
 	if g.since.IsZero() {
 		g.wait = min(max(first, 2*g.wait), lastWait)
@@ -413,7 +413,7 @@ func (l *Link) remember(ctx context.Context, given []federation.CompletedDeliver
 	return events, nil
 }
 
-// The evidence of earlier messages is already on disk.
+// again returns a copy of the link for rewriting earlier messages. Their evidence is already on disk.
 func (l *Link) again() *Link {
 	deps := l.deps
 	deps.Evidence = onDisk{deps.Evidence}

@@ -275,7 +275,7 @@ func (s *session) meetAgain() {
 	}
 }
 
-// The DID "" stands for all pending deliveries of the link.
+// back retries the pending deliveries to a DID, or all of the link for "".
 func (s *session) back(did federation.DID) {
 	if s.link.deps.Messages == nil {
 		return

@@ -50,7 +50,7 @@ func (s *session) lookup(nick string) (did federation.DID) {
 	return did
 }
 
-// The lines are private messages, because the network relays no NOTICE.
+// reply sends private messages, because the network relays no NOTICE.
 func (s *session) reply(to string, text []string) {
 	user := s.theirs.named(to)
 	if user == nil || s.queue.size() > maxWaiting {
@@ -80,7 +80,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 
 var errNoReader = errors.New("no user is logged in as the reader")
 
-// The answer to a later probe proves the notice.
+// deliverNotice writes a notice. The answer to a later probe proves it.
 func (s *session) deliverNotice(r *outbound) {
 	reader := s.theirs.dids[r.to]
 	if reader == nil {

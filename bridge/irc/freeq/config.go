@@ -96,7 +96,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// A link does not dial if only listen is set.
+// dials is false if only listen is set.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
 func (c Config) checkTransport() error {
@@ -149,13 +149,14 @@ func (c Config) ticket() ticket {
 	return t
 }
 
-// The program does not resolve names.
+// numeric reports whether an address is an IP address with a port, because the program does not
+// resolve names.
 func numeric(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil
 }
 
-// The name becomes the server's DID.
+// validServerName requires a dot, because the name becomes the server's DID.
 func validServerName(s string) bool {
 	return strings.Contains(s, ".") && s == strings.Trim(s, ".") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
 }

@@ -431,7 +431,7 @@ func lineID(step federation.EventID) string {
 
 const clockBytes = 6
 
-// A message may answer a step's line.
+// refsIn also maps the ID of a step's line to the step.
 func refsIn(tags map[string]string) irc.Refs {
 	refs := irc.RefsIn(tags)
 	if id, err := federation.ParseEventID(refs.Reply); err == nil {
@@ -440,7 +440,7 @@ func refsIn(tags map[string]string) irc.Refs {
 	return refs
 }
 
-// A server routes a step again if its receipt is missing.
+// repeat answers a step that was routed again because its receipt is missing.
 func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Judgement) {
 	entry, v := answer.Entry, answer.View
 	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Rulings.Moves(v, entry.Event.Verb) {

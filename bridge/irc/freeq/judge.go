@@ -46,7 +46,7 @@ func (s *session) replaying() bool {
 	return false
 }
 
-// The result is the owner's part of the work.
+// judge returns the owner's handling of the result.
 func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	if in.command != nil {
 		text := s.Execute(s.link.chatops, *in.command)
@@ -238,7 +238,7 @@ func (s *session) decode(a arriving) (*inbound, error) {
 	return in, nil
 }
 
-// Only homes send steps with these verbs.
+// serverVerb reports whether only homes send steps with a verb.
 func serverVerb(v federation.Verb) bool {
 	return v == federation.Confirm || v == federation.Expire || v == "auto-accept"
 }
@@ -290,7 +290,7 @@ func (s *session) holdReceipt(in *inbound) {
 	s.earlyReceipts = append(s.earlyReceipts, in)
 }
 
-// The steps may have arrived over another link.
+// judgeDueReceipts retries receipts whose step may have arrived over another link.
 func (s *session) judgeDueReceipts(now time.Time) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		due := now.After(in.due)

@@ -90,7 +90,7 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 	return nil
 }
 
-// The link stays up.
+// badInput counts and logs an unreadable line. The link stays up.
 func (s *session) badInput(ctx context.Context, why reason, what string) {
 	s.link.deps.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
@@ -149,7 +149,7 @@ func (s *session) onHelloAck(m *helloAck) error {
 	return nil
 }
 
-// The first state opens the link.
+// onState replaces the users and channels of the server. The first state opens the link.
 func (s *session) onState(ctx context.Context, m *syncResponse) {
 	if m.ServerID != s.link.cfg.EndpointID {
 		s.badInput(ctx, foreign, "the state of another server")
@@ -187,7 +187,8 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	s.yield()
 }
 
-// The link is up once the missed steps are recorded.
+// begin joins our users to their channels and requests the missed steps. The link is up once they are
+// recorded.
 func (s *session) begin() {
 	s.catchUp()
 	for _, p := range s.link.roster.All() {
@@ -237,7 +238,7 @@ func (s *session) onMember(m *member) {
 	}
 }
 
-// Our user rejoins with its next step.
+// onKick records a kick. Our user rejoins with its next step.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
 	if p := s.link.named(m.Nick); p != nil && p.In[venue] {
@@ -247,7 +248,7 @@ func (s *session) onKick(m *member) {
 	s.theirs.part(m.Nick, m.Channel)
 }
 
-// Our state must repeat these modes.
+// onMode records the modes that our state must repeat.
 func (s *session) onMode(m *mode) {
 	venue, _ := translate.Channel(m.Channel)
 	c := s.modes[venue]

@@ -196,7 +196,8 @@ func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 
-// The peer has greeted on this connection, or it is over.
+// settleSpare uses or closes the spare connection, once the peer has greeted on this one or this one
+// is over.
 func (s *session) settleSpare(ctx context.Context) {
 	spare := s.spare
 	s.spare = nil

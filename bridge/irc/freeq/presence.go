@@ -7,12 +7,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Other links know a user only if its text was relayed.
+// changed announces a change of a user to other links, if its text was relayed.
 func (s *session) changed(p *person, c bridge.PresenceChange) {
 	s.announcer.Announce(s.Asking, &p.as, c)
 }
 
-// Other links are notified if the user has left all channels.
+// departing notifies other links if the user has left all channels.
 func (s *session) departing(nick string, leave func()) {
 	p := s.theirs.named(nick)
 	if leave(); p != nil && s.theirs.named(nick) == nil {

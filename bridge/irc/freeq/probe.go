@@ -35,7 +35,7 @@ func (s *session) probe(r *outbound) {
 	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
 }
 
-// Questions are written in order.
+// wroteQuestion records the write of the first waiting question. Questions are written in order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {

@@ -156,7 +156,7 @@ func (s *session) prove(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// If the peer drops nothing, any answer is enough.
+// look requests the end of the peer's log. If the peer drops nothing, any answer is enough.
 func (s *session) look() {
 	s.unanswered = false
 	m := &catchupRequest{Since: s.cursor}
@@ -166,7 +166,7 @@ func (s *session) look() {
 	s.ask(question{tail: true}, m)
 }
 
-// Gateways keep each message that they read.
+// lossless reports whether the peer keeps each message that it reads, as gateways do.
 func (s *session) lossless() bool {
 	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
 }

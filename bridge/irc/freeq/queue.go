@@ -119,7 +119,7 @@ func (w *window) wrote() uint64 {
 	return w.written
 }
 
-// The peer has processed all messages up to upTo.
+// answered records that the peer has processed all messages up to a number.
 func (w *window) answered(upTo uint64, now time.Time) {
 	if upTo <= w.processed {
 		return

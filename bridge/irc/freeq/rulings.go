@@ -95,7 +95,7 @@ func (s *session) awaitRulings(ctx context.Context) {
 	}
 }
 
-// A crash or a failed notice may have left effects incomplete.
+// settleAgain completes the effects of filed rulings after a crash or a failed notice.
 func (s *session) settleAgain(ctx context.Context) {
 	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	done := map[federation.HandoffID]bool{}

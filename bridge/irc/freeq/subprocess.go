@@ -111,7 +111,7 @@ func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) 
 	return nil, errors.Join(err, p.Close())
 }
 
-// A child blocks if its stderr is full.
+// drain logs a child's stderr. A child blocks if its stderr is full.
 func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 	defer close(p.drained)
 	r := bufio.NewReaderSize(told, maxLogLineBytes)

@@ -114,7 +114,7 @@ func (d *door) open(ctx context.Context) {
 	}
 }
 
-// A lack of file descriptors would fail again at once.
+// rest waits before the next Accept, because a lack of file descriptors would fail again at once.
 func (d *door) rest(ctx context.Context) {
 	select {
 	case <-time.After(time.Second):

@@ -60,7 +60,7 @@ func (s *session) speech(p *pseudo, ch *channel) bar {
 	return s.voice(p, ch)
 }
 
-// The user may be a member or not.
+// voice returns the reason why one of our users, member or not, cannot speak in a channel.
 func (s *session) voice(p *pseudo, ch *channel) bar {
 	r := ch.rules
 	switch {

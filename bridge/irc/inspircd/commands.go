@@ -82,7 +82,7 @@ const (
 	noMessageID   reason = "no_msgid"
 )
 
-// The link stays up.
+// badInput counts and logs an unreadable line. The link stays up.
 func (s *session) badInput(ctx context.Context, why reason, command string) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("command", command))
@@ -189,7 +189,7 @@ func (s *session) named(uuid, nick string) {
 	s.reclaim()
 }
 
-// Departures affect rows to the users, their channels and their nicks.
+// gone handles the departure of users: rows to them, their channels and their nicks.
 func (s *session) gone() {
 	s.doubtAbsent()
 	s.remakeEmpty()
@@ -315,7 +315,7 @@ func (s *session) onMetadata(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// A WHOIS waits for this answer.
+// onIdle answers a WHOIS, which waits for it.
 func (s *session) onIdle(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil || !p.here {

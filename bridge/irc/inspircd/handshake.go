@@ -183,7 +183,7 @@ func saidError(m ircmsg.Message) error {
 	return fmt.Errorf("it says: %s", strings.Join(m.Params, " "))
 }
 
-// The peer may send its time.
+// onBurst compares clocks, if the peer sends its time.
 func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	if len(m.Params) == 0 {
 		return nil

@@ -59,7 +59,7 @@ func (s *session) enqueue(in *inbound) {
 	s.Steps.Add(in)
 }
 
-// The result is the owner's part of the work.
+// judge returns the owner's handling of the result.
 func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	defer close(in.done)
 	if in.command != nil {
@@ -310,7 +310,7 @@ func (t *tree) logIn(uuid, account string) {
 	}
 }
 
-// Bindings map accounts to DIDs.
+// onAccount records a user's account, which bindings map to a DID.
 func (s *session) onAccount(m ircmsg.Message) {
 	account := ""
 	if len(m.Params) > 2 {

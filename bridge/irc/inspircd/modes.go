@@ -47,7 +47,7 @@ type chanMode struct {
 	rank       int // of a prefix
 }
 
-// A peer may announce no modes.
+// defaultModes returns InspIRCd's defaults, for a peer that announces no modes.
 func defaultModes() map[byte]chanMode {
 	return map[byte]chanMode{
 		'b': {banMode, listKind, 0}, 'k': {keyMode, paramKind, 0}, 'l': {limitMode, setKind, 0},
@@ -58,7 +58,7 @@ func defaultModes() map[byte]chanMode {
 	}
 }
 
-// An item of CAPAB CHANMODES is "list:ban=b" or "prefix:10000:voice=+v", for example.
+// chanMode parses an item of CAPAB CHANMODES, such as "list:ban=b" or "prefix:10000:voice=+v".
 func (t *tree) chanMode(description, letters string) {
 	parts := strings.Split(description, ":")
 	if letters == "" || len(parts) < 2 {
@@ -71,7 +71,8 @@ func (t *tree) chanMode(description, letters string) {
 	t.modes[letters[len(letters)-1]] = mode
 }
 
-// A server ends the link over any other letter.
+// prefixes returns the letters that are a status on this network. A server ends the link over any
+// other.
 func (t *tree) prefixes(letters string) string {
 	return strings.Map(func(letter rune) rune {
 		if letter < utf8.RuneSelf && t.modes[byte(letter)].kind == prefixKind { //nolint:gosec // G115: it is one byte
@@ -170,7 +171,7 @@ func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
 	p.memberships[ch.venue] = held
 }
 
-// An older channel ignores the change.
+// onModes applies FMODE, unless the channel is older than the change.
 func (s *session) onModes(ctx context.Context, m ircmsg.Message) error {
 	ch, ok := s.aged(ctx, m)
 	if !ok {

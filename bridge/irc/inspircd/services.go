@@ -79,7 +79,7 @@ func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
 	return unixSeconds(m.Params[at])
 }
 
-// Orders override the modes of a channel.
+// onBring joins one of our users to channels, regardless of their modes.
 func (s *session) onBring(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -138,7 +138,8 @@ func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// No server is behind this one.
+// onRemoteSplit ends the link if an operator of the network removes this server. No server is behind
+// this one.
 func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 	if name := m.Params[0]; name != string(s.link.ports.Home) && name != s.sid() {
 		return nil
@@ -158,7 +159,7 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 // recreated. In a channel of the network, the gateway does not change modes of members, because its
 // servers drop a mode with a different timestamp.
 
-// Each member of an FJOIN has the form "modes,uuid:membership".
+// fill records the members of an FJOIN, each of the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {
 	var entered []string
 	operated := len(ch.members) > 0

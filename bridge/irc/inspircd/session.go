@@ -319,7 +319,7 @@ func (s *session) lost(err error) error {
 	return fmt.Errorf("connection to %s lost: %w", s.link.cfg.ServerName, errors.Join(err, s.WriteErr()))
 }
 
-// The peer may no longer read.
+// lastWord writes a line before the connection is closed, if the peer still reads.
 func (s *session) lastWord(text string) {
 	s.put("%s", text)
 	timeout := time.NewTimer(leaveTimeout)

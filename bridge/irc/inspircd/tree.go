@@ -188,7 +188,7 @@ func (t *tree) signed(uuid string, did federation.DID) {
 	t.signers[did] = uuid
 }
 
-// Another user may have signed since.
+// unsign removes a user as the last signer of its DID, unless another user has signed since.
 func (t *tree) unsign(uuid string) {
 	if did := t.users[uuid].signer; t.signers[did] == uuid {
 		delete(t.signers, did)
