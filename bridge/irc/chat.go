@@ -135,7 +135,7 @@ func written(text, manner string, formatting, history bool) (body string, fields
 	return body, fields
 }
 
-// Each character may have a formatting code.
+// maxFormattedBytes bounds a message with formatting codes: each character may have a code.
 const maxFormattedBytes = 4 * federation.MaxMessageChars
 
 // readable returns a text with its formatting if the link forwards it, and if it matches the body.

@@ -509,8 +509,8 @@ func (o ChatOps) sendText(ctx context.Context, c Command, args string, now time.
 	return []string{"Your message to " + name + " is on its way."}, nil
 }
 
-// Nicks on the user's own network take precedence. NICK@LINK falls back to the next user with the
-// nick.
+// participant resolves a name to a participant. Nicks on the user's own network take precedence.
+// NICK@LINK falls back to the next user with the nick.
 func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")

@@ -12,8 +12,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// An unresponsive host is not queried again for the same DID during this time. Each query may delay a
-// step by the timeout of a fetch.
+// awayFor is the time before an unresponsive host is queried again for the same DID. Each query may
+// delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
 // Any caller can force a refresh with a failing proof.

@@ -250,7 +250,8 @@ func ListKeys(dir string) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// A key was created when its predecessor was retired, or when the file of the first one was written.
+// readOwn reads an own key and its creation time. That is when its predecessor was retired, or when
+// the file of the first one was written.
 func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) {
 	seed, err := readKey(root, string(name))
 	if err != nil {

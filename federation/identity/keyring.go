@@ -31,7 +31,7 @@ const (
 	secretBytes = 32
 )
 
-// Other keys may be derived from the same secret.
+// keptInfo separates kept keys from other keys that may be derived from the same secret.
 const keptInfo = "baton kept key v1\x00"
 
 // Keyring contains the private keys of one gateway, read from its folder.
@@ -187,7 +187,7 @@ func linkFile(root *os.Root, name string, text []byte) error {
 	return syncFolder(root)
 }
 
-// After a power cut, the file has the old text or the new one.
+// replaceFile writes a file atomically: after a power cut it has the old text or the new one.
 func replaceFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {

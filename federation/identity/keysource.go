@@ -182,7 +182,8 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 	return s.judge(q, history, absent), nil
 }
 
-// For a document with many keys, only the signing keys and the keys on record are recorded.
+// learn records the statements of a document about the keys on record, and about the keys that can
+// have made the signature. For a document with many keys, only the signing keys are thus recorded.
 func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
 	listed := document.Keys
 	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {
@@ -204,7 +205,7 @@ func from(document federation.Document, keyID string) func(federation.KeyWindow)
 	}
 }
 
-// In the usual case, no source other than the document has keys.
+// plain answers a query only from a document, in the usual case that no other source has keys.
 func plain(q federation.KeyQuery, document federation.Document) evidence {
 	found := evidence{keys: document.Keys}
 	for _, key := range document.Keys {

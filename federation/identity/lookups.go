@@ -225,8 +225,9 @@ var ErrNotCached = errors.New("its keys are not at hand yet")
 
 func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotCached) }
 
-// The wait of a step starts with the lookup, and is about twice the time for a distant host. A step
-// with a longer lookup is deferred, and judged when the lookup has ended.
+// keyWait bounds the wait of a step for the lookup of its key, from the start of the lookup: about
+// twice the time for a distant host. A step with a longer lookup is deferred, and judged when the
+// lookup has ended.
 const keyWait = time.Second
 
 // CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays
@@ -311,7 +312,7 @@ const (
 	loginsTotal   = 256
 )
 
-// The client may retry.
+// errLogins refuses a login over the limits. The client may retry.
 var errLogins = errors.New("too many logins wait for documents")
 
 // A refused login takes some 300 bytes.

@@ -23,7 +23,8 @@ import (
 // The point is compressed.
 const pointBytes = 33
 
-// The prefix is the varint of ed25519-pub, p256-pub or secp256k1-pub. The size is that of the key.
+// multicodec returns the prefix of a key in its multibase form, the varint of ed25519-pub, p256-pub
+// or secp256k1-pub, and the length of the key.
 func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	switch kind {
 	case federation.Ed25519:
@@ -148,8 +149,8 @@ func Signed(key federation.PublicKey, message, signature []byte) bool {
 	return verifyECDSA(key, message, signature)
 }
 
-// The signature covers the SHA-256 of a message. Each signature has an equivalent one, derivable
-// without the key; both count.
+// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has an
+// equivalent one, derivable without the key; both count.
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	if len(signature) != ecdsaBytes {
 		return false

@@ -139,8 +139,8 @@ func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 	return changed, nil
 }
 
-// The lock lasts until unlock, or the end of this process. The file stays, because otherwise two
-// replicas could lock two files of one name.
+// lockFolder prevents other replicas from rotating keys in a folder until unlock, or the end of this
+// process. The file stays, because otherwise two replicas could lock two files of one name.
 func lockFolder(root *os.Root) (unlock func(), err error) {
 	f, err := root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -244,8 +244,8 @@ func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (Na
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: public}}, nil
 }
 
-// The note is written first: after a power failure between the two writes, the old secret is still
-// valid.
+// replaceOnPurpose writes a secret, replacing any earlier one. It writes the note first: after a
+// power failure between the two writes, the old secret is still valid.
 func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []byte) error {
 	unlock, err := lockFolder(root)
 	if err != nil {

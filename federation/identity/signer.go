@@ -18,7 +18,7 @@ import (
 // SignerTimeout bounds one call of a signer.
 const SignerTimeout = 5 * time.Second
 
-// The limit is in bytes.
+// maxComplaint bounds the quoted part of a signer's error message, in bytes.
 const maxComplaint = 200
 
 // Signer is a command that keeps the keys of the gateway and the registry: a program and its first
@@ -77,7 +77,7 @@ func (s Signer) run(ctx context.Context, input []byte, arguments ...string) ([]b
 	return stdout, nil
 }
 
-// The first bytes are enough for a signature or a key in base64url.
+// brief keeps the first bytes written to it, enough for a signature or a key in base64url.
 type brief []byte
 
 func (b *brief) Write(p []byte) (int, error) {

@@ -240,7 +240,8 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 	}
 }
 
-// The signed step has the digest of its original, and any signature on the original is the actor's.
+// evidence checks the original behind a vouched step: the signed step has its digest, and any
+// signature on it is the actor's.
 func (c *checking) evidence(step Step, ev federation.Event) {
 	// A step based on an operator's binding has no original: only the gateway vouches for it.
 	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -315,7 +316,7 @@ func (c *checking) receipts() {
 	}
 }
 
-// The value is zero for any other document.
+// confirmed is the content of a receipt, or the zero value for any other document.
 type confirmed struct {
 	from             federation.DID
 	handoff, subject string

@@ -14,10 +14,11 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Connections to a home behind NAT time out, so the hub is tried after this time.
+// httpsWait bounds the HTTPS read of a document before the hub is tried, because connections to a
+// home behind NAT time out.
 const httpsWait = 2 * time.Second
 
-// The timeout applies if no hub can deliver the document.
+// httpsTimeout bounds the HTTPS read of a document if no hub can deliver it.
 const httpsTimeout = 10 * time.Second
 
 // The documents of homes and agents have about 6 KiB.

@@ -417,7 +417,8 @@ func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// The keys stored here may be older than those at the address.
+// homeKeys reads the keys of a home from the DID document at its address, because the keys stored
+// here may be older.
 func homeKeys(ctx context.Context, client *identity.PeerClient, address string, did federation.DID) (documentKeys, error) {
 	documentAt, err := federation.JoinURL(address, documentPath, nil)
 	if err != nil {

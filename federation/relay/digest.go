@@ -222,7 +222,8 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 
 const erasedDetail = "an operator erased its content"
 
-// Each step has the ruling of its home. The result is the reason for a refusal, or "".
+// returnSteps sends a handoff's steps missing at its home, each with the ruling of that home. It
+// returns the reason for a refusal, or "".
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {

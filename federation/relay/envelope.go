@@ -81,7 +81,7 @@ func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeI
 	return append(slices.Clone(ev.Arrival.Path), d.Home)
 }
 
-// A step must not pass twice through this home, or through too many homes.
+// checkPath refuses a step that has already passed through this home, or through too many homes.
 func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 	switch most := d.MaxHops(); {
 	case slices.Contains(path, d.Home):
@@ -145,7 +145,8 @@ func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	return v.Home
 }
 
-// A gateway signed the step for the party, or the party signed it as another DID.
+// needsVoucher reports whether a step counts as the step of a party only with a voucher: a gateway
+// signed the step for the party, or the party signed it as another DID.
 func needsVoucher(ev federation.Event, party federation.DID) bool {
 	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
 }
@@ -170,7 +171,8 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 	return ev, nil
 }
 
-// The other home must sign the party in a voucher, which is forwarded with the step.
+// attested adds the party named by the other home to a step that needs a ruling. The other home must
+// sign the party in a voucher, which is forwarded with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
 	var err error
 	if ev.Arrival.ActingFor, err = p.trustedParty(ctx, ev.Arrival.ActingFor, p.cfg.Home); err != nil {
@@ -190,8 +192,8 @@ func (p *Peer) attested(ctx context.Context, ev federation.Event, document strin
 	return ev, err
 }
 
-// The mailbox of the party named by a ruling must be at the home that ruled, or at the home that
-// vouched for the step.
+// attributed adds the party named by a ruling to a step. The mailbox of the party must be at the home
+// that ruled, or at the home that vouched for the step.
 func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
 	var found voucher
 	var err error

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A server reads its streams from a local disk.
+// startTimeout bounds the start of a server that reads its streams from a local disk.
 const startTimeout = 5 * time.Second
 
 // HostConfig configures the embedded NATS server for homes of other operators.
@@ -56,8 +56,9 @@ func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, err
 	return &Host{s}, nil
 }
 
-// The server cannot create a reader of a name while damaged files of that name exist. A home
-// recreates its reader within a second, and receives unacknowledged messages again.
+// removeUnread deletes the files of readers that the server could not recover, because the server
+// cannot create a reader of that name while they exist. A home recreates its reader within a second,
+// and receives unacknowledged messages again.
 func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.Logger) error {
 	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // before the query to the server, because a reader may be created meanwhile
 	if err != nil || len(folders) == 0 {

@@ -98,7 +98,8 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// The messages of the waiting exchanges may be lost, and are sent again at once.
+// broken ends all waits for responses after a disconnect. Their messages may be lost, and are sent
+// again at once.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

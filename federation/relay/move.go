@@ -179,8 +179,8 @@ func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool
 	return count.skipped, true
 }
 
-// A line is logged once a minute per home and code. A message that cannot be verified now is logged
-// as a warning, because it is retried.
+// report counts a refused message of another home, and logs it once a minute per home and code. A
+// message that cannot be verified now is logged as a warning, because it is retried.
 func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p problem) {
 	if h.Deps.BadInput != nil && p.code != codeLater {
 		h.Deps.BadInput(from, p.code)

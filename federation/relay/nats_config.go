@@ -27,8 +27,8 @@ const (
 	HubTable = "relay.hub"
 )
 
-// The folder below data_dir has the accounts, seeds and streams of the server for homes of other
-// operators.
+// hostFolder is the folder below data_dir with the accounts, seeds and streams of the server for
+// homes of other operators.
 const hostFolder = "relay"
 
 // StreamsFolder returns the folder of that server's streams, below data_dir.

@@ -209,7 +209,7 @@ const (
 	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )
 
-// Steps per second in mode limit.
+// limitedRate is the maximum number of steps per second in mode limit.
 const limitedRate = 10
 
 // SetOperatorMode overrides the configured mode; "" restores it. It takes effect at once, even for

@@ -227,8 +227,8 @@ func (p *Peer) takeRuled(ctx context.Context, it item) result {
 	return r
 }
 
-// The ruling may be of the other home, of this home before a restore, or of a third home whose steps
-// the other home may forward.
+// judgeRuled files a step by its ruling: a ruling of the other home, of this home before a restore,
+// or of a third home whose steps the other home may forward.
 func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *result) {
 	ruled, err := parseRuling(*it.Ruling)
 	if err != nil {
@@ -383,8 +383,9 @@ func (r *result) fail(err error) {
 	r.Outcome, r.Code, r.Detail = outcomeRefused, string(refused.Code), refused.Detail
 }
 
-// This home ruled on the step, and lost it in a restore. Its signature on the ruling proves the
-// position of the step, and that this home has verified it.
+// judgeOwn files a step that this home ruled on, lost in a restore, and receives from another home.
+// This home's signature on the ruling proves the position of the step, and that this home has
+// verified it.
 func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled federation.Ruling, r *result) {
 	verdict, err := p.deps.Signer.Verify(ctx, p.deps.Home, ruled.Filed, []byte(ruled.Document), ruled.Signature)
 	switch {

@@ -20,7 +20,7 @@ const (
 	lastAsk  = 10 * time.Minute
 )
 
-// Wake-ups may be lost.
+// lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
 const lookEvery = 10 * time.Second
 
 // More pending rulings stay in the record.
@@ -155,9 +155,9 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// The home ruled on the handoff before and does not know it now. Its record was restored, and the
-// homes have not compared their histories since. The result reports whether the home has the handoff
-// now, and so can rule on further steps.
+// returnLost sends a handoff back to its home, which ruled on it before and does not know it now. Its
+// record was restored, and the homes have not compared their histories since. It reports whether the
+// home has the handoff now, and so can rule on further steps.
 func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, error) {
 	var done Compared
 	err := p.compareTheirs(ctx, []federation.HandoffID{id}, &done)

@@ -202,7 +202,8 @@ func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string
 	return name, err
 }
 
-// A gateway may keep a key for the DID of a kept key.
+// maxKept bounds the keys between a DID and its owner, because a gateway may keep a key for the DID
+// of a kept key.
 const maxKept = 4
 
 // KeyOwners looks up the owners of keys. It blocks on the record.

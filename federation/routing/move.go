@@ -12,7 +12,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The homes of the DID's handoffs get the new location with the first receipt after the move.
+// forwardFor bounds the forwarding of late steps for a DID that moved away. The homes of its handoffs
+// get the new location with the first receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
 const (
@@ -75,9 +76,9 @@ func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Ti
 	return at
 }
 
-// The mailbox moved from here within [forwardFor]; otherwise, the result is "". The new home accepts
-// forwarded steps. It may have passed the mailbox on, but a later home does not know that the mailbox
-// was here.
+// movedTo returns the home to which the mailbox of a DID moved from here within the last thirty days,
+// or "". That home accepts forwarded steps. It may have passed the mailbox on, but a later home does
+// not know that the mailbox was here.
 func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
 	at := l.movedAway(ctx, did, now)
 	if i := slices.Index(at.Former, l.home); i > 0 {

@@ -66,8 +66,9 @@ func submittedBy(home string, ev federation.Event) bool {
 	return ev.Arrival.Link == home && string(ev.Arrival.Home) == home
 }
 
-// A recipient logged in on a network of this home reads a private offer there. The link of an offer
-// by a user of that network names only the offerer, and not the recipient.
+// servedOnLink reports whether the gateway wrote a private offer on a network of this home because
+// its recipient is logged in there. The link of an offer by a user of that network names only the
+// offerer, and not the recipient.
 func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev federation.Event, v federation.View) (bool, error) {
 	_, home := l.peers.Peer(federation.HomeID(v.Link))
 	if did != v.Offeree || v.Link == "" || home || ev.Arrival.Link == v.Link || !federation.Private(v.Venue) {
@@ -96,7 +97,7 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 	return names
 }
 
-// The limit counts deliveries or inboxes.
+// reroutePage bounds the deliveries, or inboxes, rerouted by one write.
 const reroutePage = 256
 
 // Outboxes stores the pending deliveries of the record. Its methods block on the disk and return
@@ -175,7 +176,8 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 	}
 }
 
-// The mailbox of a party of a delivery is at the home, or the DID of a party is below its name.
+// wasHome reports whether an outbox belongs to another home: the mailbox of a party of one of its
+// deliveries is there, or the DID of a party is below the name of the home.
 func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
 	for _, d := range page {
 		dids := d.View.Others("")

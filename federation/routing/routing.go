@@ -49,7 +49,7 @@ import (
 // Unrouted is the outbox of steps for DIDs whose mailbox home is unknown, or is no longer a peer.
 const Unrouted = federation.UnroutedLink
 
-// Another home sent the steps of these DIDs.
+// homeNetwork is the network of the bindings of DIDs whose steps another home sent.
 const homeNetwork = "home"
 
 // Record is the part of the record that a [Locator] reads and writes.

@@ -414,7 +414,8 @@ func checkReceipt(members map[string]string) error {
 	return nil
 }
 
-// The signature is valid for no other purpose than a message between homes.
+// homePrefix precedes the signed bytes of a message between homes, so that the signature is valid for
+// no other purpose.
 const homePrefix = "baton-home/1\n"
 
 // SignHome returns the signature of a message from one home to another. It is not a [Scheme]: the

@@ -96,7 +96,7 @@ func NamedKey(text string) string {
 	return kid
 }
 
-// The refusal is for the sender, and the reason is for the operator.
+// unverifiable joins the refusal for the sender with the reason for the operator.
 func unverifiable(ev federation.Event, cause error) error {
 	return errors.Join(federation.Refuse(ev, federation.SignatureUnverifiable, ""), fmt.Errorf("keys of %s: %w", ev.From, cause))
 }

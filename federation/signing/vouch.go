@@ -122,7 +122,8 @@ func OpensEvidence(ctx context.Context, digest [sha256.Size]byte, query url.Valu
 	return err == nil && hmac.Equal([]byte(capability), []byte(query.Get(capabilityQuery))), err
 }
 
-// A part of an Ed25519 signature is deterministic, and unknown without the key.
+// evidenceCapability returns a part of an Ed25519 signature, which is deterministic, and unknown
+// without the key.
 func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key federation.SigningKey) (string, error) {
 	signature, err := key.Sign(ctx, append([]byte("baton evidence capability v1\x00"), digest[:]...))
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	mediaJSON = "application/json"
 )
 
-// The member has the terms of the handoff.
+// metadataKey is the metadata member of a message with the terms of the handoff.
 const metadataKey = "handoff"
 
 // Offer returns the message that offers a handoff. It has the ID of the step and the context of the
@@ -274,7 +274,7 @@ func textOf(m *wire.Message) string {
 // noteOf returns one line without hidden characters.
 func noteOf(m *wire.Message) string { return federation.PlainText(translate.OneLine(textOf(m))) }
 
-// The key is the ID of the status message, or its time.
+// statusKey returns the key of a task status: the ID of its message, or its time.
 func statusKey(task *wire.Task) string {
 	s := task.Status
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// The maximum of deployed registries.
+// maxBodyChars bounds a body: the maximum of deployed registries.
 const maxBodyChars = 4000
 
 // Out is the input for a message besides the step.
@@ -56,7 +56,8 @@ func EncodeTaken(s translate.Step, o Out) Message {
 	}
 }
 
-// Only the kind handoff has standard types, because the taker of a task never bids for it first.
+// payloadType returns the standard type of a step. Only the kind handoff has standard types, because
+// the taker of a task never bids for it first.
 func payloadType(ev federation.Event) string {
 	if ev.Kind != federation.Handoff {
 		return TypeHandoff

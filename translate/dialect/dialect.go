@@ -81,7 +81,7 @@ func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	return handofftag.Write(ev)
 }
 
-// The venue identifies the user of a private exchange.
+// someNick is a placeholder for the user of a private exchange. The venue identifies the user.
 const someNick = "anyone"
 
 // FromDocument returns the step of a canonical document, in the dialect of its members. The caller

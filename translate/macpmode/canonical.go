@@ -22,11 +22,11 @@ import (
 // Every JSON reader reads integers up to this one exactly.
 const maxExactInt = 1<<53 - 1
 
-// An envelope has milliseconds.
+// timeLayout is RFC 3339 with the milliseconds of an envelope.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// RFC 3339 ends with this year. A later envelope time stays a number, so that evidence and envelope
-// have the same time.
+// maxYear is the last year in RFC 3339. A later envelope time stays a number, so that evidence and
+// envelope have the same time.
 const maxYear = 9999
 
 // JSON writes a message in the canonical JSON of the protocol: field names as defined, whole numbers

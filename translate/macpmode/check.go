@@ -10,7 +10,7 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// Clients must not use this prefix of a message_id.
+// implicitPrefix begins the message_id of an accept by the runtime. Clients must not use it.
 //
 // spec: RFC-MACP-0010 §5.1
 const implicitPrefix = "implicit-accept:"

@@ -105,8 +105,8 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 	return Report{}, Refuse(InvalidEnvelope, "%s is no report", env.GetMessageType())
 }
 
-// The content is the status, if the message is the note, the progress, and the partial output, in
-// base64 if it is not JSON.
+// contextOfUpdate returns the content of a progress other than its note: the status, if the message
+// is the note, the progress, and the partial output, in base64 if it is not JSON.
 func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	members := map[string]any{}
 	if p.GetMessage() != "" && p.GetStatus() != "" {

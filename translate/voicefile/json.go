@@ -113,8 +113,8 @@ func parseObject(d *json.Decoder, depth int) (any, error) {
 	return o, err
 }
 
-// An HMAC covers members sorted at every level, no spaces, only printable ASCII, and numbers as
-// Python prints them.
+// canonical returns the text that an HMAC covers: members sorted at every level, no spaces, only
+// printable ASCII, and numbers as Python prints them.
 func canonical(value any) []byte {
 	var out bytes.Buffer
 	canonicalTo(&out, value)

@@ -114,8 +114,8 @@ func Encode(o Offer, secret string) ([]byte, File, error) {
 	return written, f, err
 }
 
-// Only some characters are allowed in a handoff_id. The ID of the handoff after it keeps two
-// handoff_ids apart.
+// safe keeps the characters of a name allowed in a handoff_id. The ID of the handoff after it keeps
+// two handoff_ids apart.
 func safe(name string) string {
 	kept := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
@@ -181,7 +181,7 @@ func (f File) lines() any {
 	return value
 }
 
-// The limit is in bytes. A model reads the text before all else.
+// maxResume bounds the text in a bootstrap, in bytes, because a model reads it before all else.
 const maxResume = 4000
 
 // The mark around the text depends on the secret hmac of the file, so that the text cannot close it.

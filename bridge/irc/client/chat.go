@@ -125,8 +125,8 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	return nil
 }
 
-// A known line was already in the history before an interrupted delivery, so clients with history
-// have it.
+// showChat writes text to the members of a channel. A known line was already in the history before an
+// interrupted delivery, so clients with history have it.
 func (s *server) showChat(t federation.Text, m message, known bool) {
 	c := s.channels[t.Venue]
 	if c == nil {

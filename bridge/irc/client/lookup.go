@@ -23,7 +23,7 @@ const (
 	maxExchangePages  = 10
 )
 
-// Clients refer to messages with the time tag, which has this precision.
+// timePrecision is the precision of the time tag with which clients refer to messages.
 const timePrecision = time.Millisecond
 
 var errUnheard = errors.New("no message with that id was said there")

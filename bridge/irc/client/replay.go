@@ -22,7 +22,7 @@ import (
 // A client has at most this many unacknowledged steps.
 const pageSteps = 50
 
-// Wake-ups may be lost.
+// lookAgain is the interval of reading an inbox without a wake-up, because wake-ups may be lost.
 const lookAgain = 15 * time.Second
 
 const afterFailure = time.Second
@@ -352,8 +352,8 @@ func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	}
 }
 
-// A device beyond the limit has no position of its own: entries that it has read no longer wait for
-// any device.
+// advance saves the position of the device. A device beyond the limit has no position of its own:
+// entries that it has read no longer wait for any device.
 func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
 	err := s.link.deps.Record.Advance(ctx, r.of, r.device, to, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) && r.device != "" {

@@ -138,8 +138,8 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	}
 }
 
-// The session ID in the challenge begins with the gateway's name, so that the signer can see the
-// purpose of its signature.
+// newChallenge returns fresh bytes to sign. The session ID begins with the gateway's name, so that
+// the signer can see the purpose of its signature.
 func newChallenge(home string, now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:])

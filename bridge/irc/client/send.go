@@ -99,7 +99,8 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 	})
 }
 
-// A step has its tags, the tags of the server, and the line.
+// messageBytes is the maximum size of a step for a client: its tags, the tags of the server, and the
+// line.
 const messageBytes = 6 << 10
 
 // atOnce limits the steps sent to a client at once to half of its queue.

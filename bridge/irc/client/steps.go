@@ -69,8 +69,8 @@ func (s *server) place(u *user, in *inbound) error {
 	return nil
 }
 
-// Only a client that may speak in a channel can open or claim a handoff there. Responses may come
-// from parties outside the channel, or even on other servers.
+// placeIn checks the channel of a step. Only a client that may speak there can open or claim a handoff.
+// Responses may come from parties outside the channel, or even on other servers.
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
@@ -198,8 +198,8 @@ func (s *server) by(m message, author federation.DID, at federation.Arrival, pro
 	return m
 }
 
-// The author of text may be a guest of its network. A guest of another home looks like a user with a
-// DID.
+// byText is by for text, whose author may be a guest of its network. A guest of another home looks
+// like a user with a DID.
 func (s *server) byText(m message, t federation.Text) message {
 	guest := t.Author == s.link.ports.Messages.Guest(t.Arrival.Link, t.Arrival.Name)
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")

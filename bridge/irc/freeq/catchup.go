@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Servers use the same period.
+// catchupWindow is the period of the first catch-up, as between servers.
 //
 // spec: freeq-s2s "Order on a fresh link"
 const catchupWindow = 24 * time.Hour
@@ -335,8 +335,9 @@ type answer struct {
 	limit int
 }
 
-// The record keeps deliveries of this link until the peer has proved that it read them. The peer may
-// still have lost a step later, or stopped while the step waited for a key.
+// onCatchupRequest answers a peer that requests missed steps. The record keeps deliveries of this
+// link until the peer has proved that it read them. The peer may still have lost a step later, or
+// stopped while the step waited for a key.
 func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	if len(s.answers)+len(s.queue.waiting[control]) > maxAnswers {
 		s.badInput(ctx, flooded, m.Type)

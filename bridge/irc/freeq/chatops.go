@@ -95,10 +95,12 @@ func (s *session) deliverNotice(r *outbound) {
 
 const vendorPrefix = "+freeq.at/"
 
-// A server sends every private message to all its peers.
+// errNotOurs is the reason for dropping a private step without a participant of this gateway. A
+// server sends every private message to all its peers.
 var errNotOurs = errors.New("freeq: for nobody of this gateway")
 
-// A server repeats all its filed steps in a catch-up, and routes our own users' steps back to us.
+// errEcho is the reason for dropping this gateway's own step. A server repeats all its filed steps in
+// a catch-up, and routes our own users' steps back to us.
 var errEcho = errors.New("freeq: said by this gateway itself")
 
 // refuse sends nothing, because servers do not report refusals to each other.

@@ -13,7 +13,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Servers send each step twice at once.
+// repeatAfter is the minimum age of a step before its receipt is repeated, because servers send each
+// step twice at once.
 const repeatAfter = 2 * time.Second
 
 type outbound struct {
@@ -159,7 +160,8 @@ func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	return federation.PrivateVenue(a, b), nil
 }
 
-// A participant of this gateway signs with its kept key. The error comes from the record.
+// signer returns the DID that signs for a DID on this link: the kept key's DID for a participant of
+// this gateway, else the DID itself. It returns record errors.
 func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, error) {
 	if did == l.deps.Home.DID() {
 		return did, nil
@@ -175,8 +177,8 @@ func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, 
 	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
-// A DID of the pair belongs to this gateway directly or as a kept key's DID. The error comes from the
-// record.
+// ours reports whether a DID of the pair of a private handoff belongs to this gateway, directly or as
+// a kept key's DID. It returns record errors.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
 	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
 	if err != nil || ours {
@@ -222,9 +224,10 @@ func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, st
 	return l.describe(ctx, r, step, rendered, d.View)
 }
 
-// The server cannot file the step, because an earlier step of the handoff is missing there. That step
-// was a user's command, and a server does not accept it from another signer. For a command on this
-// link, the gateway's own user notifies the other users; the author gets an answer.
+// addLine adds the line about a step that the server cannot file, because an earlier step of the
+// handoff is missing there. That step was a user's command, and a server does not accept it from
+// another signer. For a command on this link, the gateway's own user notifies the other users; the
+// author gets an answer.
 func (l *Link) addLine(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -384,8 +387,9 @@ func (s *session) deliver(r *outbound) {
 	}
 }
 
-// The target is set when the line is written, because its reader may connect or disconnect while the
-// line is queued. It is the nick of the reader's client, or the DID of an absent reader.
+// aim sets the target of a private line when it is written, because its reader may connect or
+// disconnect while the line is queued. The target is the nick of the reader's client, or the DID of
+// an absent reader.
 func (s *session) aim(message any) {
 	line, ok := message.(*said)
 	if !ok || line.Reader == "" {

@@ -86,7 +86,8 @@ func (s *session) record(ctx context.Context, in *inbound, answer federation.Jud
 	}
 }
 
-// The offer may come over the link to another server. The step is fetched again from the log.
+// overtook reports whether a live step of a new handoff arrived before its offer, which may come over
+// the link to another server. The step is fetched again from the log.
 func (s *session) overtook(in *inbound, refused *federation.RefusalError) bool {
 	return refused != nil && refused.Code == federation.UnknownHandoff && !in.replay && time.Since(in.ev.Handoff.Time()).Abs() < clockMargin
 }

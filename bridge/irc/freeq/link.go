@@ -178,9 +178,9 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	return slices.ContainsFunc(v.Others(""), func(did federation.DID) bool { return l.Online(ctx, federation.Binding{DID: did}) }), nil
 }
 
-// The server regards this gateway as the home of a handoff that it received from here. The gateway is
-// the home, or has a link to another home that rules on each step. Such rulings are on disk here
-// before any of them is written.
+// introduces reports whether the server received a handoff from this gateway and regards the gateway
+// as its home. The gateway is the home, or has a link to another home that rules on each step. Such
+// rulings are on disk here before any of them is written.
 func (l *Link) introduces(v federation.View) bool {
 	switch {
 	case v.Home == l.deps.Home || v.Numbered:

@@ -171,8 +171,9 @@ var errReplaced = errors.New("another connection with the other server stands in
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
-// An error ends the session in favour of the other connection. A losing connection is kept until the
-// peer has greeted on this one, because the peer may be reachable in one direction only.
+// rival decides between this session's connection and another. An error ends the session in favour of
+// the other. A losing connection is kept until the peer has greeted on this one, because the peer may
+// be reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.taken(a)

@@ -45,8 +45,8 @@ func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
 	}
 }
 
-// A user that changed its DID leaves, because a server keeps the DID of a user. It returns with its
-// next line.
+// follow renames a user that keeps its DID. Any other user that changed its nick leaves, because a
+// server keeps the DID of a user. It returns with its next line.
 func (s *session) follow(c bridge.PresenceChange) {
 	r := s.link.roster
 	switch {

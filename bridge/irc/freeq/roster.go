@@ -54,7 +54,8 @@ func (s *session) present(p *irc.PseudoClient) {
 	}
 }
 
-// A server gives operator status to the first user of a channel only if that user creates it.
+// joinChannel records that a channel exists, and joins our users to it. A server gives operator
+// status to the first user of a channel only if that user creates it.
 func (s *session) joinChannel(channel string) {
 	venue, _ := translate.Channel(channel)
 	if s.made[venue] || s.modes[venue] == nil {
@@ -66,8 +67,8 @@ func (s *session) joinChannel(channel string) {
 	}
 }
 
-// The user leaves its channels under the old nick and rejoins, because a nick_change would reach the
-// user with that nick.
+// rename gives one of our users the first free nick. The user leaves its channels under the old nick
+// and rejoins, because a nick_change would reach the user with that nick.
 func (s *session) rename(p *irc.PseudoClient) {
 	for venue, there := range p.In {
 		if there {

@@ -20,10 +20,11 @@ const (
 	lastRoute  = 10 * time.Minute
 )
 
-// Wake-ups may be lost.
+// lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
 const lookEvery = 10 * time.Second
 
-// The end of the earlier deliveries of a handoff causes no wake-up.
+// lookAgain is the interval while a step waits for earlier deliveries of its handoff. Their end
+// causes no wake-up.
 const lookAgain = 100 * time.Millisecond
 
 // Excess steps stay in the record.
@@ -32,7 +33,8 @@ const maxRulings = 1024
 // After this number of routes, the home has had enough time, and is asked for the outcome.
 const inquireAfter = 2
 
-// A home ends a handoff without a change for this long.
+// maxWait is the maximum wait for a home that does not answer. A home ends a handoff without a change
+// for this long.
 const maxWait = 7 * 24 * time.Hour
 
 type pendingRuling struct {
@@ -161,8 +163,9 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	return waiting, behind, nil
 }
 
-// The server of a step cannot request the ruling itself if it is not peered with this server. If soon
-// is set, the step is not in the log yet, and this link waits only peerDelay for the other server.
+// otherAsks reports whether the server of a step requests the ruling itself. It cannot if it is not
+// peered with this server. If soon is set, the step is not in the log yet, and this link waits only
+// peerDelay for the other server.
 func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.Time) (asks, soon bool, err error) {
 	if h.Event.Arrival.Home == "" {
 		return false, false, nil
@@ -235,8 +238,8 @@ func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	}
 }
 
-// A step that the server already has is only routed, because a server shows every TAGMSG to its
-// users.
+// submitTo sends a step to the server as a TAGMSG. A step that the server already has is only routed,
+// because a server shows every TAGMSG to its users.
 func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The timeout covers greetings and states together. A server greets at once, and waits at most two
+// meetTimeout bounds greetings and states together. A server greets at once, and waits at most two
 // seconds for the other's capabilities.
 const meetTimeout = 15 * time.Second
 
@@ -32,7 +32,8 @@ const (
 
 const watchEvery = 500 * time.Millisecond
 
-// The peer's messages arrive in order, so other messages extend the timeout for a response.
+// busyTimeout is the timeout for a response while the peer sends other messages, because its messages
+// arrive in order.
 const busyTimeout = time.Minute
 
 // Above this number of queued messages, about fifteen seconds' worth, no more rows are accepted.
@@ -194,7 +195,8 @@ func (s *session) takeRows() <-chan *outbound {
 	return s.rows
 }
 
-// The channel fires when the next message may be written; it is nil if another event triggers that.
+// flush passes the next message to the writer, unless it is busy. The channel fires when the next
+// message may be written; it is nil if another event triggers that.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil

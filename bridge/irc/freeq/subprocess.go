@@ -16,14 +16,14 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Within this time after its stdin was closed, a child has notified the peer of the end of the
-// stream. A killed child cannot: the peer would keep the link for half a minute, and refuse the next
-// one.
+// closeGrace is the time for a child to end after its stdin was closed. By then it has notified the
+// peer of the end of the stream. A killed child cannot: the peer would keep the link for half a
+// minute, and refuse the next one.
 const closeGrace = time.Second
 
 const maxLogLineBytes = 4096
 
-// The ID of the dialling endpoint follows, on the stderr of a listening child.
+// connectedMark precedes the ID of the dialling endpoint, on the stderr of a listening child.
 const connectedMark = "got connection from "
 
 // The program proves the identity of the other endpoint with its TLS. For a listening child, this

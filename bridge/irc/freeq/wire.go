@@ -8,8 +8,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Servers have no limit between each other. The state of all channels or a page of a log may take
-// megabytes, and grows by a third in its envelope.
+// maxLineBytes bounds one line from the peer. Servers have no limit between each other. The state of
+// all channels or a page of a log may take megabytes, and grows by a third in its envelope.
 const maxLineBytes = 16 << 20
 
 const readBufferBytes = 64 << 10

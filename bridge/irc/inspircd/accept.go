@@ -140,8 +140,8 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 	s.End()
 }
 
-// Each side identifies the other only by its certificate. Names and authorities do not matter,
-// because the operators exchanged fingerprints.
+// openTLS returns the TLS configuration of a link, or nil. Each side identifies the other only by its
+// certificate. Names and authorities do not matter, because the operators exchanged fingerprints.
 func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {
 	case !cfg.TLS && cfg.TLSFingerprint != "":

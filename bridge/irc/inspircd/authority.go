@@ -109,8 +109,9 @@ func extbans() map[string]string {
 	}
 }
 
-// With an acting ban such as [muteBan], only masks of that ban count. Without one, only masks without
-// an acting ban count.
+// listed reports whether a channel list has a mask that matches one of our users. With an acting ban
+// such as [muteBan], only masks of that ban count. Without one, only masks without an acting ban
+// count.
 func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	for mask := range ch.rules.masks[mode] {
 		kind, rest, is := strings.Cut(mask, ":")

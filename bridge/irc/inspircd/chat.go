@@ -178,8 +178,8 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 	return r, nil
 }
 
-// The recipient is the holder of a nick, or a user known to be the DID. The nick under which a DID
-// was seen is not enough, because any user can take it.
+// reader returns how to find the recipient of private text: the holder of a nick, or a user known to
+// be the DID. The nick under which a DID was seen is not enough, because any user can take it.
 func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	if to.DID == l.ports.Messages.Guest(l.cfg.Name, to.Place.Venue) {
 		return party{did: to.DID, nick: to.Place.Venue}, nil

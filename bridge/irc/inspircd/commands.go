@@ -65,10 +65,10 @@ func commands() map[string]command {
 	}
 }
 
-// The real ident precedes the shown one, if any.
+// identParam is the index of the ident in UID: the real one if there is also a shown one.
 const identParam = 5
 
-// The index counts from the end of the parameters.
+// signonFromEnd is the index of the connection time in UID, from the end of its parameters.
 const signonFromEnd = 3
 
 // A reason is a metric label from a closed set.
@@ -225,8 +225,8 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// The user gets its UUID as nick. The second parameter is the timestamp of the lost nick. A different
-// timestamp refers to an earlier nick of the user.
+// onSave takes the nick from a user, whose UUID becomes its nick. The second parameter is the
+// timestamp of the lost nick. A different timestamp refers to an earlier nick of the user.
 func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -242,7 +242,8 @@ func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// The peer's timestamp of a channel counts if it is older, or if none of our users is a member.
+// onJoin records the timestamp of a channel: the peer's if it is older, or if none of our users is a
+// member.
 func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]

@@ -201,8 +201,8 @@ func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (ma
 	return copies, nil
 }
 
-// A party that last signed on another link is found only by account, because its nick may belong to
-// another user here.
+// others returns the recipients of a private step. A party that last signed on another link is found
+// only by account, because its nick may belong to another user here.
 func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error) {
 	var to []party
 	for _, did := range step.View.Others(step.Event.Actor()) {
@@ -325,7 +325,7 @@ func (r *outbound) away(err error) error {
 	return &federation.RefusalError{Code: federation.InvalidTarget, Event: r.event, Detail: irc.HolderLeft}
 }
 
-// If the channel has the row, later rows do not wait for it.
+// absent wraps the reason why a row waits. If the channel has the row, later rows do not wait for it.
 func (r *outbound) absent(err error) error {
 	if r.personal {
 		return &delivery.AbsentError{Err: err}
@@ -339,7 +339,8 @@ func (s *session) owed(r *outbound) []party {
 
 func (r *outbound) key(p party) string { return r.event.String() + " " + string(p.did) }
 
-// The answer is nil if all parties that should receive the row have it.
+// proved answers a row that the peer has read, or that did not have to be written. The answer is nil
+// if all parties that should receive the row have it.
 func (s *session) proved(r *outbound) {
 	ch := s.net.channels[r.venue]
 	missing := r.open && !r.shown
@@ -365,7 +366,7 @@ func (s *session) proved(r *outbound) {
 	r.done <- nil
 }
 
-// A TAGMSG would end the link to a peer without message tags.
+// strip reduces a row to its line, for a peer without message tags: a TAGMSG would end the link.
 func (s *session) strip(ctx context.Context, r *outbound) {
 	if !s.tagless {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "peer takes no message tags", slog.Any("err", errNoTags))
@@ -391,8 +392,8 @@ func (s *session) barred(from *pseudo, r *outbound) error {
 	return why.refusal(r, s.link.cfg.Name, ch.name, from.Nick)
 }
 
-// A party with a user of ours is found only by its steps, because its nick may belong to another user
-// of the network.
+// targets returns the targets of a row: its channel, or its present parties. A party with a user of
+// ours is found only by its steps, because its nick may belong to another user of the network.
 func (s *session) targets(r *outbound) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
 		if r.open && len(ch.members) == 0 || r.personal && !r.open {
@@ -471,8 +472,8 @@ func (s *session) text(r *outbound) string {
 	return irc.PrivateSummary(*r.told, s.link.roster.Self.Nick)
 }
 
-// The network silently drops the last messages of a killed user, and messages to a user that left, so
-// a PONG proves nothing about them.
+// doubt fails those rows in flight whose PONG would prove nothing. The network silently drops the
+// last messages of a killed user, and messages to a user that left.
 func (s *session) doubt(why error, lost func(*outbound) bool) {
 	answered := func(r *outbound) bool {
 		if !lost(r) {
@@ -499,7 +500,8 @@ const readersTime = 30 * time.Second
 
 func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }
 
-// The line about a step from the channel does not wait, and nothing waits for users that left.
+// readerless reports whether a row waits for a user of its channel. The line about a step from the
+// channel does not wait, and nothing waits for users that left.
 func (s *session) readerless(r *outbound) bool {
 	ch := s.net.channels[r.venue]
 	return s.readersDue != nil && (r.chat != nil || r.tags != nil) && ch != nil && !ch.met

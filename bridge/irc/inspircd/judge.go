@@ -37,7 +37,8 @@ type inbound struct {
 	done  chan struct{}        // closed once it is judged
 }
 
-// The steps of one user, or the text of one channel, are judged in order of arrival.
+// lane returns the unit judged in order of arrival: the steps of one user, or the text of one
+// channel.
 func (in *inbound) lane() string {
 	if in.chat != nil {
 		return in.chat.Venue
@@ -86,7 +87,8 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	return func() { s.record(ctx, in, answer.Duplicate, err) }
 }
 
-// The offer may have arrived just before a step of its handoff.
+// awaitOffer waits for an offer that arrived just before a step, unless the handoff of the step is
+// known here.
 func (s *session) awaitOffer(in *inbound) {
 	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
 	if err == nil && view.Exists() {
@@ -113,8 +115,8 @@ func (s *session) record(ctx context.Context, in *inbound, duplicate bool, err e
 	}
 }
 
-// A party outside the channel receives the channel's steps as private copies, and its step is private
-// too. For any other step, the result is the zero place.
+// copyOf returns the channel of a handoff for a private step by a party outside the channel, which
+// receives the channel's steps as private copies. It returns the zero place for any other step.
 func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.ChannelRef, error) {
 	if ev.Verb == federation.Offer {
 		return federation.ChannelRef{}, nil
@@ -337,7 +339,8 @@ func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, erro
 	return accounts, nil
 }
 
-// The nick counts only if the DID has no account, because any user can take a nick.
+// party returns how to find a DID on this network. The nick counts only if the DID has no account,
+// because any user can take a nick.
 func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
 	accounts, err := l.accounts(ctx, did)
 	if len(accounts) > 0 {

@@ -8,12 +8,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The wait before a removed user returns doubles each time, to avoid a fight with an operator.
+// firstReturn and lastReturn bound the wait before a removed user returns. It doubles each time, to
+// avoid a fight with an operator.
 const firstReturn = 5 * time.Second
 
 const lastReturn = 5 * time.Minute
 
-// InspIRCd closes the link over an unparseable address.
+// pseudoIP is the address of users without one. InspIRCd closes the link over an unparseable address.
 const pseudoIP = "0.0.0.0"
 
 // A pseudo returns to the network with the same ID and nick timestamp.
@@ -93,8 +94,8 @@ func newPseudo(ident, realName string) *pseudo {
 	}
 }
 
-// The user is introduced to the network. It is also in the venue if that is a channel that it may
-// join.
+// speaker returns the user for a DID's step, introduced to the network. The user is also in the venue
+// if that is a channel that it may join.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
 	did, name = r.Moved(did, name)
@@ -169,7 +170,8 @@ func (s *session) yield(p *pseudo) {
 	s.rename(p, s.freeNick(p), time.Now().Unix())
 }
 
-// A displaced user has a nick that differs from its name and was not assigned by the network.
+// displace records whether one of our users has a nick that differs from its name and was not
+// assigned by the network.
 func (s *session) displace(p *pseudo) {
 	if p.given || s.net.fold(p.Nick) == s.net.fold(p.best(s.net.nickBytes)) {
 		delete(s.displaced, p)
@@ -240,7 +242,7 @@ func (s *session) occupied(venue string) bool {
 	return false
 }
 
-// The user rejoins after a while, or at once for a delivery of one of its steps.
+// thrownOut makes a user rejoin after a while, or at once for a delivery of one of its steps.
 func (s *session) thrownOut(p *pseudo) {
 	wait := min(firstReturn<<min(p.losses, 16), lastReturn)
 	p.losses++

@@ -13,7 +13,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// InspIRCd bounds the channels of a client in the same way.
+// maxVisits bounds the other channels that one of our users is joined to, as InspIRCd bounds the
+// channels of a client.
 const maxVisits = 20
 
 // Operators send the SA commands, and their own server has checked their permission.
@@ -210,8 +211,8 @@ func (s *session) left(venue, uuid string) {
 	}
 }
 
-// Our users leave the channel, which ends it, and rejoin in the same write. A permanent channel (+P)
-// does not end.
+// remakeEmpty recreates each channel that its last user left: our users leave it, which ends it, and
+// rejoin in the same write. A permanent channel (+P) does not end.
 func (s *session) remakeEmpty() {
 	for venue, ch := range s.net.channels {
 		if ch.rules.limit > 0 { // there may be room now

@@ -22,13 +22,15 @@ import (
 // InspIRCd pings each minute.
 const pingEvery = 30 * time.Second
 
-// Three PINGs are unanswered by then.
+// maxSilence is the timeout for input from the peer: three unanswered PINGs.
 const maxSilence = 90 * time.Second
 
-// The peer closes the connection at once, or is stuck.
+// leaveTimeout bounds the wait for the peer to close the connection after we left. It does so at
+// once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
-// Above this size, no more rows are accepted: two rows of the maximum size for each lane of a feed.
+// maxBufferBytes is the buffer size above which no more rows are accepted: two rows of the maximum
+// size for each lane of a feed.
 const maxBufferBytes = 1 << 20
 
 // The steps of one user, and the text of one channel, are judged in order of arrival.
