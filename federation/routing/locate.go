@@ -246,7 +246,7 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 		}
 		key, err := o.DIDKey(did)
 		if err != nil {
-			return did, nil //nolint:nilerr // not a gateway's key
+			return did, nil //nolint:nilerr // not a key made by a gateway
 		}
 		owner, err := o.Record.KeyOwner(ctx, federation.KeyID(key))
 		switch {
