@@ -36,9 +36,9 @@ type Wire[Line any] struct {
 // [Session.Execute]. Only the owner may use the rest.
 type Session[Line any, Step, Lane comparable] struct {
 	Lines  chan Line
-	Broken chan error  // the error that ended the reader
-	Wrote  chan error  // write results; the owner passes them to Written
-	Calls  chan func() // functions for the owner to call
+	Broken chan error // the error that ended the reader
+	Wrote  chan error // write results; the owner passes them to Written
+	Calls  chan func()
 	// Over is closed with the connection.
 	Over chan struct{}
 	// Steps are the peer's steps waiting or being judged.

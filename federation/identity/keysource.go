@@ -145,7 +145,7 @@ func (s *KeySource) Forget(did federation.DID) {
 }
 
 type evidence struct {
-	keys     []ed25519.PublicKey // valid keys
+	keys     []ed25519.PublicKey
 	standing federation.KeyStanding
 	err      error // of a source that did not respond
 }

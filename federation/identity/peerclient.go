@@ -20,7 +20,7 @@ import (
 const (
 	peerTimeout   = 30 * time.Second // of one exchange: the other side may have to query directories first
 	peerIdle      = 90 * time.Second
-	peerMaxAnswer = 4 << 20 // idle connections per host
+	peerMaxAnswer = 4 << 20 // bytes
 	peerConns     = 4       // idle connections per host
 )
 
@@ -170,8 +170,8 @@ func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 
 // MailboxDocuments reads the mailbox homes of DIDs from published documents.
 type MailboxDocuments struct {
-	Directory func() *Directory // current directory
-	Client    *Client           // fetches from untrusted addresses
+	Directory func() *Directory
+	Client    *Client // fetches from untrusted addresses
 }
 
 // MailboxURL returns the address of the mailbox home in a DID document, or "". It blocks on the

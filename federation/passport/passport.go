@@ -78,7 +78,7 @@ type Step struct {
 	Seq   federation.Version `json:"seq"` // position in the log, from 1
 	ID    federation.EventID `json:"event_id"`
 	Verb  federation.Verb    `json:"verb"`
-	From  federation.DID     `json:"from"`  // signer
+	From  federation.DID     `json:"from"`
 	Actor federation.DID     `json:"actor"` // party of the step
 	// Recipient is the recipient of an offer, if the document names it by the DID of a key that the
 	// home keeps for it.

@@ -55,11 +55,11 @@ type Links interface {
 
 // Link is one link of the gateway.
 type Link struct {
-	Home      bool   // to another home
-	URL       string // of that home
-	Added     bool   // added by an operator while a gateway ran
+	Home      bool // to another home
+	URL       string
+	Added     bool // added by an operator while a gateway ran
 	Up        bool
-	LastError string // of the last failed connection
+	LastError string
 }
 
 // Config configures a [Peering].

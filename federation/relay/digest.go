@@ -401,7 +401,7 @@ type history struct {
 	mu       sync.Mutex
 	boot     string               // of the other home's latest start
 	compared map[string]time.Time // comparison times, by the boot ID of the other home
-	lost     []Loss               // from the last comparison
+	lost     []Loss
 }
 
 func newHistory() history {

@@ -23,7 +23,7 @@ const startTimeout = 5 * time.Second
 type HostConfig struct {
 	Listen       string // "host:port"
 	AccountsFile string // written by [WriteAccounts]; operators may add settings
-	Dir          string // of the streams
+	Dir          string // for the streams
 	// TLS is the TLS configuration of the listener if the accounts file has none. It may be nil.
 	TLS *tls.Config
 }

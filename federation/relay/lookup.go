@@ -37,7 +37,7 @@ type lookup struct {
 type found struct {
 	answerHeading
 
-	Status    int    `json:"status"`              // HTTP status
+	Status    int    `json:"status"`
 	Body      string `json:"body"`                // empty unless the status is 200
 	Signature string `json:"signature,omitempty"` // as the header over HTTPS
 }

@@ -13,7 +13,7 @@ import (
 // Fed is a gateway's note in the context of a record: its data without a member of the protocol.
 type Fed struct {
 	Version  int      `json:"v"`
-	ID       string   `json:"id"`                // handoff ID
+	ID       string   `json:"id"`
 	Gateway  string   `json:"gateway,omitempty"` // home of the gateway that claimed the record: no other gateway may claim it
 	Home     string   `json:"home,omitempty"`
 	State    string   `json:"state,omitempty"` // of the handoff, such as cancelled
@@ -25,12 +25,12 @@ type Fed struct {
 	Deadline int64    `json:"deadline,omitempty"` // unix seconds
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
-	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
-	Hash     string   `json:"context_h,omitempty"` // of the context
-	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
-	Verb     string   `json:"verb,omitempty"`      // of the last step
-	Note     string   `json:"note,omitempty"`      // of the last step
-	Result   any      `json:"result,omitempty"`    // of the last step: its context
+	Context  string   `json:"context,omitempty"` // a reference, or JSON other than an object
+	Hash     string   `json:"context_h,omitempty"`
+	Evidence string   `json:"evidence,omitempty"` // location of the original of the offer
+	Verb     string   `json:"verb,omitempty"`
+	Note     string   `json:"note,omitempty"`
+	Result   any      `json:"result,omitempty"` // of the last step: its context
 }
 
 // StatusOf returns the status of a record whose handoff is in a state. Was is the previous status,

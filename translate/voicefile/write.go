@@ -16,8 +16,8 @@ import (
 
 // Offer is a handoff that a gateway writes for an agent of the directory.
 type Offer struct {
-	Step     translate.Step // filed offer
-	From, To string         // names of the agents
+	Step     translate.Step
+	From, To string
 	Now      time.Time
 	Lifetime time.Duration // without a deadline in the offer
 }
@@ -26,7 +26,7 @@ type Offer struct {
 // integers, because all readers print them alike.
 type Carry struct {
 	Version  int      `json:"v"`
-	ID       string   `json:"id"` // handoff ID
+	ID       string   `json:"id"`
 	Home     string   `json:"home"`
 	State    string   `json:"state"`
 	Rev      uint64   `json:"rev"`
@@ -37,9 +37,9 @@ type Carry struct {
 	Deadline int64    `json:"deadline,omitempty"` // unix seconds
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
-	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
-	Hash     string   `json:"context_h,omitempty"` // of the context
-	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
+	Context  string   `json:"context,omitempty"` // a reference, or JSON other than an object
+	Hash     string   `json:"context_h,omitempty"`
+	Evidence string   `json:"evidence,omitempty"` // location of the original of the offer
 }
 
 func carryOf(s translate.Step) Carry {

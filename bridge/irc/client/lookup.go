@@ -62,7 +62,7 @@ type told struct {
 	event federation.Event
 	name  string
 	tags  map[string]string // nil if sent as a line
-	line  string            // readable
+	line  string
 }
 
 func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
@@ -276,7 +276,7 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 }
 
 type heard struct {
-	name  string         // of a channel
+	name  string
 	other federation.DID // of a private exchange
 	nick  string         // its nick if it sent the newest line, else ""
 	at    time.Time

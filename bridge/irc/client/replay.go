@@ -51,7 +51,7 @@ type step struct {
 	entry federation.Entry
 	tags  map[string]string // nil for a client that reads lines
 	line  string            // for a client that reads lines; else ""
-	name  string            // of the actor
+	name  string
 	lines []federation.Line // history lines of a message sent to the client
 }
 

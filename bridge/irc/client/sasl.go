@@ -56,15 +56,15 @@ type login struct {
 	mechanism string
 	challenge []byte
 	until     time.Time
-	answer    string // so far
+	answer    string
 	// revoked reports whether a successful proof has become invalid. It is nil for irrevocable
 	// proofs.
 	revoked func(ctx context.Context) bool
 
 	scram *scram.ServerConversation // nil for other mechanisms
 	did   federation.DID            // account that SCRAM proves
-	name  string                    // of that account
-	reply string                    // to the last SCRAM message; "" once the login is over
+	name  string
+	reply string // to the last SCRAM message; "" once the login is over
 }
 
 func (u *user) mechanisms() []string {

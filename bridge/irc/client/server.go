@@ -44,7 +44,7 @@ type server struct {
 	channels  map[string]*channel       // by venue
 	most      int                       // maximum registered at a time
 	unwritten []*user
-	flights   int // running writers
+	flights   int
 	remotes   remotes
 	announce  func(relayed *federation.DID, c bridge.PresenceChange) // [irc.Announcer.Announce]
 	missed    map[string]federation.DID                              // absent recipients of text, by folded nick

@@ -51,21 +51,21 @@ type user struct {
 	multiline *multiline // incoming, or nil
 	answer    *answers   // to the current labelled command, or nil
 	seen      irc.Recent
-	pages     uint64                  // inbox pages sent, over all replays
-	replay    *replay                 // of its inbox, or nil
+	pages     uint64 // inbox pages sent, over all replays
+	replay    *replay
 	proofs    map[string]chan<- error // pending deliveries, by the token of the PING after them
 
 	login    *login // in progress, or nil
 	unwatch  func() // ends the watch of its proof; may be nil
 	bound    string // login name: its DID, certificate fingerprint or token name
-	failures int    // failed logins
+	failures int
 
 	pending []byte        // not passed to the writer yet
 	flying  int           // bytes with the writer
 	written chan struct{} // closed once all pending lines are written; nil without a waiter
-	dirty   bool          // to be flushed
-	full    bool          // its queue overflowed; nothing more is added
-	over    bool          // removed; nothing more is added
+	dirty   bool
+	full    bool // its queue overflowed; nothing more is added
+	over    bool // removed; nothing more is added
 }
 
 type answers struct {

@@ -40,8 +40,8 @@ const maxWait = 7 * 24 * time.Hour
 type pendingRuling struct {
 	held federation.Pending
 	view federation.View
-	said said           // without the sender's nick
-	did  federation.DID // actor
+	said said // without the sender's nick
+	did  federation.DID
 	show federation.DID // DID that users there address
 	name string
 

@@ -63,26 +63,26 @@ type session struct {
 	missed        map[federation.DID]bool  // absent recipients of deliveries
 	seen          irc.Recent
 	queue         *queue
-	tried         time.Time        // last check of the port for the peer's dial
-	heard         time.Time        // last line read
-	greeted       bool             // received their hello
-	greeting      *hello           // their hello
-	stated        bool             // received their sync_response
-	linked        bool             // rows are accepted
-	spare         *arrival         // other connection until the peer has greeted on this one, or nil
-	proofs        []*proof         // of written messages
-	unanswered    bool             // a message without proof was written after the last probe
-	cursor        int64            // position in the peer's log, by its clock; it never moves back
-	asked         []question       // not answered yet, in the order of the wire
-	answers       []answer         // pending answers to the peer, in the order of its requests
-	catchup       *catchup         // running, or nil
-	rulings       []*pendingRuling // in progress
-	written       irc.Recent       // steps to rewrite only if the log lacks them
-	earlyReceipts []*inbound       // receipts of steps that have not arrived yet
-	taken         irc.Recent       // judged steps, which a replay skips
-	keyless       gap              // steps without a key
-	limited       gap              // steps that met a limit
-	events        *rate.Limiter    // steps of the whole link; nil without a limit
+	tried         time.Time // last check of the port for the peer's dial
+	heard         time.Time // last line read
+	greeted       bool      // received their hello
+	greeting      *hello
+	stated        bool     // received their sync_response
+	linked        bool     // rows are accepted
+	spare         *arrival // other connection until the peer has greeted on this one, or nil
+	proofs        []*proof
+	unanswered    bool       // a message without proof was written after the last probe
+	cursor        int64      // position in the peer's log, by its clock; it never moves back
+	asked         []question // not answered yet, in the order of the wire
+	answers       []answer   // pending answers to the peer, in the order of its requests
+	catchup       *catchup   // running, or nil
+	rulings       []*pendingRuling
+	written       irc.Recent    // steps to rewrite only if the log lacks them
+	earlyReceipts []*inbound    // receipts of steps that have not arrived yet
+	taken         irc.Recent    // judged steps, which a replay skips
+	keyless       gap           // steps without a key
+	limited       gap           // steps that met a limit
+	events        *rate.Limiter // steps of the whole link; nil without a limit
 }
 
 // A peer repeats itself within seconds, and sends at most a hundred messages per second. The set is

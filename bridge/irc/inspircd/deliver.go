@@ -30,9 +30,9 @@ type outbound struct {
 	to    []party           // of a private step; nil in a channel
 	heard bool              // originated here: all recipients of a private step may have it already
 	tags  map[string]string // of the TAGMSG; nil if the network has the step
-	msgid string            // of the step
-	line  string            // readable channel line, or ""
-	plain string            // replaces the tags on a server without them, or ""
+	msgid string
+	line  string // readable channel line, or ""
+	plain string // replaces the tags on a server without them, or ""
 	event federation.EventID
 	told  *translate.Step // step described by a private line, or nil
 	ref   federation.HandoffID
@@ -56,7 +56,7 @@ type outbound struct {
 
 type party struct {
 	did      federation.DID
-	accounts []string // bound accounts
+	accounts []string
 	nick     string
 	holder   string // holder of the nick when text was filed, or ""
 	ours     bool   // last signed here, or bound only to an account of this network

@@ -44,7 +44,7 @@ const maxMasks = 1000
 
 type chanMode struct {
 	name, kind string
-	rank       int // of a prefix
+	rank       int
 }
 
 // defaultModes returns InspIRCd's defaults, for a peer that announces no modes.

@@ -21,7 +21,7 @@ const pseudoIP = "0.0.0.0"
 type pseudo struct {
 	irc.PseudoClient
 
-	suffix string // of its nick
+	suffix string
 	ident  string // unique among our users; otherwise one could be mistaken for a ghost of another
 	real   string
 
@@ -35,9 +35,9 @@ type pseudo struct {
 	given       bool // the network assigned its nick
 
 	// State in this session.
-	here    bool            // introduced
-	away    string          // away reason known to the network, or ""
-	losses  int             // number of removals
+	here    bool   // introduced
+	away    string // away reason known to the network, or ""
+	losses  int
 	removed map[string]bool // venues that services removed it from
 	visits  map[string]bool // other channels that services joined it to, by venue
 }

@@ -55,7 +55,7 @@ type session struct {
 	// Owned by the goroutine in run.
 	protocol    version
 	net         *tree
-	reading     string           // current line
+	reading     string
 	displaced   map[*pseudo]bool // users with a nick other than that of their name
 	memberships int              // count, to distinguish a user's stays in a channel
 	commands    map[string]command
