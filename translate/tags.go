@@ -24,13 +24,13 @@ type Tagged struct {
 	Tags    map[string]string // by full name, values unescaped
 }
 
-// The tags that both dialects have, without the vendor.
+// Tags in both dialects, without the vendor.
 const (
 	TagEventID   = "eventid"
 	TagSignature = "sig"
 )
 
-// vendor precedes every name on the wire, and "+" precedes the vendor.
+// On the wire, "+" precedes the vendor.
 const vendor = "freeq.at/"
 
 // MaxTagBytes bounds the client tag data of one IRC message, between "@" and the space.
@@ -38,17 +38,16 @@ const vendor = "freeq.at/"
 // spec: message-tags "Size limit"; measured on InspIRCd 3.15
 const MaxTagBytes = 4094
 
-// signatureBytes is the length of "ed25519:<kid>:<signature>" as gateways write
-// it.
+// Gateways write "ed25519:<kid>:<signature>".
 const signatureBytes = len("ed25519:") + 22 + len(":") + 86
 
-// InDialect reports whether a dialect has a tag, given by its bare name.
+// InDialect reports whether a dialect has a tag with a bare name.
 func InDialect(name string, d federation.Dialect) bool {
 	return name == string(d) || strings.HasPrefix(name, string(d)+"-")
 }
 
-// OwnTags returns the tags of the vendor by bare name if one of them is a tag of the dialect and
-// not in noStep, and nil for a message about another subject. The code names a defect of the whole
+// OwnTags returns the vendor's tags by bare name if one of them is a tag of the dialect and not in
+// noStep. It returns nil for a message about another subject. The code names a defect of the whole
 // set: one tag in two spellings, or tags of two dialects. It is empty without a defect.
 func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (map[string]string, federation.RefusalCode) {
 	own := make(map[string]string, len(tags))
@@ -75,15 +74,14 @@ func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (ma
 	return own, ""
 }
 
-// Name reads the identifying fields of a step, as far as possible, so that every refusal can name
-// it.
+// Name reads the identifying fields of a step, as far as possible, so that every refusal can name it.
 func Name(own map[string]string, handoff string) federation.Event {
 	id, _ := federation.ParseEventID(own[TagEventID]) // zero if invalid
 	of, _ := federation.ParseEventID(own[handoff])
 	return federation.Event{ID: id, Handoff: of}
 }
 
-// ReadEventID reads the id of a step that has one.
+// ReadEventID reads the ID of a step, if any.
 func ReadEventID(ev *federation.Event, own map[string]string) error {
 	text, there := own[TagEventID]
 	if !there {
@@ -144,8 +142,8 @@ func Fields(own map[string]string, d federation.Dialect) map[string]string {
 	return fields
 }
 
-// Wire returns the tags of a signed step by full name, exactly as they were signed, and the
-// tags of the envelope.
+// Wire returns the tags of a signed step by full name, exactly as signed, and the tags of the
+// envelope.
 func Wire(ev federation.Event, beside map[string]string) map[string]string {
 	tags := make(map[string]string, len(ev.Fields)+len(beside)+2)
 	for _, names := range []map[string]string{ev.Fields, beside} {
@@ -160,9 +158,9 @@ func Wire(ev federation.Event, beside map[string]string) map[string]string {
 	return tags
 }
 
-// ReadTarget reads the destination of a step. A channel is the venue, in lower case; a private
-// exchange has none until the link knows the two DIDs. A status prefix, which narrows a channel to
-// some of its members, is refused.
+// ReadTarget reads the destination of a step. A channel is the venue, in lower case. A private
+// exchange has no venue until the link knows the two DIDs. It refuses a status prefix, which narrows
+// a channel to some of its members.
 func ReadTarget(ev *federation.Event, target string) error {
 	if venue, ok := Channel(target); ok {
 		ev.Venue = venue
@@ -182,7 +180,7 @@ func Channel(target string) (string, bool) {
 	return strings.ToLower(target), true
 }
 
-// TagBytes returns the length of a whole tag section of fields to be signed, with event id and
+// TagBytes returns the length of a whole tag section of fields to be signed, with event ID and
 // signature.
 func TagBytes(fields map[string]string) int {
 	n := len(";=+"+vendor+TagEventID) + len("01ARZ3NDEKTSV4RRFFQ69G5FAV") + len(";=+"+vendor+TagSignature) + signatureBytes
@@ -192,8 +190,7 @@ func TagBytes(fields map[string]string) int {
 	return n - 1 // no ";" before the first
 }
 
-// escapedBytes returns the length of a value with the escapes of message tags,
-// which are two bytes each.
+// escapedBytes counts the escapes of message tags, which are two bytes each.
 func escapedBytes(value string) int {
 	n := len(value)
 	for i := range len(value) {
@@ -214,33 +211,30 @@ func Malformed(ev federation.Event, tag, want string) error {
 	return federation.Refuse(ev, federation.InvalidTag, "+"+vendor+tag+", "+want)
 }
 
-// Bounds of the values of terms, in every dialect.
-//
 // spec: handofftag "Tags"
 const (
 	MaxTitleChars   = 300
-	MaxTitleBytes   = 300 // maximum size on narrower wires: IRC tags, AIRC, MACP and files
+	MaxTitleBytes   = 300 // on narrower wires: IRC tags, AIRC, MACP and files
 	MaxNoteChars    = 400
-	MaxContextBytes = 4096 // maximum size of inline JSON, unescaped
+	MaxContextBytes = 4096 // inline JSON, unescaped
 	maxCaps         = 16
 	maxCapBytes     = 64
-	maxRefBytes     = 256             // maximum size of a message id in reply-to: the longest that IRC servers make, with room
-	maxUnixSeconds  = 253_402_300_799 // the end of year 9999, the last year in RFC 3339
+	maxRefBytes     = 256             // message ID in reply-to: the longest that IRC servers make, with room
+	maxUnixSeconds  = 253_402_300_799 // end of year 9999, the last year in RFC 3339
 )
 
-// errContext is returned only by [ReadContext]: contexts have a code of their
-// own.
+// Contexts have an error code of their own.
 var errContext = errors.New("no context")
 
-// Term is one tag known to a codec, with the function that reads its value into an event. The
-// error names the valid values.
+// Term is one tag known to a codec, with the function that reads its value into an event. The error
+// names the valid values.
 type Term struct {
 	Tag  string
 	Read func(ev *federation.Event, value string) error
 }
 
-// ReadTerms reads the known tags of an event's fields, in the order of the terms.
-// It returns a [*federation.RefusalError] that names the first malformed one.
+// ReadTerms reads the known tags of an event's fields, in the order of the terms. It returns a
+// [*federation.RefusalError] that names the first malformed one.
 func ReadTerms(ev *federation.Event, terms []Term) error {
 	for _, term := range terms {
 		value, there := ev.Fields[term.Tag]
@@ -263,7 +257,7 @@ func ReadFrom(ev *federation.Event, value string) error { return readDID(value, 
 // ReadFor reads the DID that a vouched step acts for.
 func ReadFor(ev *federation.Event, value string) error { return readDID(value, &ev.For) }
 
-// ReadTo reads the recipient of an offer. On other steps the tag has no meaning.
+// ReadTo reads the recipient of an offer. On other steps, the tag has no meaning.
 func ReadTo(ev *federation.Event, value string) error {
 	if ev.Verb != federation.Offer {
 		return nil
@@ -299,7 +293,7 @@ func ReadContext(ev *federation.Event, value string) error {
 	return nil
 }
 
-// ValidContext reports whether a text can be a context. Besides https and at addresses it accepts a
+// ValidContext reports whether a text can be a context. Besides https and at addresses, it accepts a
 // blob address without TLS, for gateways on private networks: the hash proves the content.
 func ValidContext(value string) bool {
 	if federation.InlineContext(value) {
@@ -315,8 +309,7 @@ func ValidContext(value string) bool {
 	return err == nil && u.Host != ""
 }
 
-// validRecordURI reports whether a text names a record after at://. Its authority is a handle or a DID,
-// whose colons a URL parser would read as a port.
+// The authority after at:// is a handle or a DID, whose colons a URL parser would read as a port.
 //
 // spec: atproto at-uri-scheme
 func validRecordURI(record string) bool {
@@ -427,14 +420,14 @@ func CutNote(note string) (string, []federation.Loss) {
 	return string([]rune(note)[:MaxNoteChars]), []federation.Loss{{Field: "note", Fate: federation.Cut, Why: why}}
 }
 
-// Names are the tags of one dialect for the required fields of a step.
+// Names are one dialect's tags for the fields written by [Names.Fill].
 type Names struct {
 	Note, Deadline, BidDeadline, Accepts, Replaces, Source, SourceHash, Context, ContextHash string
 }
 
-// Fill adds the fields common to both dialects to the fields to be signed by a gateway, and
-// removes the empty ones. It returns the losses: a note is cut to 400 characters, and a context
-// that would not fit one message is left out.
+// Fill adds the fields common to both dialects to the fields to be signed by a gateway, and removes
+// the empty ones. It returns the losses: it cuts a note to 400 characters, and omits a context that
+// would not fit one message.
 func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.Loss {
 	var losses []federation.Loss
 	fields[n.Note], losses = CutNote(ev.Note)
@@ -452,8 +445,7 @@ func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.
 	return append(losses, addContext(fields, ev, n.Context, n.ContextHash)...)
 }
 
-// addContext adds a valid context to the fields to be signed by a gateway, if the result still
-// fits one message. Otherwise it returns the loss.
+// addContext returns the loss of a context that does not fit one message.
 func addContext(fields map[string]string, ev federation.Event, tag, hashTag string) []federation.Loss {
 	if ev.Context == "" {
 		return nil

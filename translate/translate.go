@@ -1,8 +1,7 @@
-// Package translate holds the pure functions between wire messages and events. A translator does no
-// I/O, keeps no state, and does not sign or verify.
+// Package translate contains the pure functions between wire messages and events. A translator does
+// no I/O, keeps no state, and does not sign or verify.
 //
-// Each format has a folder of its own below this one, with its wire types and a
-// [Codec] over them.
+// Each format has its own subfolder, with its wire types and a [Codec] over them.
 package translate
 
 import (
@@ -17,27 +16,27 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// ErrNotHandoff is returned by [Codec.Decode] for a well-formed message about something else.
+// ErrNotHandoff is returned by [Codec.Decode] for a well-formed message about another subject.
 var ErrNotHandoff = errors.New("translate: not about a handoff")
 
 // Step is one filed step with the additional input for a translation.
 type Step struct {
 	federation.Entry
 	View federation.View
-	// Name returns the name of a DID for people.
+	// Name returns the display name of a DID.
 	Name func(federation.DID) string
 }
 
 // Codec turns messages of type W into events and back.
 type Codec[W any] interface {
-	// Decode reads one message. It returns [ErrNotHandoff] for a message about something else, and
-	// a [*federation.RefusalError] for a message that cannot be read as a step.
+	// Decode reads one message. It returns [ErrNotHandoff] for a message about another subject, and a
+	// [*federation.RefusalError] for a message that cannot be read as a step.
 	Decode(w W) (federation.Event, error)
-	// Encode writes one step, and returns what the format cannot express.
+	// Encode writes one step, and returns the losses of the format.
 	Encode(s Step) (W, []federation.Loss, error)
 }
 
-// titleMember is the context member for the full text of a truncated title.
+// The member has the full text of a truncated title.
 const titleMember = "description"
 
 // OneLine replaces each control character and line end with a space, and trims the text.
@@ -50,9 +49,9 @@ func OneLine(text string) string {
 	}, text))
 }
 
-// FitTitle returns a text as the title of an offer: [OneLine] of at most [MaxTitleChars]. If the
-// title is cut, the member "description" of the context gets the full text. A context other than
-// JSON, such as a reference, is not changed.
+// FitTitle returns a text as the title of an offer: [OneLine] of at most [MaxTitleChars]. If it cuts
+// the title, the context member "description" gets the full text. A context other than JSON, such as
+// a reference, is unchanged.
 func FitTitle(text, context string) (title, fitted string, losses []federation.Loss) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	title = OneLine(text)
@@ -76,7 +75,6 @@ func FitWireTitle(text, context string) (title, fitted string, losses []federati
 	return cutTitle(text, context, title[:end], fmt.Sprintf("longer than %d bytes", MaxTitleBytes))
 }
 
-// cutTitle returns the start of a title, and a context with the full text.
 func cutTitle(text, context, start, why string) (title, fitted string, losses []federation.Loss) {
 	title = strings.TrimSpace(start)
 	if context != "" && (!federation.InlineContext(context) || !json.Valid([]byte(context))) {
@@ -86,8 +84,8 @@ func cutTitle(text, context, start, why string) (title, fitted string, losses []
 	return title, describe(text, context), []federation.Loss{{Field: "title", Fate: federation.Cut, Why: why}}
 }
 
-// describe adds the full text of a title to an inline context. If the context is a list, or uses
-// the member for another text, the old context becomes the member "context" of the new one.
+// If the context is a list, or uses the member for another text, the old context becomes the member
+// "context" of the new one.
 func describe(text, context string) string {
 	var members map[string]json.RawMessage
 	if context == "" {
@@ -109,7 +107,6 @@ func describe(text, context string) string {
 	return `{"context":` + context + "," + member(titleMember, text) + "}"
 }
 
-// member encodes a text as a member of a JSON object.
 func member(name, text string) string {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -120,10 +117,10 @@ func member(name, text string) string {
 	return `"` + name + `":` + strings.TrimSpace(out.String())
 }
 
-// FromDocument reads a canonical document, in either dialect, back into the signed step: the
-// fields, the signer, the venue and the id. The codec of the dialect interprets the fields, from
-// [Wire]. A document that repeats a member, or has a member other than strings, is an error: two
-// readers could take it for two steps.
+// FromDocument reads a canonical document, in either dialect, back into the signed step: the fields,
+// the signer, the venue and the ID. The codec of the dialect interprets the fields, from [Wire]. A
+// document with a repeated member, or a member other than a string, is an error, because two readers
+// could take it for two steps.
 //
 // spec: handofftag "Canonical document"
 func FromDocument(document string) (federation.Event, error) {

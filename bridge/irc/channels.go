@@ -15,8 +15,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Channels are the channels of a link, with their names in this federation and on that network.
-// Created by [ParseChannels]; immutable.
+// Channels maps the channels of a link to their names in this federation. It is immutable.
 type Channels struct {
 	here    []string // venues of this federation
 	there   []string // corresponding venues on the network
@@ -25,9 +24,8 @@ type Channels struct {
 
 const called = " as "
 
-// ParseChannels reads the channels of a link. Each entry is a name of at most maxBytes, or two
-// names as in "#ops as #agents" for a channel with another name there. Its error describes the
-// first invalid one.
+// ParseChannels parses the channels of a link. Each entry is a name of at most maxBytes, or two
+// names, as in "#ops as #agents". The error describes the first invalid entry.
 func ParseChannels(entries []string, maxBytes int) (Channels, error) {
 	var c Channels
 	if len(entries) == 0 {
@@ -56,17 +54,16 @@ func channel(name string, maxBytes int) (venue string, ok bool) {
 	return venue, ok && len(name) >= 2 && len(name) <= maxBytes && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// Here returns the channels as venues of this federation.
+// Here returns the venues in this federation.
 func (c Channels) Here() []string { return slices.Clone(c.here) }
 
-// There returns the channels as venues on the network, in the same order.
+// There returns the venues on the network, in the same order.
 func (c Channels) There() []string { return slices.Clone(c.there) }
 
-// Spelled returns the channels in the configuration's spelling of their names on the network, in
-// the same order.
+// Spelled returns the names on the network as spelled in the configuration, in the same order.
 func (c Channels) Spelled() []string { return slices.Clone(c.spelled) }
 
-// Out translates a venue of this federation to one on the network. Any other venue stays the same.
+// Out translates a venue of this federation to one on the network. It returns other venues unchanged.
 func (c Channels) Out(here string) (there string) {
 	if i := slices.Index(c.here, here); i >= 0 {
 		return c.there[i]
@@ -74,7 +71,7 @@ func (c Channels) Out(here string) (there string) {
 	return here
 }
 
-// Place returns the place of a step signed for a venue on the network: the zero Place if the venue
+// Place returns the place of a step signed for a venue on the network, or the zero value if the venue
 // has the same name here.
 func (c Channels) Place(there string) federation.ChannelRef {
 	if here, ok := c.In(there); ok && here != there {
@@ -83,8 +80,8 @@ func (c Channels) Place(there string) federation.ChannelRef {
 	return federation.ChannelRef{}
 }
 
-// In translates a venue on the network to one of this federation. It returns false if it is not a
-// channel of the link.
+// In translates a venue on the network to one of this federation. It returns false if the venue is
+// not a channel of the link.
 func (c Channels) In(there string) (here string, ok bool) {
 	i := slices.Index(c.there, there)
 	if i < 0 {
@@ -94,16 +91,16 @@ func (c Channels) In(there string) (here string, ok bool) {
 }
 
 // PrivateVenue returns the venue of a step sent to one user of this gateway: its own user, or the
-// pseudo-client of another DID. The signature covers the venue, so the venue is the pair signed by
-// the sender. If the sender is a party of the handoff, it is the pair of the handoff; otherwise,
-// the sender and the other party of the step.
+// pseudo-client of another DID. The sender's signature covers the venue, which is a pair of DIDs. A
+// party of the handoff signs the pair of the handoff. Any other sender signs the pair of itself and
+// the other party of the step.
 //
-// It returns a [*federation.RefusalError] for a step sent to another user, and for a step of an
-// unknown handoff. Other errors come from [bridge.Gateway].
+// It returns a [*federation.RefusalError] for a step sent to another user, or for an unknown handoff.
+// Other errors come from [bridge.Gateway].
 //
 // spec: handofftag "Canonical document"
 func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to federation.DID) (string, error) {
-	var view federation.View // of the handoff before the step; an offer has none
+	var view federation.View // before the step; an offer has none
 	if ev.Verb != federation.Offer {
 		var err error
 		if view, err = p.Gateway.View(ctx, ev.Handoff); err != nil {
@@ -133,7 +130,7 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 
 // Writes reports whether the steps of a handoff are written on a link. A private handoff is written
 // on the link that opened it, and on the links where its other parties were last seen. It returns
-// the errors of the record.
+// record errors.
 func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
 	switch {
 	case !federation.Private(v.Venue):
@@ -150,8 +147,8 @@ func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v fed
 	return false, nil
 }
 
-// SeenOn returns the link on which a DID last signed, or "" if it never signed here. It returns the errors of
-// the record.
+// SeenOn returns the link on which a DID last signed, or "" if it never signed here. It returns
+// record errors.
 func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
 	at, err := p.Bindings.Seen(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -163,7 +160,7 @@ func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link strin
 	return at.Link, nil
 }
 
-// otherParty returns the recipient of a step, "" for an open offer without a claim.
+// otherParty returns the recipient of a step, or "" for an unclaimed open offer.
 func otherParty(ev federation.Event, view federation.View) federation.DID {
 	switch {
 	case ev.Verb == federation.Offer:
@@ -176,7 +173,7 @@ func otherParty(ev federation.Event, view federation.View) federation.DID {
 	return view.Offeree
 }
 
-// ValidAddress reports whether a string is "host:port" of another machine.
+// ValidAddress reports whether a string is "host:port" with a host.
 func ValidAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || host == "" {
@@ -186,7 +183,7 @@ func ValidAddress(s string) bool {
 	return err == nil && n > 0
 }
 
-// ValidListen is [ValidAddress] for an address of this machine, whose host may be empty.
+// ValidListen is [ValidAddress] for a listener, whose host may be empty.
 func ValidListen(s string) bool {
 	return ValidAddress(s) || strings.HasPrefix(s, ":") && ValidAddress("localhost"+s)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxReactionBytes bounds the emoji of a reaction: the longest ones, for families, have about 40.
+// The longest emoji, those for families, have about 40 bytes.
 const maxReactionBytes = 64
 
-// maxMessageIDBytes bounds the message ID of a line: servers use about 30 bytes.
+// Servers use about 30 bytes.
 const maxMessageIDBytes = 256
 
 // Chat is a user's message in a relayed channel.
@@ -28,23 +28,22 @@ type Chat struct {
 	Text    string
 	Line    string // the received message, as evidence
 	Refs    Refs
-	// Formatting reports whether the link forwards colours and other formatting.
+	// Formatting reports whether the link forwards formatting codes.
 	Formatting bool
 	// History reports whether the line may be kept in a history.
 	History bool
 	Away    string // the author's away reason; "" while not away
 
-	Arrival federation.Arrival // names the network, the link, the nick and the message
+	Arrival federation.Arrival // network, link, nick and message
 }
 
-// ErrNoMessageID is returned for a line without a message ID. It would loop between two gateways
-// that link the same networks.
+// ErrNoMessageID is returned for a line without a message ID. Such a line would loop between two
+// gateways that link the same networks.
 var ErrNoMessageID = errors.New("irc: the line has no message ID: its server must load the module for msgid")
 
-// Relay files a user's message for other links, split into parts that fit one line on each
-// network. It returns the errors of [bridge.Messages], or [ErrNoMessageID]. It does not file CTCP
-// messages other than actions, readable lines of steps from other gateways, or empty messages
-// without a reaction.
+// Relay files a user's message for other links, split into parts that fit one line on each network.
+// It returns [ErrNoMessageID] or the errors of [bridge.Messages]. It ignores CTCP messages other than
+// actions, readable lines of steps from other gateways, and empty messages without a reaction.
 func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	text, manner := manner(c.Command, c.Text)
 	if c.Command == "TAGMSG" {
@@ -64,7 +63,7 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 		return err
 	}
 	line := federation.Text{Author: c.From, Venue: c.Venue, About: about, Arrival: c.Arrival}
-	var refused error // by one full link; others have the line
+	var refused error // from one full link; the other links have the line
 	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
 		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
 		line.Body, line.Fields = written(part, manner, c.Formatting, c.History)
@@ -89,8 +88,7 @@ func (r Refs) Reacts() bool {
 	return emoji != ""
 }
 
-// reaction returns the emoji of a reaction, and whether it is added or removed; "" if there is
-// none.
+// reaction returns the emoji "" without a reaction.
 func (r Refs) reaction() (emoji, manner string) {
 	emoji, manner = Plain(r.React), federation.React
 	if r.React == "" {
@@ -123,7 +121,6 @@ func partID(messageID string, part int) string {
 	return messageID + "." + strconv.Itoa(part)
 }
 
-// written returns text with formatting codes as the body and the fields of a [federation.Text].
 func written(text, manner string, formatting, history bool) (body string, fields map[string]string) {
 	body, fields = Unformatted(text), map[string]string{}
 	if manner != "" {
@@ -138,12 +135,10 @@ func written(text, manner string, formatting, history bool) (body string, fields
 	return body, fields
 }
 
-// maxFormattedBytes bounds the text with formatting codes of one message: each character may have
-// a code.
+// maxFormattedBytes bounds a message with formatting codes: each character may have a code.
 const maxFormattedBytes = 4 * federation.MaxMessageChars
 
-// readable returns a text in a link's form, with its formatting if the link forwards it. It
-// ignores formatting that does not match the body.
+// readable returns a text with its formatting if the link forwards it, and if it matches the body.
 func readable(t federation.Text, formatting bool) string {
 	formatted := t.Fields[federation.Formatted]
 	if !formatting || len(formatted) > maxFormattedBytes || Unformatted(formatted) != t.Body {
@@ -158,8 +153,7 @@ func readable(t federation.Text, formatting bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// manner returns the text of a line with its formatting, and its manner. The text is "" if the line
-// is only for programs.
+// manner returns the text "" for a CTCP message.
 func manner(command, text string) (shown, manner string) {
 	if command == "NOTICE" {
 		manner = federation.NoticeText
@@ -172,13 +166,13 @@ func manner(command, text string) (shown, manner string) {
 		text, manner = action, federation.Action
 	}
 	var lines []string
-	for line := range strings.SplitSeq(text, "\n") { // freeq has messages of many lines
+	for line := range strings.SplitSeq(text, "\n") { // freeq has multi-line messages
 		lines = append(lines, clean(line))
 	}
 	return strings.Join(lines, "\n"), manner
 }
 
-// ChatLine returns the command and the text with which a link shows a line of a channel.
+// ChatLine returns the command and text of a line shown in a channel.
 func ChatLine(t federation.Text, formatting bool) (command, text string) {
 	return inManner(t, readable(t, formatting))
 }
@@ -205,13 +199,13 @@ func NamedChatLines(t federation.Text, formatting bool) (command string, lines [
 	return command, lines
 }
 
-// Relayed returns the venues listed in relay_chat, by their names in this federation. Its error
-// names an entry that is not a channel of the link.
+// Relayed returns the venues of this federation listed in relay_chat. Its error names an entry that
+// is not a channel of the link.
 func (c Channels) Relayed(entries []string) ([]string, error) {
 	return Relayed(entries, c.here)
 }
 
-// Relayed returns the venues listed in relay_chat among the channels of a link.
+// Relayed returns the venues in relay_chat, which must be among the channels of a link.
 func Relayed(entries, channels []string) ([]string, error) {
 	var venues []string
 	for _, entry := range entries {
@@ -228,11 +222,11 @@ func Relayed(entries, channels []string) ([]string, error) {
 	return venues, nil
 }
 
-// Words is private text from a user to the nick of a participant of another network.
+// Words is private text from a user to the nick of a user of another network.
 type Words struct {
 	From federation.DID // "" for an unauthenticated user
 	To   federation.DID
-	At   federation.ChannelRef // place of a user without a DID; zero for a DID
+	At   federation.ChannelRef // place of a user without a DID, else zero
 	Text string
 	Line string // the received message, as evidence
 	Refs Refs
@@ -240,14 +234,12 @@ type Words struct {
 	Formatting bool
 	History    bool
 
-	Arrival federation.Arrival // names the network, the link and the nick
+	Arrival federation.Arrival // network, link and nick
 }
 
-// ctcp begins and ends messages between programs, and actions.
 const ctcp = "\x01"
 
-// spoken returns the text of a PRIVMSG for another network, with its formatting, and "" for text
-// between programs. An action begins with "/me".
+// spoken returns the formatted text of a PRIVMSG, with "/me" for an action, or "" for a CTCP message.
 func spoken(text string) string {
 	text, how := manner("PRIVMSG", text)
 	if strings.TrimSpace(Unformatted(text)) == "" {
@@ -259,13 +251,13 @@ func spoken(text string) string {
 	return text
 }
 
-// HolderLeft is the reason for refusing a message to a user without a DID that left.
+// HolderLeft is the reason for refusing a message to a user without a DID, after that user left.
 const HolderLeft = "the user left before it had read the message, and another one may have its nick"
 
-// Say stores private text of a user. A user without a DID gets the gateway's DID for its nick on
-// the link. If the message waits for a recipient of this gateway, waits is a sentence for the
-// user, which calls the recipient name. It is "" if the recipient is connected or has another
-// home. It returns the errors of [bridge.Messages]: a refusal if no link reaches the recipient.
+// Say stores private text of a user. A user without a DID gets the gateway's DID for its nick on the
+// link. If the message waits for a recipient of this gateway, waits is a sentence for the user that
+// calls the recipient name. Otherwise waits is "". Errors come from [bridge.Messages], including a
+// refusal if no link reaches the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := spoken(w.Text)
 	if text == "" || p.Messages == nil {
@@ -281,7 +273,7 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 	w.Arrival.Place = w.At
 	body, fields := written(text, "", w.Formatting, w.History)
 	if w.Refs.Reply != "" && len(w.Refs.Reply) <= maxMessageIDBytes {
-		fields[federation.Reply] = w.Refs.Reply // the gateway replaces it with the ID of that message
+		fields[federation.Reply] = w.Refs.Reply // the gateway replaces it with its own message ID
 	}
 	said, err := p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: body, Fields: fields, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
 	switch {
@@ -295,8 +287,9 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 	return name + " is not connected or not logged in: your message waits for " + name, nil
 }
 
-// TextLines returns the lines of a message for its reader. The sender's first message starts with
-// a line that introduces the sender. The names belong to the sender and to the gateway's own user.
+// TextLines returns the lines of a message for its reader. The sender's first message starts with a
+// line that introduces the sender. The names are the nicks of the sender and of the gateway's own
+// user.
 func TextLines(t federation.Text, sender, self string, formatting bool) []string {
 	lines := SplitFormatted(readable(t, formatting), MaxTextBytes)
 	if t.Fields[federation.Introduces] == "" {
@@ -306,7 +299,7 @@ func TextLines(t federation.Text, sender, self string, formatting bool) []string
 		sender, t.Author, t.Arrival.Network, self, sender, self, sender))}, lines...)
 }
 
-// TextID returns the message id of a line of a message. It is the same on each attempt.
+// TextID returns the message ID of a line of a message. It is the same on each attempt.
 func TextID(t federation.Text, line int) string {
 	if line == 0 {
 		return t.ID.String()
@@ -314,15 +307,14 @@ func TextID(t federation.Text, line int) string {
 	return t.ID.String() + "." + strconv.Itoa(line)
 }
 
-// TextTags returns the tags of a line of a message, including its ID.
+// TextTags returns the tags of a line of a message, with its ID.
 func TextTags(t federation.Text, line int) map[string]string {
 	tags := TextRefs(t)
 	tags["msgid"] = TextID(t, line)
 	return tags
 }
 
-// TextRefs returns the tags for the handoff of a message, the message that it answers, and its
-// reaction to that.
+// TextRefs returns the tags for a message's handoff, its answered message and its reaction.
 func TextRefs(t federation.Text) map[string]string {
 	tags := map[string]string{}
 	if !t.About.IsZero() {

@@ -19,38 +19,36 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// ChatOps runs the commands that users write to the gateway's own user, for users whose client has
-// no tags. The gateway signs their steps if a binding vouches for the user, and judges them like
-// any other step. It may be used concurrently.
+// ChatOps runs commands sent to the gateway's own user, by users whose client has no tags. The
+// gateway signs their steps if a binding vouches for the user, and judges them like any other step.
+// It may be used concurrently.
 //
 // spec: handofftag "Humans"
 type ChatOps struct {
 	Ports  bridge.Ports
 	Log    *slog.Logger
 	Record *registry.Record
-	// Guesses limits the wrong pairing codes of each account.
+	// Guesses limits wrong pairing codes for each account.
 	Guesses credential.Guesses
 }
 
 // Command is one line from a user to the gateway's own user.
 type Command struct {
 	Text    string
-	Line    string // the message as received, with its id: the evidence behind a step
+	Line    string // received message with its ID, as evidence
 	Network string // as in [federation.Arrival]
 	Link    string
 	Nick    string
-	User    string // user name; "" if the network does not report it
-	// Account is the name under which the operator binds the user to a DID; "" for none.
+	User    string // "" if the network does not report it
+	// Account is the name that the operator binds to a DID; "" for none.
 	Account string
-	// DID is the authenticated DID, on a network with authentication. If it is empty, the DID
-	// bound to the account applies.
+	// DID is the authenticated DID. If it is empty, the DID bound to the account applies.
 	DID federation.DID
 	// Proved reports whether the user authenticated as the DID to this gateway.
 	Proved bool
-	// Lookup returns the DID of a user by its nick, or "".
 	Lookup func(nick string) federation.DID
-	// Room opens a channel for a handoff, invites its parties and returns its name. It is nil if
-	// the gateway cannot create channels on the network.
+	// Room opens a channel for a handoff, invites its parties and returns its name. It is nil if the
+	// gateway cannot create channels on the network.
 	Room func(view federation.View) (string, error)
 
 	// Secret reports whether the line arrived over TLS or from the same machine.
@@ -67,10 +65,9 @@ func (c Command) source() federation.Source {
 	return s
 }
 
-// verb is the first word of a command.
 type verb struct {
 	usage string
-	step  federation.Verb // "" for a verb without a step
+	step  federation.Verb // "" for a command without a step
 	run   func(o ChatOps, ctx context.Context, c Command, args string, now time.Time) ([]string, error)
 }
 
@@ -98,21 +95,20 @@ func verbs() map[string]verb {
 	}
 }
 
-// maxListed bounds the list of inbox: users request other entries by id.
+// Users request further entries by ID.
 const maxListed = 10
 
 type userError string
 
-// Error implements error.
 func (e userError) Error() string { return string(e) }
 
 const errNotNow = userError("That could not be done now. Try again later.")
 
-// Run runs a command and returns the reply, in lines that fit a message. It blocks on the
-// record and logs its failures, which the reply does not describe.
+// Run runs a command and returns reply lines that fit a message. It blocks on the record. It logs
+// record errors, and the reply does not describe them.
 func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 	if strings.HasPrefix(c.Text, "\x01") {
-		return nil // CTCP: a request between programs
+		return nil // CTCP
 	}
 	lines, err := o.run(ctx, o.bind(ctx, c), now)
 	wrong, isUsers := errors.AsType[userError](err)
@@ -135,8 +131,8 @@ func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 	return lines
 }
 
-// bind looks up the DID bound to a user's account, and whether the gateway may sign for it. If the
-// record fails, the user has no binding.
+// bind looks up the user's DID and whether the gateway may sign for it. If the record fails, the user
+// counts as unbound.
 func (o ChatOps) bind(ctx context.Context, c Command) Command {
 	b, err := Bound(ctx, o.Ports, c.Link, c.Account)
 	if err != nil {
@@ -196,7 +192,6 @@ func (o ChatOps) inbox(ctx context.Context, c Command, _ string, _ time.Time) ([
 	return lines, err
 }
 
-// open lists the offers that anyone may claim.
 func (o ChatOps) open(ctx context.Context, c Command, _ string, _ time.Time) ([]string, error) {
 	shown := func(view federation.View) bool {
 		return view.Offeree == "" && (!federation.Private(view.Venue) || c.DID != "" && slices.Contains(view.Others(""), c.DID))
@@ -208,7 +203,6 @@ func (o ChatOps) open(ctx context.Context, c Command, _ string, _ time.Time) ([]
 	return lines, err
 }
 
-// list describes the newest handoffs that match a filter and that shown accepts.
 func (o ChatOps) list(ctx context.Context, f federation.Filter, shown func(federation.View) bool) ([]string, error) {
 	var lines []string
 	var after federation.Cursor
@@ -254,8 +248,8 @@ func (o ChatOps) show(ctx context.Context, c Command, args string, _ time.Time) 
 	return lines, nil
 }
 
-// find returns the handoff named by the first word, and the rest of the text. A private handoff is
-// found only by its parties.
+// find finds the handoff named by the first word, and returns the rest of the text. Only its parties
+// can find a private handoff.
 func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.View, string, error) {
 	text, rest, _ := strings.Cut(args, " ")
 	text = strings.ToUpper(strings.TrimLeft(text, "…."))
@@ -284,7 +278,6 @@ func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.V
 	return view, strings.TrimSpace(rest), nil
 }
 
-// authorized returns the reason why the gateway signs no step for the user, or nil.
 func (c Command) authorized() error {
 	switch {
 	case c.DID == "":
@@ -299,8 +292,8 @@ func (c Command) authorized() error {
 
 const errNoAccount = userError("Steps need an account that is bound to a DID. To bind yours, say: bind CODE")
 
-// bindAccount binds the account of a user to a DID, so that the gateway signs its steps. The user proves
-// the DID with one of its pairing codes, unless it has already authenticated to the gateway.
+// bindAccount lets the gateway sign for a user's account. The user proves the DID with a pairing
+// code, unless it has already authenticated to the gateway.
 func (o ChatOps) bindAccount(ctx context.Context, c Command, code string, now time.Time) ([]string, error) {
 	if c.Account == "" {
 		return nil, userError("Log in to an account first: I bind accounts, and no nicks.")
@@ -336,8 +329,7 @@ func (o ChatOps) bindAccount(ctx context.Context, c Command, code string, now ti
 	return []string{"Your account is bound to " + string(did) + ". I sign your steps now."}, nil
 }
 
-// guessesOf returns the key under which the wrong codes of an account are counted, in the form of
-// an address.
+// guessesOf encodes an account as an address, under which wrong codes are counted.
 func guessesOf(c Command) netip.Prefix {
 	sum := sha256.Sum256([]byte(c.Link + " " + c.Account))
 	return netip.PrefixFrom(netip.AddrFrom16([16]byte(sum[:16])), 128)
@@ -378,7 +370,7 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	if err != nil {
 		return nil, fmt.Errorf("place offer: %w", err)
 	}
-	if tags == federation.ActTags && federation.Private(place.Venue) { // a server of these tags requires the signer to be one of the pair
+	if tags == federation.ActTags && federation.Private(place.Venue) { // these tags require the signer to be one of the pair
 		place.Venue = federation.PrivateVenue(o.Ports.Signer.Kept("person:"+string(c.DID)).DID, to)
 	}
 	ev := federation.Event{Kind: federation.Handoff, Verb: federation.Offer, To: to, Title: title, Context: content, Dialect: tags, Venue: place.Venue}
@@ -393,8 +385,8 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	return lines, err
 }
 
-// offeree returns the DID of the recipient of a user's offer. A user of another link has a DID if
-// it is authenticated, or its account is bound.
+// offeree returns the recipient's DID. A user of another link has one if it is authenticated or its
+// account is bound.
 func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federation.DID, error) {
 	to, err := o.participant(ctx, c, name)
 	if err == nil && to.Place.Link != "" && to.DID == o.Ports.Messages.Guest(to.Place.Link, to.Place.Venue) {
@@ -403,9 +395,9 @@ func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federatio
 	return to.DID, err
 }
 
-// pair returns a code that logs in an agent host as the user. The gateway must be allowed to sign
-// for the user, or the user must have authenticated to the gateway itself: authentication by
-// another server is not enough.
+// pair returns a code that logs in an agent host as the user. Either the gateway may sign for the
+// user, or the user has authenticated to this gateway. Authentication by another server is not
+// enough.
 func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) ([]string, error) {
 	switch {
 	case c.DID == "":
@@ -420,8 +412,8 @@ func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) (
 	return []string{"Your pairing code is " + code + ". Type it where your agent host asks who you are; it is valid once, until " + ends.UTC().Format("15:04 MST") + "."}, nil
 }
 
-// password sets the user's password for the gateway's own server. A login there is required,
-// because operators of another network can read its users' lines.
+// The user must be logged in to the gateway's own server, because operators of another network can
+// read its users' lines.
 func (o ChatOps) password(ctx context.Context, c Command, text string, now time.Time) ([]string, error) {
 	switch {
 	case !c.Proved:
@@ -483,8 +475,7 @@ func (o ChatOps) room(ctx context.Context, c Command, args string, _ time.Time) 
 	return []string{"Both are invited to " + name + "."}, nil
 }
 
-// person returns the DID under which a user writes and reads messages: its own, or the gateway's
-// DID for its nick.
+// person returns the user's own DID, or the gateway's DID for its nick.
 func (o ChatOps) person(c Command) (federation.DID, error) {
 	switch {
 	case o.Ports.Messages == nil:
@@ -518,8 +509,8 @@ func (o ChatOps) sendText(ctx context.Context, c Command, args string, now time.
 	return []string{"Your message to " + name + " is on its way."}, nil
 }
 
-// participant resolves a name to a participant. Nicks of the user's own network take precedence.
-// For NICK@LINK, the next user with the nick is the last choice.
+// participant resolves a name to a participant. Nicks on the user's own network take precedence.
+// NICK@LINK falls back to the next user with the nick.
 func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")
@@ -545,7 +536,6 @@ func (o ChatOps) block(ctx context.Context, c Command, args string, _ time.Time)
 	return o.decide(ctx, c, args, false)
 }
 
-// decide allows or blocks a sender for a user.
 func (o ChatOps) decide(ctx context.Context, c Command, args string, allow bool) ([]string, error) {
 	person, err := o.person(c)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The formatting codes of IRC. Each code except reset and the colours toggles its format.
+// IRC formatting codes. All except reset and the colours are toggles.
 //
 // spec: modern.ircdocs.horse/formatting
 const (
 	codeBold      = '\x02'
-	codeColour    = '\x03' // with up to two digits, a comma and two more
-	codeHexColour = '\x04' // with six hexadecimal digits, a comma and six more
+	codeColour    = '\x03' // followed by up to two digits, a comma and two more
+	codeHexColour = '\x04' // followed by six hexadecimal digits, a comma and six more
 	codeReset     = '\x0F'
 	codeMonospace = '\x11'
 	codeReverse   = '\x16'
@@ -25,8 +25,7 @@ const (
 	codeUnderline = '\x1F'
 )
 
-// codeBytes returns the length of the formatting code at the start of a text with its digits, 0 for
-// none.
+// codeBytes returns the length of a leading code with its digits, or 0.
 func codeBytes(s string) int {
 	if s == "" {
 		return 0
@@ -42,8 +41,7 @@ func codeBytes(s string) int {
 	return 0
 }
 
-// colourBytes returns the length of a colour at the start of a text, including a second colour
-// after a comma.
+// colourBytes includes a second colour after a comma.
 func colourBytes(s string, least, most int, digit func(byte) bool) int {
 	digits := func(s string) int {
 		n := 0
@@ -69,7 +67,6 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isHexDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
-// runs splits a text into alternating formatting codes and text.
 func runs(s string) func(yield func(run string, isCode bool) bool) {
 	return func(yield func(string, bool) bool) {
 		for s != "" {
@@ -99,7 +96,7 @@ func Unformatted(s string) string {
 	return b.String()
 }
 
-// clean returns one line as [federation.PlainText] with its formatting codes.
+// clean returns one line as [federation.PlainText], but keeps its formatting codes.
 func clean(s string) string {
 	var b strings.Builder
 	for run, isCode := range runs(ToUTF8(s)) {
@@ -111,8 +108,8 @@ func clean(s string) string {
 	return b.String()
 }
 
-// ToUTF8 returns a text of a network whose clients choose the encoding. Invalid UTF-8 is decoded
-// as Windows-1252, unless only its last character is truncated.
+// ToUTF8 returns a text from a network whose clients choose the encoding. It decodes invalid UTF-8 as
+// Windows-1252, unless only the last character is truncated.
 func ToUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -130,10 +127,9 @@ func ToUTF8(s string) string {
 	return text
 }
 
-// format is the formatting in effect at a position in a line.
 type format struct {
-	on     string // the active codes
-	colour string // the last colour code with its digits; "" for none
+	on     string // active codes
+	colour string // last colour code with its digits, or ""
 }
 
 func (f *format) apply(code string) {
@@ -153,7 +149,6 @@ func (f *format) apply(code string) {
 	}
 }
 
-// resume returns a text preceded by the codes that put a format into effect.
 func (f *format) resume(text string) string {
 	colour := f.colour
 	if digits := strings.TrimLeft(colour, string(rune(codeColour))); colour != "" && digits != colour {
@@ -163,12 +158,12 @@ func (f *format) resume(text string) string {
 		}
 	}
 	if colour != "" && !strings.Contains(colour, ",") && strings.HasPrefix(text, ",") {
-		colour += "\x02\x02" // ends the code, and changes nothing
+		colour += "\x02\x02" // ends the code without any effect
 	}
 	return f.on + colour + text
 }
 
-// twoDigits pads a colour, so that a digit of the following text does not become part of it.
+// twoDigits pads a colour, so that a following digit does not become part of it.
 func twoDigits(colour string) string {
 	if len(colour) == 1 {
 		return "0" + colour
@@ -176,9 +171,9 @@ func twoDigits(colour string) string {
 	return colour
 }
 
-// SplitFormatted returns a text with formatting codes in parts, like [federation.SplitText], of at
-// most maxBytes, which is at least 64. A part begins with the formatting in effect at the end of
-// the previous part.
+// SplitFormatted is [federation.SplitText] for a text with formatting codes. A part has at most
+// maxBytes, which is at least 64. Each part begins with the formatting in effect at the end of the
+// previous part.
 func SplitFormatted(text string, maxBytes int) []string {
 	if Unformatted(text) == text {
 		return federation.SplitText(text, maxBytes)
@@ -200,7 +195,7 @@ func SplitFormatted(text string, maxBytes int) []string {
 	return parts
 }
 
-// formattedEnd returns the byte offset at which to split a long line, and the format there.
+// formattedEnd returns the byte offset at which to split a line, and the format there.
 func formattedEnd(line string, maxBytes int) (end int, in format) {
 	atSpace, inSpace, shown := 0, format{}, false
 	for end < len(line) {
@@ -209,7 +204,7 @@ func formattedEnd(line string, maxBytes int) (end int, in format) {
 		if code == "" {
 			token, _, _, _ = uniseg.FirstGraphemeClusterInString(line[end:], -1)
 		}
-		for code == "" && !shown && end+len(token) > maxBytes { // one character with more marks than a line holds
+		for code == "" && !shown && end+len(token) > maxBytes { // a character with more combining marks than fit a line
 			_, last := utf8.DecodeLastRuneInString(token)
 			token = token[:len(token)-last]
 		}

@@ -1,17 +1,17 @@
-// Package irc contains the parts common to all dialects of IRC: the readable line for each step,
-// nicks for users of other networks, and the limits of IRC on text and tags. It also renders steps
-// for links that cannot carry the signed form, and determines the venue of private messages.
+// Package irc contains the parts common to all IRC dialects: the readable line for each step, nicks
+// for users of other networks, and the limits of IRC on text and tags. It also renders steps for
+// links that cannot carry the signed form, and determines the venue of private messages.
 //
-// Server links share a [Session] (one connection, its owner, and its steps), a [Roster] of
-// pseudo-clients, and the deliveries' way into a session ([Pass]). All dialects share the commands
-// to the gateway's own user ([ChatOps]) and the replies to users ([Replies]).
+// Server links share a [Session] (one connection, its owner, and its steps) and a [Roster] of
+// pseudo-clients. [Pass] passes deliveries to a session. All dialects share the commands to the
+// gateway's own user ([ChatOps]) and the replies to users ([Replies]).
 //
-// It implements no protocol. Each protocol has its own folder below this one.
+// The package implements no protocol. Each protocol has its own subfolder.
 //
-// It follows the IRCv3 message-tags specification for the limits on tags, RFC
-// 2812 §2.3.1 for nicks, and the handoff tag profile, "Humans", for the line.
+// Limits on tags follow IRCv3 message-tags, and nicks follow RFC 2812 §2.3.1. The line follows
+// "Humans" in the handoff tag profile.
 //
-// All functions may be called concurrently; for methods, see each type.
+// All functions may be called concurrently. For methods, see each type.
 package irc
 
 import (
@@ -30,41 +30,39 @@ import (
 )
 
 const (
-	// MaxTextBytes bounds the text of one readable line. A line has 510 bytes. The longest names
-	// of a user, a host and a channel take 182 of them; servers truncate the rest, even within a
-	// character.
+	// MaxTextBytes bounds the text of one readable line. A line has 510 bytes, up to 182 of which are
+	// names of a user, a host and a channel. Servers truncate the rest, even within a character.
 	MaxTextBytes = 320
 
 	// MaxTagBytes bounds the client-only tags of one message, escaped, between "@" and the space.
-	// Servers silently drop the tags that do not fit.
+	// Servers silently drop excess tags.
 	//
 	// spec: ircv3 message-tags "Size limit"
 	MaxTagBytes = ircmsg.MaxlenClientTagData
 
-	// MaxTags bounds the number of tags of one message. Servers forward 64, including up to three
-	// of their own: msgid, time, account.
+	// MaxTags is the maximum number of tags per message. Servers forward 64, including up to three of
+	// their own: msgid, time and account.
 	MaxTags = 61
 )
 
-// LineSuffix turns the message ID of a step into that of its readable line: a different ID, but
+// LineSuffix is appended to the message ID of a step to get that of its readable line. The ID is thus
 // the same on all servers of a network.
 const LineSuffix = ".line"
 
 const ellipsis = "…"
 
-// Text returns a string for a readable line: [Plain], truncated between characters to at most
-// [MaxTextBytes].
+// Text returns a string as [Plain], truncated between characters to at most [MaxTextBytes].
 func Text(s string) string {
 	return Cut(Plain(s), MaxTextBytes)
 }
 
-// Plain returns a string as [federation.PlainText], without formatting codes and surrounding space.
+// Plain returns a string as [federation.PlainText], without formatting codes or surrounding space.
 func Plain(s string) string {
 	return strings.TrimSpace(federation.PlainText(Unformatted(ToUTF8(s))))
 }
 
-// Cut returns a string cut to maxBytes, which must be at least three. A cut string ends in "…". It
-// never splits a character.
+// Cut truncates a string to maxBytes, which must be at least three. A truncated string ends in "…".
+// Cut never splits a character.
 func Cut(s string, maxBytes int) string {
 	if len(s) <= maxBytes {
 		return s
@@ -93,12 +91,12 @@ func CheckTags(tags map[string]string) error {
 	return nil
 }
 
-// ErrLineTooLong is returned by [ReadLine] for a line over the limit. The whole line was read, so
-// the next line can be read.
+// ErrLineTooLong is returned by [ReadLine] for a line over the limit. The next line can still be
+// read.
 var ErrLineTooLong = errors.New("irc: line too long")
 
-// ReadLine returns one line without its end, which counts towards maxBytes. It blocks until the
-// line is complete. A longer line is discarded. Errors other than [ErrLineTooLong] come from the
+// ReadLine returns one line without its line ending, which counts towards maxBytes. It blocks until
+// the line is complete. It discards a longer line. Errors other than [ErrLineTooLong] come from the
 // reader.
 func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
 	var text []byte
@@ -122,16 +120,16 @@ func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
 	}
 }
 
-// Meter counts the messages of one user to the gateway, in a bucket that starts full with one
-// minute's worth. The zero Meter is ready to use. It is not safe for concurrent use.
+// Meter rate-limits the messages of one user, with a bucket that starts full with one minute's worth.
+// The zero Meter is ready to use. It is not safe for concurrent use.
 type Meter struct {
 	bucket *rate.Limiter
 	told   bool
 }
 
 // Take counts one step. It reports whether the step is allowed and, if not, whether to notify the
-// user: only for the first refused step, and again after the bucket was full. A limit of zero
-// means no limit.
+// user. Only the first refused step since the bucket was full needs a notice. A limit of zero means
+// no limit.
 func (m *Meter) Take(perMinute int, now time.Time) (ok, tell bool) {
 	if perMinute <= 0 {
 		return true, false
@@ -150,7 +148,7 @@ func (m *Meter) Take(perMinute int, now time.Time) (ok, tell bool) {
 	return false, tell
 }
 
-// Recent is the set of the last added ids. It is not safe for concurrent use.
+// Recent is a bounded set of the last added IDs. It is not safe for concurrent use.
 type Recent struct {
 	Most int // capacity; must be positive
 
@@ -159,10 +157,10 @@ type Recent struct {
 	next int
 }
 
-// Has reports whether an id is in the set.
+// Has reports whether the set contains an ID.
 func (r *Recent) Has(id string) bool { return r.ids[id] }
 
-// Add adds an id, and reports whether it is new. In a full set, it replaces the oldest.
+// Add adds an ID, and reports whether it is new. In a full set, it replaces the oldest.
 func (r *Recent) Add(id string) bool {
 	if r.ids[id] {
 		return false

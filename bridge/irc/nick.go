@@ -12,17 +12,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// shortHash is the initial number of hash characters that distinguish two owners of one name.
 const shortHash = 4
 
-// Nicks yields candidate nicks for a DID on a network with a maximum nick length in bytes, best
-// first. The first is its name with the suffix. The others are truncated and end in "_" and an
-// increasing part of the DID's hash. The caller uses the first free nick, and needs a fallback if
-// none is free.
+// Nicks yields candidate nicks for a DID, best first. The limit is in bytes. The first candidate is
+// the name with the suffix. Further candidates are truncated and end in "_" and a growing part of the
+// DID's hash. The caller uses the first free nick, and needs a fallback if none is free.
 //
-// An invalid name is converted to a nick: invalid characters become "_", and a leading digit gets
-// the prefix "_". A DID without a name gets the last word of a did:web, else "agent" and the
-// beginning of its hash.
+// In a name, invalid characters become "_", and a leading digit gets the prefix "_". A DID without a
+// name gets the last word of a did:web, else "agent" and the beginning of its hash.
 func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[string] {
 	hash := did.Hash()
 	if name == did.Short() {
@@ -48,7 +45,7 @@ func nameless(did federation.DID) string {
 	if did.Method() != "web" {
 		return "agent-" + did.Hash()[:shortHash]
 	}
-	parts := strings.Split(string(did), ":")[2:] // a host, and a path
+	parts := strings.Split(string(did), ":")[2:] // host and path
 	if len(parts) > 1 {
 		return parts[len(parts)-1]
 	}
@@ -74,7 +71,7 @@ func sanitiseNick(name string) string {
 		switch {
 		case nickRune(r):
 			b.WriteRune(r)
-		case r != '…': // which only marks a truncated name
+		case r != '…': // the mark of a truncated name
 			b.WriteByte('_')
 		}
 	}
@@ -85,7 +82,6 @@ func sanitiseNick(name string) string {
 	return nick
 }
 
-// nickRune reports whether a nick may contain a character, after the first.
 func nickRune(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
@@ -95,26 +91,26 @@ func nickRune(r rune) bool {
 }
 
 // MaxPseudoClients bounds the pseudo-clients of one link. Each is a user on the other network, and
-// uses some hundred bytes here. Above the limit, the one that has been silent longest leaves.
+// uses some hundred bytes here. Above the limit, the one with the oldest message leaves.
 const MaxPseudoClients = 1024
 
-// PseudoClient is a user of this gateway on another server: its own user, or the user for the DID
-// of an author on another network. It outlives the connection. Dialects with more state embed it.
+// PseudoClient is a user of this gateway on another server: its own user, or the user for an author
+// on another network. It outlives the connection. Dialects embed it to add state.
 type PseudoClient struct {
 	DID federation.DID
 	// Shown is the DID by which users there address it, if different.
 	Shown federation.DID
 	Name  string // base of its nick
 	Nick  string
-	// In maps its channels, as venues of the network, to whether it has joined.
+	// In maps its channels, as venues on the network, to whether it has joined.
 	In    map[string]bool
-	Spoke time.Time // time of its last message
+	Spoke time.Time // last message
 }
 
 // Base returns the part of a pseudo-client common to all dialects.
 func (p *PseudoClient) Base() *PseudoClient { return p }
 
-// Missing returns the channels that a pseudo-client still has to join, in order.
+// Missing returns the channels to join, in order.
 func (p *PseudoClient) Missing() []string {
 	var venues []string
 	for _, venue := range slices.Sorted(maps.Keys(p.In)) {
@@ -132,7 +128,7 @@ func (p *PseudoClient) LeaveChannels() {
 	}
 }
 
-// Roster is all pseudo-clients of one link. It belongs to one goroutine.
+// Roster contains all pseudo-clients of one link. It belongs to one goroutine.
 type Roster[P interface{ Base() *PseudoClient }] struct {
 	Self   P // the gateway's own user
 	venues []string
@@ -140,11 +136,11 @@ type Roster[P interface{ Base() *PseudoClient }] struct {
 	moves  Moves
 }
 
-// movesTime is the maximum time that lines of a user are in flight after a nick change.
+// movesTime is the maximum time in flight of lines for a user's previous nick.
 const movesTime = 5 * time.Second
 
-// Moves are the users that recently changed their nicks, by their previous DIDs. The gateway's DID
-// for a user depends on its nick. The zero Moves is empty. It belongs to one goroutine.
+// Moves maps the previous DIDs of users that recently changed their nicks. It is needed because the
+// gateway's DID for a user depends on its nick. The zero Moves is empty. It belongs to one goroutine.
 type Moves struct{ to map[federation.DID]move }
 
 type move struct {
@@ -173,8 +169,8 @@ func (m *Moves) Now(did federation.DID, name string) (federation.DID, string) {
 	return did, name
 }
 
-// NewRoster returns a roster with only the gateway's own user, which joins all channels of a link,
-// given as venues of the network.
+// NewRoster returns a roster with only the gateway's own user. That user joins all channels of the
+// link, given as venues on the network.
 func NewRoster[P interface{ Base() *PseudoClient }](self P, venues []string) *Roster[P] {
 	self.Base().In = map[string]bool{}
 	for _, venue := range venues {
@@ -183,7 +179,7 @@ func NewRoster[P interface{ Base() *PseudoClient }](self P, venues []string) *Ro
 	return &Roster[P]{Self: self, venues: venues, others: map[federation.DID]P{}}
 }
 
-// All returns the pseudo-clients ordered by DID, the gateway's own first.
+// All returns the pseudo-clients ordered by DID, after the gateway's own.
 func (r *Roster[P]) All() []P {
 	all := []P{r.Self}
 	for _, did := range slices.Sorted(maps.Keys(r.others)) {
@@ -192,7 +188,7 @@ func (r *Roster[P]) All() []P {
 	return all
 }
 
-// Of returns the pseudo-client of a DID other than the gateway's, the zero P for none.
+// Of returns the pseudo-client of a DID other than the gateway's, or the zero P.
 func (r *Roster[P]) Of(did federation.DID) P { return r.others[did] }
 
 // Has reports whether a DID other than the gateway's has a pseudo-client.
@@ -201,10 +197,9 @@ func (r *Roster[P]) Has(did federation.DID) bool {
 	return has
 }
 
-// Speaker returns the pseudo-client that speaks for a DID, and records the time. If venue is a
-// channel of the link, the pseudo-client joins it. If the DID has none, Speaker adds the result of
-// add. If there are too many, it first removes the one that has been silent longest and calls
-// retire for it.
+// Speaker returns the pseudo-client for a DID, and records the time. If venue is a channel of the
+// link, the pseudo-client joins it. If the DID has no pseudo-client, Speaker adds the result of add.
+// Above [MaxPseudoClients], it first removes the one with the oldest message and calls retire for it.
 func (r *Roster[P]) Speaker(did federation.DID, venue string, add func() P, retire func(P)) P {
 	p, known := r.others[did]
 	switch {
@@ -228,7 +223,7 @@ func (r *Roster[P]) Speaker(did federation.DID, venue string, add func() P, reti
 	return p
 }
 
-// DIDs returns the DIDs with a pseudo-client, without the gateway's own.
+// DIDs returns the sorted DIDs with a pseudo-client, without the gateway's own.
 func (r *Roster[P]) DIDs() []federation.DID { return slices.Sorted(maps.Keys(r.others)) }
 
 // Remove removes the pseudo-client of a DID, if it has one, and calls retire for it.
@@ -239,14 +234,13 @@ func (r *Roster[P]) Remove(did federation.DID, retire func(P)) {
 	}
 }
 
-// Moved returns the current DID and name of a user, which may have changed its nick.
+// Moved is [Moves.Now] for the roster's moves.
 func (r *Roster[P]) Moved(did federation.DID, name string) (federation.DID, string) {
 	return r.moves.Now(did, name)
 }
 
-// Move updates the DID and the name of a pseudo-client after a nick change of its user, and
-// returns it. It retires another pseudo-client with that DID. The result is false if the user has
-// none.
+// Move updates a pseudo-client after a nick change of its user, and returns it. It retires another
+// pseudo-client with the new DID. It returns false if the user has no pseudo-client.
 func (r *Roster[P]) Move(c bridge.PresenceChange, retire func(P)) (p P, known bool) {
 	r.moves.Add(c)
 	if p, known = r.others[c.DID]; !known {
@@ -268,17 +262,16 @@ func (r *Roster[P]) LeaveChannels() {
 	}
 }
 
-// PresenceEvery is the interval at which a link checks for pseudo-clients whose users left their
-// own network. A user missing in two checks has left: most users that lose a connection return
-// sooner.
+// PresenceEvery is the interval of checks for users that left their own network. A user missing in
+// two checks has left: most users reconnect sooner.
 const PresenceEvery = time.Minute
 
-// LeftReason is the reason of the QUIT of such a pseudo-client.
+// LeftReason is the QUIT reason of a pseudo-client whose user left.
 const LeftReason = "left its own network"
 
 // WatchPresence calls leave for each pseudo-client whose user left its own network, until over is
-// closed. Dids returns the DIDs with a pseudo-client. The owner runs dids and leave. Ask makes the
-// owner call a function, and reports whether it did.
+// closed. The function dids returns the DIDs with a pseudo-client. The owner runs dids and leave. The
+// function ask makes the owner call a function, and reports whether it did.
 func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, over <-chan struct{}, ask func(do func()) bool, dids func() []federation.DID, leave func(federation.DID)) {
 	if p == nil {
 		return
@@ -309,11 +302,10 @@ func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, 
 	}
 }
 
-// Announcer sends changes of the users of a link to other links, in order. It belongs to one
-// goroutine.
+// Announcer sends user changes of a link to other links, in order. It belongs to one goroutine.
 type Announcer struct {
 	link     string
-	presence bridge.Presence // nil if there are no other links
+	presence bridge.Presence // nil without other links
 	run      func(func())    // starts a goroutine
 	last     chan struct{}   // closed after the last change was sent
 }
@@ -323,8 +315,9 @@ func NewAnnouncer(link string, p bridge.Presence, run func(func())) Announcer {
 	return Announcer{link: link, presence: p, run: run}
 }
 
-// Announce sends a change of a user. Relayed is the DID under which the user's text was relayed; it
-// becomes the DID of the change. Changes of a user without relayed text ("") are not sent.
+// Announce sends a change of a user to other links. Relayed is the DID under which the user's text
+// was relayed; Announce updates it if the DID changes. If it is "", no text was relayed and nothing
+// is sent.
 func (a *Announcer) Announce(ctx context.Context, relayed *federation.DID, c bridge.PresenceChange) {
 	if *relayed == "" {
 		return

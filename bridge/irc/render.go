@@ -14,13 +14,15 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// Render returns a step for a link, in the dialect of its handoff and with its place on the link.
-// If the step is signed for both and fits one message, it is returned unchanged. Any other step is
+// Render returns a step for a link, in the dialect of its handoff and with its place on the link. If
+// the step is signed for both and fits one message, it is returned unchanged. Any other step is
 // rewritten with the same event ID and signed with the gateway's key for its signer. The original
-// is its evidence, which is on disk before Render returns. A title that is too long is truncated.
-// If the context does not fit, it is stored and replaced by a reference. The losses list the parts
-// that only the evidence contains. The result is deterministic. Steps of the home itself are
-// signed by the home in each dialect and for each place, and need no evidence.
+// becomes its evidence, which is on disk before Render returns.
+//
+// A title that is too long is truncated. A context that does not fit is stored and replaced by a
+// reference. The losses list the parts that only the evidence contains. The result is deterministic.
+// Steps of the home itself are signed by the home in each dialect and for each place, and need no
+// evidence.
 //
 // spec: handofftag "Rule of dialects"
 func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
@@ -31,14 +33,14 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 	return Vouch(ctx, p, d)
 }
 
-// Vouch rewrites a step like [Render], regardless of its original dialect and place.
+// Vouch always rewrites a step; otherwise it is like [Render].
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	signed := d.Entry.Event
 	ev := signed
 	ev.Dialect, ev.Venue = d.View.Dialect, d.View.Venue
 	title, fitted, cut := translate.FitWireTitle(ev.Title, ev.Context)
 	if ev.Title, ev.Context = title, fitted; ev.Context != signed.Context {
-		ev.ContextHash = "" // the hash of the context without the title
+		ev.ContextHash = "" // hash of the context without the title
 	}
 	write := func(ev federation.Event) (map[string]string, []federation.Loss) {
 		return dialect.Rewrite(ev, signed.Dialect)
@@ -70,8 +72,8 @@ func Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, err
 }
 
-// Tags returns the tags of a step rendered for the view of its handoff, with a message ID if not
-// empty. It refuses a step if a server would truncate or drop its tags.
+// Tags returns the tags of a rendered step for the view of its handoff, with a message ID if not
+// empty. It returns an error if a server would truncate or drop tags.
 func Tags(ev federation.Event, v federation.View, msgid string) (map[string]string, error) {
 	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: ev}, View: v})
 	if err != nil {
@@ -94,8 +96,7 @@ func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losse
 	}
 }
 
-// Bound returns the binding of an account on a link, or the zero Binding. It returns the errors of
-// the record.
+// Bound returns the binding of an account on a link, or the zero value. It returns record errors.
 func Bound(ctx context.Context, p bridge.Ports, link, account string) (federation.BoundName, error) {
 	if account == "" {
 		return federation.BoundName{}, nil
@@ -111,9 +112,9 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 }
 
 // VouchFor returns an unsigned step signed by the gateway for its sender, the DID in From. A step
-// without an ID gets one. The received line is its evidence. A context that does not fit is
-// stored; members that still do not fit are only in the evidence. After an error, it returns the
-// step unchanged, so that the caller can retry.
+// without an ID gets one. The received line is the evidence. A context that does not fit is stored.
+// Other members that do not fit are only in the evidence. On error, the step is returned unchanged,
+// so that the caller can retry.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
 	draft := ev
 	switch {
@@ -151,7 +152,7 @@ const (
 	draftReplyTag = "+draft/reply"
 )
 
-// The tags of a message without text that adds an emoji to another message, or removes it.
+// Tags of a message without text that adds an emoji to another message, or removes it.
 //
 // spec: ircv3 react (draft)
 const (
@@ -173,14 +174,14 @@ func Typing(tags map[string]string) string {
 	return ""
 }
 
-// Refs holds the references of a message to handoffs and other messages.
+// Refs contains the references of a message to handoffs and other messages.
 type Refs struct {
-	Handoff string // handoff in the tag [RefTag]; unchecked, may be empty
+	Handoff string // from the tag [RefTag]; unchecked, may be empty
 	Reply   string // ID of the answered message; likewise
-	Step    string // the ID of the step if Reply is the ID of its line
+	Step    string // ID of the step if Reply is the ID of its line
 
-	React   string // emoji that a message without text adds to the message in Reply; unchecked
-	Unreact string // likewise for a removed one
+	React   string // emoji added to the message in Reply; unchecked
+	Unreact string // emoji removed; unchecked
 }
 
 // RefsIn reads the tags of a message.
@@ -192,7 +193,7 @@ func RefsIn(tags map[string]string) Refs {
 	return Refs{Handoff: tags[RefTag], Reply: reply, React: tags[reactTag], Unreact: tags[unreactTag]}
 }
 
-// Answering returns text for a link, with the ID of the answered message there.
+// Answering returns text for a link, with the answered message's ID on the link.
 func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Text) (federation.Text, error) {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {
@@ -206,9 +207,8 @@ func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Te
 	return t, nil
 }
 
-// handoff returns the handoff that a message refers to: by its ID, or by the answered message,
-// which contained a step or a reference itself. The zero ID means none. It blocks on the record
-// and returns its errors.
+// handoff finds the handoff by its ID, or by an answered message that contained a step or a
+// reference. The zero ID means none. It blocks on the record and returns its errors.
 func (r Refs) handoff(ctx context.Context, p bridge.Ports) (federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(r.Handoff); err == nil {
 		return id, nil

@@ -10,20 +10,20 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// RefTag has the handoff of a line, for clients that read tags.
+// RefTag contains the handoff of a line, for clients that support tags.
 //
 // spec: handofftag "Humans"
 const RefTag = "+freeq.at/ref"
 
-// internalError is the code of a failure of this gateway, as opposed to a refusal.
+// internalError reports a failure of this gateway rather than a refusal.
 const internalError = "INTERNAL_ERROR"
 
 // Reply is the answer to a user about its step.
 type Reply struct {
-	Code     string // first word, and label of the counter of refusals
-	Subject  string // id of the step, or "*"
+	Code     string // first word, and label of the refusal counter
+	Subject  string // step ID, or "*"
 	Sentence string
-	Ref      string // handoff id; may be empty
+	Ref      string // handoff ID; may be empty
 }
 
 // Text returns the reply as one line.
@@ -39,8 +39,8 @@ type Replies struct {
 	Network string
 }
 
-// To returns the reply to an error about a step, and counts it. The second result is false for an
-// error without a reply: an outage, or the end of the program.
+// To returns the reply to an error about a step, and counts it. It returns false for an error without
+// a reply: an outage or a shutdown.
 func (r Replies) To(ctx context.Context, err error) (Reply, bool) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		reply := Refusal(refused)
@@ -67,7 +67,7 @@ func (r Replies) Count(reply Reply) {
 	}
 }
 
-// LogRefusal logs a refusal by the link. The gateway logs the steps that it judges itself.
+// LogRefusal logs a refusal by the link. Refusals by the gateway are logged elsewhere.
 func (r Replies) LogRefusal(ctx context.Context, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		r.Log.LogAttrs(ctx, slog.LevelInfo, "step refused", slog.String("event_id", refused.Event.String()),
@@ -82,8 +82,7 @@ func noticeRef(n federation.Notice) string {
 	return n.Event.Handoff.String()
 }
 
-// NoticeReply returns a notice as a reply to its reader, and false for a notice of delivery, which
-// needs no reply.
+// NoticeReply returns a notice as a reply, and false for a delivery notice, which needs no reply.
 func NoticeReply(n federation.Notice) (r Reply, has bool) {
 	if n.Kind == federation.NoticeDelivered {
 		return Reply{}, false
@@ -91,22 +90,21 @@ func NoticeReply(n federation.Notice) (r Reply, has bool) {
 	return Reply{Code: strings.ToUpper(string(n.Kind)), Subject: n.About().String(), Sentence: n.Sentence(), Ref: noticeRef(n)}, true
 }
 
-// Reasons why [Pass] gets no answer.
+// Reasons for [Pass] to return without an answer.
 var (
 	errNotConnected = errors.New("not connected")
 	errCut          = errors.New("connection lost before the other server had read the step")
 )
 
-// Unavailable returns the error for a link that cannot deliver now.
+// Unavailable returns the error for a link that temporarily cannot deliver.
 func Unavailable(link string, why error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: why}
 }
 
-// Disconnected returns the error for a link with no session.
+// Disconnected returns the error for a link without a session.
 func Disconnected(link string) error { return Unavailable(link, errNotConnected) }
 
-// NoPlace returns the reason why a step cannot be written on a link: a refusal, or the error of
-// the record.
+// NoPlace returns the reason why a step cannot be written on a link: a refusal or a record error.
 func NoPlace(ev federation.Event, link string, err error) error {
 	if err != nil {
 		return err
@@ -114,11 +112,11 @@ func NoPlace(ev federation.Event, link string, err error) error {
 	return federation.Refuse(ev, federation.InvalidTarget, "no place of link "+link)
 }
 
-// Pass passes a row of a link's feed to the session, and blocks until the session has answered. It
-// returns the answer, which is nil once the peer has proved that it read the row. The channel of
-// answers has capacity for one answer; over is closed when the session ends.
+// Pass passes a row of a link's feed to the session, and blocks until the session has answered. The
+// answer is nil once the peer has proved that it read the row. The answer channel has capacity one;
+// over is closed when the session ends.
 //
-// If no response arrives, the error is [Unavailable], and the row may have been written.
+// Without an answer, the error is [Unavailable], and the row may have been written.
 func Pass[Row any](ctx context.Context, link string, rows chan<- Row, row Row, answer <-chan error, over <-chan struct{}) error {
 	select {
 	case rows <- row:
@@ -135,7 +133,7 @@ func Pass[Row any](ctx context.Context, link string, rows chan<- Row, row Row, a
 	case <-over:
 	}
 	select {
-	case err := <-answer: // the answer arrived at the same time
+	case err := <-answer: // answered at the same time
 		return err
 	default:
 		return Unavailable(link, errCut)

@@ -15,42 +15,41 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// readBufferBytes is enough for the longest usual line between servers.
 const readBufferBytes = 64 << 10
 
 // Wire reads and writes one connection in a dialect.
 type Wire[Line any] struct {
 	Conn         io.ReadWriteCloser
-	MaxLineBytes int // maximum size of an inbound line
+	MaxLineBytes int // per inbound line
 	// Decode turns a line into input for the owner. Its error is nil or [ErrLineTooLong]. It runs in
-	// the reader.
+	// the reader goroutine.
 	Decode func(text []byte, err error) Line
-	// Write writes one piece to Conn. It runs in the writer.
+	// Write writes one piece to Conn. It runs in the writer goroutine.
 	Write func(piece []byte) error
 }
 
-// Session is one connection to another server. It has an owner, the goroutine in [Session.Run], and
-// the owner's goroutines: a reader, a writer, and one for each step being judged. A dialect embeds
-// it, and receives from Lines, Broken, Wrote and Calls in its loop.
+// Session is one connection to another server. Its owner is the goroutine in [Session.Run], which
+// starts a reader, a writer, and a goroutine per step being judged. A dialect embeds it, and receives
+// from Lines, Broken, Wrote and Calls in its loop.
 //
 // Any goroutine may call [Session.Post], and Judge may call [Session.Do], [Session.Submit] and
-// [Session.Execute]; only the owner may use the rest.
+// [Session.Execute]. Only the owner may use the rest.
 type Session[Line any, Step, Lane comparable] struct {
 	Lines  chan Line
-	Broken chan error  // receives the error that ended the reader
-	Wrote  chan error  // receives the result of each write; the owner passes it to Written
-	Calls  chan func() // functions for the owner to call
+	Broken chan error // the error that ended the reader
+	Wrote  chan error // write results; the owner passes them to Written
+	Calls  chan func()
 	// Over is closed with the connection.
 	Over chan struct{}
-	// Steps holds the peer's steps being judged or waiting.
+	// Steps are the peer's steps waiting or being judged.
 	Steps *Lanes[Step, Lane]
-	// Judge judges a step in its own goroutine, and returns a function with which the owner handles
-	// the result. The dialect sets it before Run.
+	// Judge judges a step in its own goroutine. The owner calls the returned function to handle the
+	// result. The dialect sets Judge before Run.
 	Judge func(step Step) (note func())
-	// Running has the goroutines of the session, which waits for them at its end. A panic in one
-	// ends the session with an error.
+	// Running contains the goroutines of the session, which waits for them at its end. A panic in one
+	// of them ends the session with an error.
 	Running fault.Group
-	// Asking, the context of key lookups, ends with the connection. Submitting ends a little
+	// Asking is the context of key lookups and ends with the connection. Submitting ends a little
 	// later, so that steps already read are judged.
 	Asking, Submitting context.Context
 
@@ -62,8 +61,7 @@ type Session[Line any, Step, Lane comparable] struct {
 	leaving  bool
 }
 
-// NewSession returns a session on a connection, which reads at most ahead lines in advance. It
-// starts no goroutine.
+// NewSession returns a session that reads at most ahead lines in advance. It starts no goroutine.
 func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
 	s := &Session[Line, Step, Lane]{
 		Lines: make(chan Line, ahead), Broken: make(chan error, 1), Wrote: make(chan error, 1), Calls: make(chan func()), Over: make(chan struct{}),
@@ -73,7 +71,6 @@ func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Lin
 	return s
 }
 
-// fail ends the session with an error, unless it already has one.
 func (s *Session[Line, Step, Lane]) fail(err error) {
 	select {
 	case s.Broken <- err:
@@ -87,10 +84,10 @@ func (s *Session[Line, Step, Lane]) Start() {
 	s.Running.Go(s.write)
 }
 
-// Run calls serve, the loop of the owner, and closes the connection after it returns. It then
-// calls lost and judges the steps already read, without notes. It returns the error of serve once
-// all goroutines of the session have ended. The wait for a key ends with the connection: a step
-// without its key waits in the record.
+// Run calls serve, the loop of the owner, and then closes the connection. It then calls lost and
+// judges the steps already read, without notes. It returns the error of serve after all goroutines of
+// the session have ended. Key lookups end with the connection; a step without its key is deferred in
+// the record.
 func (s *Session[Line, Step, Lane]) Run(ctx context.Context, serve func(ctx context.Context) error, lost func()) error {
 	asking, stopAsking := context.WithCancel(ctx)
 	defer stopAsking()
@@ -110,14 +107,13 @@ func (s *Session[Line, Step, Lane]) Run(ctx context.Context, serve func(ctx cont
 	return err
 }
 
-// End closes a connection for which Run was not called, and waits for the goroutines of
-// the session.
+// End closes a connection without a call of Run, and waits for the goroutines of the session.
 func (s *Session[Line, Step, Lane]) End() {
 	s.hangUp()
 	s.Running.Wait()
 }
 
-// hangUp closes the connection: the peer accepts the next one.
+// hangUp closes the connection, so that the peer accepts the next one.
 func (s *Session[Line, Step, Lane]) hangUp() {
 	close(s.Over)
 	_ = s.wire.Conn.Close()
@@ -126,7 +122,7 @@ func (s *Session[Line, Step, Lane]) hangUp() {
 // Leave stops notes and posts, before the last messages to the peer.
 func (s *Session[Line, Step, Lane]) Leave() { s.leaving = true }
 
-// JudgeAll starts to judge each step at the front of an idle lane.
+// JudgeAll starts judging the front step of each idle lane.
 func (s *Session[Line, Step, Lane]) JudgeAll() {
 	for step, ok := s.Steps.Next(); ok; step, ok = s.Steps.Next() {
 		s.Running.Go(func() {
@@ -143,7 +139,7 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 	}
 }
 
-// Submit calls [SubmitWithRetry]. A step already read is judged even if the owner ends.
+// Submit calls [SubmitWithRetry]. It judges a step already read even if the owner ends.
 func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
 	return SubmitWithRetry(s.Submitting, s.log, ev, once)
 }
@@ -153,15 +149,14 @@ func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []strin
 	return o.Run(s.Submitting, c, time.Now())
 }
 
-// Do makes the owner call a function, and returns after the call.
+// Do makes the owner call a function, and blocks until it returns.
 func (s *Session[Line, Step, Lane]) Do(do func()) {
 	done := make(chan struct{})
 	s.Calls <- func() { defer close(done); do() } // the owner receives calls until the last step is processed
 	<-done
 }
 
-// Post makes the owner call a function, and reports whether it did: not after [Session.Leave] or
-// the end of ctx.
+// Post makes the owner call a function. It returns false after [Session.Leave] or the end of ctx.
 func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {
@@ -184,7 +179,7 @@ func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
 // Writing reports whether the writer is busy.
 func (s *Session[Line, Step, Lane]) Writing() bool { return s.writing }
 
-// Send passes a piece to the writer. It may be called only while the writer is not busy.
+// Send passes a piece to the writer, which must not be busy.
 func (s *Session[Line, Step, Lane]) Send(piece []byte) {
 	s.pieces <- piece
 	s.writing = true
@@ -196,7 +191,6 @@ func (s *Session[Line, Step, Lane]) Written(err error) { s.writing, s.writeErr =
 // WriteErr returns the error of the last write.
 func (s *Session[Line, Step, Lane]) WriteErr() error { return s.writeErr }
 
-// read carries lines from the connection to the owner until either has ended.
 func (s *Session[Line, Step, Lane]) read() {
 	r := bufio.NewReaderSize(s.wire.Conn, readBufferBytes)
 	for {
@@ -213,7 +207,6 @@ func (s *Session[Line, Step, Lane]) read() {
 	}
 }
 
-// write carries pieces from the owner to the connection until either has ended.
 func (s *Session[Line, Step, Lane]) write() {
 	for {
 		select {
@@ -229,9 +222,9 @@ func (s *Session[Line, Step, Lane]) write() {
 	}
 }
 
-// Lanes are the waiting and current steps of a link, in order of arrival. Steps of one lane are
-// judged sequentially, and lanes concurrently, so a slow key lookup delays only its lane. The
-// gateway limits the concurrent steps. Lanes belong to one goroutine.
+// Lanes contains the waiting and current steps of a link, in order of arrival. Steps of one lane are
+// judged sequentially, and lanes concurrently, so a slow key lookup delays only its lane. The gateway
+// limits the number of concurrent steps. Lanes belongs to one goroutine.
 type Lanes[S, Lane comparable] struct {
 	of    func(S) Lane
 	most  int
@@ -243,17 +236,15 @@ type laned[S comparable] struct {
 	judging bool
 }
 
-// NewLanes returns lanes with a capacity of most steps. The lane of a step must not change until
-// Finish.
+// NewLanes returns lanes with a capacity of most steps. The lane of a step must not change until Finish.
 func NewLanes[S, Lane comparable](most int, of func(S) Lane) *Lanes[S, Lane] {
 	return &Lanes[S, Lane]{of: of, most: most}
 }
 
-// Full reports whether the capacity is reached. Add still accepts a step, because it was already
-// read.
+// Full reports whether the capacity is reached. Add still accepts a step that has already been read.
 func (l *Lanes[S, Lane]) Full() bool { return len(l.steps) >= l.most }
 
-// Empty reports whether no step is being judged or waits.
+// Empty reports whether no step is waiting or being judged.
 func (l *Lanes[S, Lane]) Empty() bool { return len(l.steps) == 0 }
 
 // All returns the steps in order of arrival.
@@ -267,11 +258,11 @@ func (l *Lanes[S, Lane]) All() iter.Seq[S] {
 	}
 }
 
-// Add puts a step at the end of its lane.
+// Add appends a step to its lane.
 func (l *Lanes[S, Lane]) Add(step S) { l.steps = append(l.steps, laned[S]{step: step}) }
 
-// Next returns the next step to judge and marks its lane as busy. There is none if every lane is
-// busy.
+// Next returns the next step to judge and marks its lane as busy. It returns false if every lane is
+// busy or empty.
 func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 	busy := map[Lane]bool{}
 	for i, each := range l.steps {

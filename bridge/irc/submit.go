@@ -11,17 +11,16 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// firstAsk and lastAsk bound the backoff for a step that the gateway could not accept.
 const (
 	firstAsk = 100 * time.Millisecond
 	lastAsk  = 5 * time.Second
 )
 
-// judgeGrace bounds how long steps already read are still submitted after the end of a link. A
-// working record needs far less.
+// judgeGrace bounds the submission of steps already read after the end of a link. A working record
+// needs far less.
 const judgeGrace = 5 * time.Second
 
-// WithGrace returns a context for submitting the steps read before ctx ended: it ends a little
+// WithGrace returns a context for submitting the steps read before ctx ended. It ends judgeGrace
 // later, or when the caller cancels it.
 func WithGrace(ctx context.Context) (submitting context.Context, cancel context.CancelFunc) {
 	submitting, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -32,17 +31,17 @@ func WithGrace(ctx context.Context) (submitting context.Context, cancel context.
 	}
 }
 
-// rateLimited returns the answer to a stranger over the limit of new DIDs. Keeping its step here
-// would delay the steps of known users behind it.
+// rateLimited returns the refusal of a stranger over the limit of new DIDs. Retrying here would delay
+// the steps of known users behind it.
 func rateLimited(ev federation.Event, stranger *federation.NewDIDLimitError) *federation.RefusalError {
 	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; come later")
 	refused.RetryAfter = stranger.RetryAfter
 	return refused
 }
 
-// SubmitWithRetry submits a step until the gateway accepts or refuses it. IRC has no temporary
-// error, so the step and all later steps wait here. A refusal is final, even if a key is missing,
-// and so is an error that a retry cannot resolve. It blocks until then or until ctx ends.
+// SubmitWithRetry submits a step until the gateway accepts or refuses it, or until ctx ends. IRC has
+// no temporary error, so this step and all later steps wait here. A refusal is final, even if a key
+// is missing. So is an error that a retry cannot resolve.
 func SubmitWithRetry(
 	ctx context.Context, log *slog.Logger, ev federation.Event, ask func(ctx context.Context) (federation.Judgement, error),
 ) (federation.Judgement, error) {

@@ -19,16 +19,15 @@ import (
 // spec: handofftag "Humans"
 func Summary(step translate.Step) string { return summary(step, due(step.Event)) }
 
-// PrivateSummary returns the readable line for the recipient of a private step: [Summary] and, for
-// an offer, the commands to answer it. The nick is that of the gateway's own user.
+// PrivateSummary returns the readable line for the recipient of a private step: [Summary] and, for an
+// offer, the commands to answer it. Nick is that of the gateway's own user.
 //
 // spec: handofftag "Humans"
 func PrivateSummary(step translate.Step, nick string) string {
 	return summary(step, due(step.Event)+answers(step.Event, nick))
 }
 
-// Named returns the step of a delivery for a line about it, with the names of its parties looked
-// up. It blocks on the gateway.
+// Named returns a delivered step with the names of its parties. It blocks on the gateway.
 func Named(ctx context.Context, gw bridge.Gateway, d federation.Delivery) translate.Step {
 	names := map[federation.DID]string{}
 	for _, did := range append(d.View.Others(""), d.Entry.Event.Actor(), d.Entry.Event.Offeree()) {
@@ -39,7 +38,7 @@ func Named(ctx context.Context, gw bridge.Gateway, d federation.Delivery) transl
 	return translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return names[did] }}
 }
 
-// summary returns a line that ends in tail. The tail is never truncated.
+// The tail is never truncated.
 func summary(step translate.Step, tail string) string {
 	ev := step.Event
 	about := ev.Title
@@ -53,7 +52,6 @@ func summary(step translate.Step, tail string) string {
 	return Cut(Plain(line), MaxTextBytes-len(tail)) + tail
 }
 
-// due returns the deadline of an offer, "" if it has none.
 func due(ev federation.Event) string {
 	if ev.Verb != federation.Offer || ev.Deadline.IsZero() {
 		return ""
@@ -61,7 +59,6 @@ func due(ev federation.Event) string {
 	return " (due " + dueTime(ev.Deadline, ev.Time()) + ")"
 }
 
-// answers returns the commands that answer an offer, "" for any other step.
 func answers(ev federation.Event, nick string) string {
 	say := func(verb string) string { return "/msg " + nick + " " + verb + " " + ev.Handoff.Short() }
 	switch {
@@ -97,15 +94,15 @@ func clause(step translate.Step) string {
 		return who + " cancels"
 	case federation.Expire:
 		return "expired" // declared by the home, not by a DID
-	case federation.Confirm: // has no line, because it does not change the state
+	case federation.Confirm: // no line, because the state does not change
 	}
 	if step.Event.From == step.View.Home.DID() {
-		return string(step.Event.Verb) // likewise
+		return string(step.Event.Verb) // declared by the home
 	}
 	return who + " " + string(step.Event.Verb)
 }
 
-// dueTime writes a deadline, without the date if that is today.
+// dueTime omits the date if it is today.
 func dueTime(deadline, step time.Time) string {
 	layout := "15:04 MST"
 	if apart := deadline.Sub(step).Abs(); apart >= 24*time.Hour {

@@ -1,8 +1,9 @@
 // Package federationtest has fixtures for tests of the core and of packages above it: plausible
-// steps, people and keys, addresses for servers, and the inputs of hostile peers. It opens no
-// record: package storetest does.
+// steps, people and keys, addresses for servers, and inputs of hostile peers. It opens no record;
+// package storetest does.
 //
-// The steps are not signed: a record stores signed documents and never reads them.
+// The steps have only placeholder signatures, because a record stores signed documents without
+// reading them.
 package federationtest
 
 import (
@@ -21,12 +22,12 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// At returns the time a number of seconds into every test.
+// At returns a time some seconds into every test.
 func At(seconds int) time.Time {
 	return time.Date(2026, time.November, 21, 12, 0, seconds, 0, time.UTC)
 }
 
-// ID returns the n-th event id, minted at [At] n.
+// ID returns the n-th event ID, with the time [At] n.
 func ID(n int) federation.EventID {
 	id := ulid.ULID{}
 	_ = id.SetTime(ulid.Timestamp(At(n))) // fails in the year 10889
@@ -34,7 +35,7 @@ func ID(n int) federation.EventID {
 	return federation.EventID(id)
 }
 
-// Person returns the did:plc of a person with a name.
+// Person returns the did:plc of a named person.
 func Person(name string) federation.DID {
 	return "did:plc:" + federation.DID(federation.DID(name).Hash()[:24])
 }
@@ -42,7 +43,7 @@ func Person(name string) federation.DID {
 // Key returns the public key of a DID.
 func Key(did federation.DID) ed25519.PublicKey { return Signer(did).Public }
 
-// Signer returns the key with which a DID signs.
+// Signer returns the signing key of a DID.
 func Signer(did federation.DID) federation.SigningKey {
 	seed := sha256.Sum256([]byte(did))
 	private := ed25519.NewKeyFromSeed(seed[:])
@@ -86,8 +87,7 @@ func arrive(n int, ev federation.Event) federation.Event {
 	return ev
 }
 
-// Vouch returns a step as a gateway would file it for an agent, with the agent's message as
-// evidence.
+// Vouch returns a step as a gateway would file it for an agent, with the agent's message as evidence.
 func Vouch(ev federation.Event, original string) federation.Event {
 	digest := sha256.Sum256([]byte(original))
 	ev.Provenance = federation.Vouched
@@ -98,7 +98,7 @@ func Vouch(ev federation.Event, original string) federation.Event {
 	return ev
 }
 
-// Confirm returns the n-th event, the receipt that the home gives for a step.
+// Confirm returns the n-th event, the home's receipt for a step.
 func Confirm(n int, step federation.Event) federation.Event {
 	ev := federation.Event{
 		ID: ID(n), Handoff: step.Handoff, Kind: step.Kind, Verb: federation.Confirm,
@@ -109,7 +109,7 @@ func Confirm(n int, step federation.Event) federation.Event {
 	return ev
 }
 
-// Document returns something to sign in place of the canonical document of fields.
+// Document returns a stand-in for the canonical document of fields.
 func Document(fields map[string]string) string {
 	var doc strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -118,8 +118,8 @@ func Document(fields map[string]string) string {
 	return doc.String()
 }
 
-// File returns the filing of a step judged against a view. The step goes to the inboxes of the
-// other parties and to no link.
+// File returns the filing of a step judged against a view. The step goes to the inboxes of the other
+// parties and to no link.
 func File(ev federation.Event, before federation.View) federation.Filing {
 	after := before
 	if !before.Exists() {
@@ -148,7 +148,6 @@ func File(ev federation.Event, before federation.View) federation.Filing {
 	}
 }
 
-// stateAfter returns the state after each step, and judges nothing.
 func stateAfter(ev federation.Event, before federation.State) federation.State {
 	switch ev.Verb {
 	case federation.Offer:
@@ -183,7 +182,7 @@ func NewAgent(handle string) agents.Agent {
 	}
 }
 
-// Message returns a message with the n-th id, sent at [At] n.
+// Message returns a message with the n-th ID, sent at [At] n.
 func Message(n int, from, to string) agents.Message {
 	return agents.Message{
 		ID: fmt.Sprintf("message-%d", n), From: from, To: to, Received: At(n),

@@ -11,11 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// NamesRead checks that a decoder of peer input matches member names exactly. For each member at
-// any depth, it decodes the document with the name in another case, instead of or beside the exact
+// NamesRead checks that a decoder of peer input matches member names exactly. For each member at any
+// depth, it decodes the document with the name in another case, instead of or beside the exact
 // member. The result must be that of an unknown name; a repeated member must be an error. The
-// function decode returns the decoded value, without the text of the document. Values of free
-// members are arbitrary JSON.
+// function decode returns the decoded value, without the text of the document. Values of free members
+// are arbitrary JSON.
 func NamesRead(t *testing.T, document string, decode func(text []byte) (any, error), free ...string) {
 	t.Helper()
 	if _, err := decode([]byte(document)); err != nil {

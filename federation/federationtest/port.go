@@ -13,15 +13,14 @@ import (
 	"testing"
 )
 
-// Ports of servers that cannot pick one themselves, or must have the same after a restart.
-// They are below the ports that systems give to outgoing connections, which could take a port
-// before its server has it.
+// Ports of servers that cannot pick one themselves, or must have the same after a restart. They are
+// below the ports for outgoing connections, which could take a port before its server has it.
 const (
 	firstPort = 16000
 	lastPort  = 32000
 )
 
-// claims hold the sockets of the given addresses: the runtime closes an unreferenced one.
+// The runtime closes an unreferenced socket.
 var claims struct { //nolint:gochecknoglobals // the ports belong to the process
 	sync.Mutex
 	held []net.PacketConn
@@ -37,14 +36,14 @@ func FreeAddr(tb testing.TB) string {
 	return addrs[0]
 }
 
-// FreePort returns the port of [FreeAddr]. A server can be stopped and started again on it.
+// FreePort returns the port of [FreeAddr]. A server can be stopped and restarted on it.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	return int(netip.MustParseAddrPort(FreeAddr(tb)).Port())
 }
 
-// FreePortPair returns the lower one of two ports of the loopback without a listener, this far
-// apart. While this process runs, no other test gets one of them.
+// FreePortPair returns the lower of two loopback ports without a listener, this far apart. While this
+// process runs, no other test gets either port.
 func FreePortPair(tb testing.TB, apart int) int {
 	tb.Helper()
 	for {
@@ -62,8 +61,8 @@ func FreePortPair(tb testing.TB, apart int) int {
 	}
 }
 
-// FreeAddrs returns loopback addresses without a listener. While this process runs, no other
-// test, of this process or of another, gets one of them.
+// FreeAddrs returns loopback addresses without a listener. While this process runs, no other test, in
+// this process or another, gets one of them.
 func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	for len(addrs) < n {
 		addr := loopback(firstPort + rand.IntN(lastPort-firstPort)) //nolint:gosec // a port is no secret
@@ -80,8 +79,8 @@ func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// claim takes an address until this process ends, and reports whether it was free. It holds
-// the UDP port of the same number, which a server over TCP does not use.
+// claim keeps an address until this process ends. It binds the UDP port of the same number, which a
+// server over TCP does not use.
 func claim(ctx context.Context, addr string) (free bool, err error) {
 	var lc net.ListenConfig
 	held, err := lc.ListenPacket(ctx, "udp", addr)
@@ -98,7 +97,6 @@ func claim(ctx context.Context, addr string) (free bool, err error) {
 	return true, l.Close()
 }
 
-// unlessTaken returns an error, unless it means that the address is in use.
 func unlessTaken(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil

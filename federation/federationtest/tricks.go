@@ -10,17 +10,16 @@ import (
 //go:embed tricks.txt
 var tricks string
 
-// Trick is an address that a hostile peer names to make this program reach into its own network.
-// Each client for addresses chosen by others is tested with all of them.
+// Trick is an address that a hostile peer names to make this program reach into its own network. Each
+// client for addresses chosen by others is tested with all of them.
 type Trick struct {
 	Name     string
 	Address  string
-	Answers  [][]netip.Addr // to one look-up of the host after the other; the last holds on
-	Location string         // target of the host's redirect; empty if it must not even be asked
+	Answers  [][]netip.Addr // to successive look-ups of the host; the last one repeats
+	Location string         // target of the host's redirect; empty if no request may reach the host
 }
 
-// Tricks returns the table, with the port of a listener on loopback that no request may
-// reach.
+// Tricks returns the table, with the port of a listener on loopback that no request may reach.
 func Tricks(port string) ([]Trick, error) {
 	var table []Trick
 	for n, line := range strings.Split(strings.ReplaceAll(tricks, "{port}", port), "\n") {

@@ -12,22 +12,20 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// awayFor is the time before an unresponsive host is queried again for the same DID, because each
-// query may delay a step by the timeout of a fetch.
+// awayFor is the time before an unresponsive host is queried again for the same DID. Each query may
+// delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
-// refetchEvery is the shortest time between two forced refreshes of one DID. Any caller can force
-// one, with a failing proof.
+// Any caller can force a refresh with a failing proof.
 const refetchEvery = 30 * time.Second
 
-// maxDocuments bounds each cache. A document, reduced to its keys, has about 200 bytes, and at
-// most 6 KiB.
+// A document, reduced to its keys, has about 200 bytes, and at most 6 KiB.
 const maxDocuments = 4096
 
-// lookup queries a host about a DID. The host may be down, slow or hostile.
+// The host of a lookup may be down, slow or hostile.
 type lookup func(ctx context.Context, did federation.DID) (federation.Document, error)
 
-// answers caches the results of lookups. Concurrent callers for the same DID share one lookup.
+// Concurrent callers for the same DID share one lookup.
 type answers struct {
 	cfg   DirectoryConfig
 	look  lookup
@@ -37,16 +35,15 @@ type answers struct {
 	flights map[federation.DID]*flight
 }
 
-// flight is a lookup in progress.
 type flight struct {
 	done    chan struct{} // closed when found is set
 	found   answer
-	waiting int // number of callers; guarded by the mutex of answers, as is again
+	waiting int // callers; guarded by the mutex of answers, as is again
 	again   bool
 	cancel  context.CancelFunc
 }
 
-// answer is a document, or the reason for its absence. After it expires, the host is queried
+// An answer is a document, or the reason for its absence. After it expires, the host is queried
 // again.
 type answer struct {
 	document federation.Document
@@ -60,11 +57,10 @@ func newAnswers(cfg DirectoryConfig, look lookup) *answers {
 	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: newCache[federation.DID, answer]()}
 }
 
-// newCache returns a cache of at most maxDocuments values.
 func newCache[K comparable, V any]() *otter.Cache[K, V] {
 	return otter.Must(&otter.Options[K, V]{
 		MaximumSize: maxDocuments,
-		Executor:    func(tidy func()) { tidy() }, // in the goroutine of the caller
+		Executor:    func(tidy func()) { tidy() }, // in the caller's goroutine
 	})
 }
 
@@ -82,8 +78,7 @@ func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bo
 	return known, tried && now.Before(known.asked.Add(awayFor)) || now.Before(known.again.Add(refetchEvery))
 }
 
-// ask joins the lookup in progress, or begins one. The lookup ends with the last waiting caller,
-// or with the timeout of the fetch.
+// The lookup ends with the last waiting caller, or with the timeout of the fetch.
 func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, again bool) (federation.Document, error) {
 	f := a.join(ctx, did, now, again)
 	defer a.leave(did, f)
@@ -95,7 +90,6 @@ func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, ag
 	}
 }
 
-// join adds a caller to the lookup for a DID, and returns the lookup.
 func (a *answers) join(ctx context.Context, did federation.DID, now time.Time, again bool) *flight {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,12 +113,11 @@ func (a *answers) leave(did federation.DID, f *flight) {
 	}
 	f.cancel()
 	if a.flights[did] == f {
-		delete(a.flights, did) // the next caller begins another lookup
+		delete(a.flights, did) // the next caller starts another lookup
 	}
 }
 
-// fly looks up a DID and caches the result, unless all callers have left. In that case the error
-// does not count against the host.
+// If all callers have left, an error does not count against the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
 	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
 	if err != nil { // a panic is not a verdict on the DID
@@ -149,8 +142,7 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// judge queries a host once, and returns the result and its lifetime. If the host does not answer,
-// it returns the last document.
+// If the host does not answer, judge returns the last document.
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if a.cfg.Fetched != nil && ctx.Err() == nil {
@@ -171,11 +163,11 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 	return answer{err: err, asked: now, until: now.Add(awayFor)}
 }
 
-// maxHistories bounds the histories in memory, at about 300 bytes per key.
+// A history takes about 300 bytes per key.
 const maxHistories = 4096
 
-// histories caches the key histories of DIDs, so that a step needs no query. It does not cache a
-// record shared with other replicas, because a key revoked there must not stay valid here.
+// A step needs no query for cached histories. A record shared with other replicas is not cached,
+// because a key revoked there must not stay valid here.
 type histories struct {
 	record federation.Keys
 	shared bool
@@ -191,7 +183,7 @@ func newHistories(record federation.Keys, shared bool) *histories {
 	})}
 }
 
-// of returns the history of a DID. The caller must not change it.
+// The caller must not change the history.
 func (h *histories) of(ctx context.Context, did federation.DID) (federation.KeyHistory, error) {
 	if history, ok := h.known.GetIfPresent(did); ok {
 		return history, nil
@@ -211,7 +203,7 @@ func (h *histories) of(ctx context.Context, did federation.DID) (federation.KeyH
 	return history, nil
 }
 
-// change writes to the record and drops the cached history, even after an error.
+// change drops the cached history even after an error.
 func (h *histories) change(did federation.DID, write func() error) error {
 	err := write()
 	h.mu.Lock()
@@ -221,10 +213,10 @@ func (h *histories) change(did federation.DID, write func() error) error {
 	return err
 }
 
-// maxMisses bounds the unknown key IDs, at about 200 bytes each.
+// A miss takes about 200 bytes.
 const maxMisses = 8192
 
-// miss is an unknown key ID. It is per link, because links query different servers.
+// A miss is per link, because links query different servers.
 type miss struct {
 	did   federation.DID
 	keyID string

@@ -29,44 +29,44 @@ import (
 
 // FetchConfig bounds the requests of a [Client].
 type FetchConfig struct {
-	AllowPrivate bool           // allow private and loopback addresses, and plain http
+	AllowPrivate bool           // private and loopback addresses, and plain http
 	Denied       []netip.Prefix // never dialled, even with AllowPrivate
-	Timeout      time.Duration  // timeout of one Get, including the wait for the rate of the host
-	MaxBytes     int64          // maximum size of one body
+	Timeout      time.Duration  // of one Get, including the wait for the rate of the host
+	MaxBytes     int64          // of one body
 	PerHost      int            // requests per second to one host
-	Resolver     *net.Resolver  // resolves names; nil for the resolver of the system
+	Resolver     *net.Resolver  // nil for the system's resolver
 	TLS          *tls.Config    // for HTTPS; nil uses the system's authorities and no client certificate
-	// Transport replaces the guarded connections, for registries and issuers in one process; nil
-	// otherwise.
+	// Transport replaces the guarded connections, for registries and issuers in one process. It may
+	// be nil.
 	Transport http.RoundTripper
 }
 
-// maxHosts bounds the remembered rates of hosts, at about 200 bytes each. It is far more than one
-// home queries within a second, in which a bucket refills.
+// A rate takes about 200 bytes. The limit far exceeds the hosts that one home queries within a
+// second, in which a bucket refills.
 const maxHosts = 4096
 
-// maxHeaderBytes bounds the header of an answer. Only Cache-Control, Location and Retry-After are used.
+// Only Cache-Control, Location and Retry-After are used.
 const maxHeaderBytes = 16 << 10
 
-// ErrTooLarge is returned by [Client.Get] for a body above the bound.
+// ErrTooLarge is returned by [Client.Get] for a body over the limit.
 var ErrTooLarge = errors.New("identity: document too large")
 
 // ErrNotAllowed is wrapped in errors of [Client] for a forbidden address, including redirect targets.
 var ErrNotAllowed = errors.New("address not allowed")
 
-// ErrPrivate is wrapped in errors of clients for a non-public address. It wraps [ErrNotAllowed].
+// ErrPrivate is wrapped in errors for a non-public address. It wraps [ErrNotAllowed].
 var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 
-// ErrRedirect is wrapped in errors of [Client] for a rejected redirect. It wraps [ErrNotAllowed].
+// ErrRedirect is wrapped in errors for a rejected redirect. It wraps [ErrNotAllowed].
 var ErrRedirect = fmt.Errorf("%w: a redirect to another host, or a second one", ErrNotAllowed)
 
-// Client fetches documents at addresses chosen by strangers. Without AllowPrivate, it uses only
-// HTTPS and public addresses. It follows one redirect, to the same host. It checks each resolved
-// address when it dials, so that names and redirects cannot lead to a private address.
+// Client fetches documents at addresses chosen by strangers. Without AllowPrivate, it uses only HTTPS
+// and public addresses. It follows one redirect, to the same host. It checks each resolved address
+// when it dials, so that names and redirects cannot lead to a private address.
 type Client struct {
 	cfg   FetchConfig
 	guard guard
-	dial  *net.Dialer // guarded
+	dial  *net.Dialer
 	http  *http.Client
 	rates rates
 }
@@ -103,14 +103,14 @@ func sameHostOnce(next *http.Request, before []*http.Request) error {
 }
 
 // Get returns the body at an address. The error wraps [federation.ErrNotFound] if the host answers
-// that there is none, [ErrTooLarge], or [*federation.UnavailableError] if a retry may help. It
-// blocks for at most the timeout.
+// that there is none, [ErrTooLarge], or [*federation.UnavailableError] if a retry may help. It blocks
+// for at most the timeout.
 func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	content, _, err := c.Fetch(ctx, address)
 	return content, err
 }
 
-// Fetch is like Get, and also returns the cache lifetime of the body, negative if the response has
+// Fetch is [Client.Get] with the cache lifetime of the body, which is negative if the response has
 // none.
 func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Duration, error) {
 	u, err := url.Parse(address)
@@ -144,7 +144,7 @@ func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Durati
 	return content, Freshness(response.Header), err
 }
 
-// Freshness returns how long an answer may be cached, or a negative duration if its header sets no
+// Freshness returns how long a response may be cached, or a negative duration if its header sets no
 // limit.
 //
 // spec: RFC 9111 §5.2.2
@@ -164,8 +164,7 @@ func Freshness(h http.Header) time.Duration {
 	return life
 }
 
-// isHost reports whether a host is a name or an address in its usual form. It refuses names ending
-// in a number, which some resolvers read as addresses.
+// Names ending in a number are rejected, because some resolvers read them as addresses.
 func isHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -188,8 +187,7 @@ func (c *Client) body(u *url.URL, body io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// checkStatus returns nil for status 200. Only 404 and 410 mean that there is no document; any
-// other status counts as an outage.
+// Only 404 and 410 mean that there is no document; any other status counts as an outage.
 func checkStatus(response *http.Response) error {
 	u := response.Request.URL
 	switch response.StatusCode {
@@ -213,8 +211,7 @@ type rates struct {
 	hosts map[string]*rate.Limiter
 }
 
-// wait blocks until the rate of a host allows a request. It fails at once if this is after the
-// deadline.
+// wait fails at once if the rate allows a request only after the deadline.
 func (r *rates) wait(ctx context.Context, host string) error {
 	if err := r.of(host).Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a turn at %s: %w", host, err)
@@ -243,11 +240,10 @@ func (r *rates) of(host string) *rate.Limiter {
 	return limiter
 }
 
-// guard decides which addresses are dialled. It checks each connection after name resolution, so
-// that no name and no redirect bypasses it.
+// A guard checks each connection after name resolution, so that no name and no redirect bypasses it.
 type guard struct {
 	public *ssrf.Guardian // nil if private addresses are allowed
-	denied []netip.Prefix // never dialled
+	denied []netip.Prefix
 }
 
 func newGuard(cfg FetchConfig) guard {
@@ -258,7 +254,6 @@ func newGuard(cfg FetchConfig) guard {
 	return g
 }
 
-// control is a [net.Dialer.Control] function.
 func (g guard) control(network, address string, conn syscall.RawConn) error {
 	if g.public != nil {
 		if err := g.public.Safe(network, address, conn); err != nil {
@@ -272,7 +267,7 @@ func (g guard) control(network, address string, conn syscall.RawConn) error {
 	return g.checkDenied(to.Addr())
 }
 
-// check returns an error wrapping [ErrNotAllowed] for a forbidden address.
+// The error wraps [ErrNotAllowed].
 func (g guard) check(addr netip.Addr) error {
 	if g.public != nil && g.public.SafeAddr(addr.Unmap()) != nil {
 		return fmt.Errorf("%w: %s is not public", ErrNotAllowed, addr.Unmap())
@@ -292,10 +287,10 @@ func (g guard) dialer(resolver *net.Resolver) *net.Dialer {
 	return &net.Dialer{Resolver: resolver, Control: g.control}
 }
 
-// maxAuthorityBytes bounds a file of authorities, which has about 2 kB for each.
+// An authority takes about 2 kB.
 const maxAuthorityBytes = 256 << 10
 
-// ReadAuthorities reads a file with the certificates of authorities, in PEM.
+// ReadAuthorities reads a PEM file with the certificates of authorities.
 func ReadAuthorities(path string) ([]byte, error) {
 	file, err := os.Open(path) //nolint:gosec // the operator names the file, in the configuration
 	if err != nil {
@@ -314,7 +309,7 @@ func ReadAuthorities(path string) ([]byte, error) {
 	return text, nil
 }
 
-// WithAuthorities returns the authorities of the system and the authorities in a text in PEM.
+// WithAuthorities returns the system's authorities and the authorities in a PEM text.
 func WithAuthorities(text []byte) (*x509.CertPool, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -324,8 +319,8 @@ func WithAuthorities(text []byte) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// ErrTurn is wrapped in the error of [Client.Call] if the rate limit of the host is reached: the
-// call was not made, and can be retried in a second.
+// ErrTurn is wrapped in the error of [Client.Call] at the rate limit of the host. The call was not
+// made, and can be retried in a second.
 var ErrTurn = errors.New("the host is asked as often as may be")
 
 // Callable returns nil for an address that [Client.Call] would call now. The error wraps
@@ -364,10 +359,10 @@ func (c *Client) callee(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// Call posts JSON with headers of the caller to an address, and returns the answer without its
-// body. It does not follow redirects. The error wraps [ErrTurn] if the rate of the host is used up,
-// [ErrNotAllowed] for a forbidden or non-public address, and [*federation.UnavailableError] without
-// an answer. It blocks at most for the timeout.
+// Call posts JSON with the caller's headers to an address, and returns the response without its body.
+// It does not follow redirects. The error wraps [ErrTurn] at the rate limit of the host,
+// [ErrNotAllowed] for a forbidden or non-public address, and [*federation.UnavailableError] without a
+// response. It blocks at most for the timeout.
 func (c *Client) Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error) {
 	u, err := c.callee(address)
 	if err != nil {
@@ -394,8 +389,8 @@ func (c *Client) Call(ctx context.Context, address string, header http.Header, b
 	return Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header)}, nil
 }
 
-// RetryAfter returns the wait requested by a host. It returns zero for no value, a date, or more
-// than 18 hours.
+// RetryAfter returns the wait requested by a host. It returns zero for no value, a date, or more than
+// 18 hours.
 func RetryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
 	if err != nil {
@@ -404,19 +399,18 @@ func RetryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// shown returns only the scheme and host of a participant's address, because its path is often a
-// secret.
+// shown omits the path of a participant's address, because it is often a secret.
 func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
 // Answer is the response of a host, with any status.
 type Answer struct {
 	Status     int
 	Body       []byte
-	RetryAfter time.Duration // zero if the host did not set it
+	RetryAfter time.Duration // zero if not set by the host
 }
 
-// Post sends JSON to an address and returns the answer with any status. It does not follow
-// redirects. The error wraps [*federation.UnavailableError] for a missing or too long answer: the
+// Post sends JSON to an address and returns the response with any status. It does not follow
+// redirects. The error wraps [*federation.UnavailableError] for a missing or too long response; the
 // host may have received the message. It blocks at most for the timeout.
 func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer, error) {
 	u, err := url.Parse(address)

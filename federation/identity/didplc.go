@@ -18,8 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// fetchPLC reads the log of a did:plc at the directory and computes its current keys. The
-// directory orders and dates operations, and cannot forge one. An inconsistent log is evidence
+// The directory orders and dates operations, but cannot forge one. An inconsistent log is evidence
 // against the directory and not against the DID, so the error counts as an outage.
 func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federation.Document, error) {
 	if d.plc == "" {
@@ -52,11 +51,8 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	return document, nil
 }
 
-// errNoPLC is the error for a malformed did:plc.
 var errNoPLC = errors.New("not 24 characters of base32 after the method")
 
-// isPLC reports whether the part after the method is 24 characters of lower-case
-// base32.
 func isPLC(did federation.DID) bool {
 	id, ok := strings.CutPrefix(string(did), plcPrefix)
 	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
@@ -93,7 +89,7 @@ func parsePLCEntries(body []byte) ([]plcEntry, error) {
 	return entries, nil
 }
 
-// recoveryWindow is the time in which a key of higher rank can undo an operation.
+// A key of higher rank can undo an operation within this time.
 //
 // spec: did-plc "Key Rotation & Account Recovery"
 const recoveryWindow = 72 * time.Hour
@@ -103,17 +99,15 @@ const (
 	plcIDBytes = 24
 )
 
-// plcLog has the effective operations, oldest first, while a log is read.
+// The operations are effective, oldest first.
 type plcLog struct {
 	inForce   []plcOperation
 	nullified map[string]bool // by CID
 }
 
-// readPLCLog verifies the log of a did:plc from its first operation, and returns the last
-// effective one. The DID is the hash of the first operation; each other one is signed by a
-// rotation key of the preceding one. An operation may follow an earlier operation than the last
-// one. It then undoes the operations in between, if a key of higher rank signed it within
-// [recoveryWindow].
+// The DID is the hash of the first operation. Each other operation is signed by a rotation key of the
+// preceding one. An operation may follow an earlier operation than the last one. It then undoes the
+// operations in between, if a key of higher rank signed it within [recoveryWindow].
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
@@ -152,7 +146,6 @@ func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
 	return log.inForce[len(log.inForce)-1], nil
 }
 
-// add checks one operation against the effective operations.
 func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	if len(l.inForce) == 0 {
 		if err := checkGenesis(did, o); err != nil {
@@ -212,7 +205,7 @@ func (o plcOperation) signer(keys []federation.PublicKey) int {
 	return len(keys)
 }
 
-// cidOf returns the CID of a block of DAG-CBOR: version 1, SHA-256, in base32.
+// A CID has version 1 and SHA-256, in base32.
 //
 // spec: multiformats cid "CIDv1"
 func cidOf(digest [sha256.Size]byte) string {
@@ -220,31 +213,30 @@ func cidOf(digest [sha256.Size]byte) string {
 	return "b" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append([]byte(header), digest[:]...)))
 }
 
-// The kinds of operations. The first kind creates the oldest DIDs, and has exactly two keys.
+// The first kind creates the oldest DIDs, and has exactly two keys.
 const (
 	plcCreate    = "create"
 	plcUpdate    = "plc_operation"
 	plcTombstone = "plc_tombstone"
 )
 
-// maxRotationKeys bounds the signatures tried on one operation. The method allows five.
+// The method allows five rotation keys.
 const maxRotationKeys = 10
 
 type plcOperation struct {
 	kind      string
 	prev      string // CID of the previous operation; empty for the first
 	cid       string
-	digest    [sha256.Size]byte // digest of the signed operation
+	digest    [sha256.Size]byte // of the signed operation
 	created   time.Time         // by the clock of the directory
 	rotation  []federation.PublicKey
 	methods   map[string]string // did:key by name
 	mailbox   string            // see [mailboxService]
-	unsigned  []byte            // the signed content
+	unsigned  []byte            // signed content
 	signature []byte
 }
 
-// parsePLCOperation reads an operation. Unknown members are part of the signed bytes, and ignored
-// otherwise.
+// Unknown members are part of the signed bytes, and otherwise ignored.
 //
 // spec: did-plc "Operation Data Structures"
 func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
@@ -310,8 +302,8 @@ func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	return o, nil
 }
 
-// encodeDAG writes a JSON value as DAG-CBOR: strings, lists, objects and null. Operations have no
-// numbers, which have several encodings.
+// encodeDAG accepts strings, lists, objects and null. Operations have no numbers, which have several
+// encodings.
 //
 // spec: ipld dag-cbor "Strictness"
 func encodeDAG(value any) ([]byte, error) {

@@ -16,25 +16,23 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// DirectoryConfig has the sources of a [Directory] and the lifetimes of answers.
+// DirectoryConfig contains the sources of a [Directory] and the lifetimes of answers.
 type DirectoryConfig struct {
-	PLC      string        // address of the did:plc directory, without a path; empty for none
-	Fresh    time.Duration // a fetched document: how long a removed key may still count
-	Negative time.Duration // negative results
-	Stale    time.Duration // a document while its host does not answer, since it was fetched
-	// Web returns the address configured for a host of did:web, without a path. A nil Web has no
-	// hosts.
+	PLC      string        // address of the did:plc directory, without a path, or ""
+	Fresh    time.Duration // lifetime of a document: how long a removed key may still count
+	Negative time.Duration // lifetime of negative results
+	Stale    time.Duration // lifetime of a document while its host does not answer
+	// Web returns the configured address for a host of did:web, without a path. It may be nil.
 	Web func(host string) (address string, ok bool)
-	// Fetched is called with each answer of a host about a DID, or with the reason for a missing
-	// document, before the waiting callers continue; nil for none. It may block on the record.
-	// After an error, the earlier document stays in use, and the host is queried again soon. The
-	// context ends after the document was cached.
+	// Fetched is called with each document, or the reason for a missing one, before the waiting
+	// callers continue. It may be nil, and may block on the record. After an error, the earlier
+	// document stays in use, and the host is queried again soon. The context ends after the document
+	// was cached.
 	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error) error
-	// Home reads a document of another home known to this gateway, by its name and a path there,
-	// and reports whether there is such a home. It has the errors of a [Fetcher]. Nil if no home is
-	// known.
+	// Home reads a document of another home known to this gateway, by its name and a path there, and
+	// reports whether there is such a home. It has the errors of a [Fetcher]. It may be nil.
 	Home func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
-	// Caught is called with a panic in a lookup, which then fails; it may be nil.
+	// Caught is called with a panic in a lookup, which then fails. It may be nil.
 	Caught func(ctx context.Context, err error)
 }
 
@@ -44,21 +42,21 @@ type Fetcher interface {
 	Get(ctx context.Context, address string) ([]byte, error)
 }
 
-// Directory implements [federation.Directory] for did:key, did:web and did:plc. For any other method the
-// error is a [*federation.UnavailableError]: an unknown method proves nothing about a DID.
+// Directory implements [federation.Directory] for did:key, did:web and did:plc. For any other method,
+// the error is a [*federation.UnavailableError], because an unknown method proves nothing about a
+// DID.
 type Directory struct {
 	plc     string
 	web     func(host string) (address string, ok bool)
 	home    func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
 	fetcher Fetcher
 	own     map[federation.DID][]ed25519.PublicKey
-	parsed  *otter.Cache[federation.DID, federation.Document] // parsed did:keys
+	parsed  *otter.Cache[federation.DID, federation.Document] // did:keys
 	answers *answers
 }
 
 // NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys
-// without a request, because they belong to the gateway, which may be unable to reach its own
-// public address.
+// without a request, because the gateway may be unable to reach its own public address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
 	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.DID, federation.Document]()}
 	d.answers = newAnswers(cfg, d.lookUp)
@@ -80,8 +78,8 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.ask(ctx, did, now, false)
 }
 
-// Refresh is like [Directory.Resolve], for a key missing in the cached document. It fetches the
-// document again, at most once every 30 seconds, not counting the first fetch.
+// Refresh is [Directory.Resolve] for a key missing in the cached document. It fetches the document
+// again, at most once every 30 seconds, not counting the first fetch.
 func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
@@ -121,10 +119,9 @@ func (d offlineDirectory) remembered(
 	return known.document, known.err
 }
 
-// errElsewhere means that a request to a host is needed for a DID.
 var errElsewhere = errors.New("the document is elsewhere")
 
-// resolveHere resolves a DID without a request, or returns [errElsewhere].
+// The error is [errElsewhere] if a request is necessary.
 func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.Document, error) {
 	if keys, ok := d.own[did]; ok {
 		return federation.Document{DID: did, Keys: keys, Fetched: now}, nil
@@ -144,8 +141,8 @@ func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.D
 	}
 }
 
-// resolveKey resolves a did:key. Checking a point takes several microseconds, and each step needs
-// the key of its signer more than once.
+// Checking a point takes several microseconds, and each step needs the key of its signer more than
+// once.
 func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) {
 	if document, ok := d.parsed.GetIfPresent(did); ok {
 		return document, nil
@@ -230,8 +227,6 @@ func (d *Directory) readWeb(ctx context.Context, host string, path federation.UR
 	return d.fetcher.Get(ctx, address)
 }
 
-// webAddress returns the host and the path of the document of a did:web.
-//
 // spec: did-method-web §2.5.2
 func webAddress(did federation.DID) (host string, path federation.URLPath, err error) {
 	escaped, rest, _ := strings.Cut(strings.TrimPrefix(string(did), "did:web:"), ":")
@@ -256,8 +251,7 @@ func webAddress(did federation.DID) (host string, path federation.URLPath, err e
 	return host, path.Join("did.json"), nil
 }
 
-// oneSpelling reports whether a host and a port are in the one allowed spelling: lower case, no dot at
-// the end, and no default port.
+// The one allowed spelling has lower case, no dot at the end, and no default port.
 func oneSpelling(name, port, host string) bool {
 	switch {
 	case name == "", name != strings.ToLower(name), strings.HasSuffix(name, "."):
@@ -268,15 +262,15 @@ func oneSpelling(name, port, host string) bool {
 	return true
 }
 
-// Instrumented measures the time of a directory to resolve DIDs. It implements [Refresher]. Make
-// one with [NewInstrumented].
+// Instrumented measures how long a directory takes to resolve DIDs. It implements [Refresher].
+// [NewInstrumented] creates it.
 type Instrumented struct {
 	Refresher
 
-	seconds *prometheus.HistogramVec // method outcome
+	seconds *prometheus.HistogramVec // labels: method, outcome
 }
 
-// NewResolveSeconds returns the metric of [Instrumented], registered.
+// NewResolveSeconds returns the registered metric of [Instrumented].
 func NewResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "baton", Name: "did_resolve_seconds", Help: "Time to resolve a DID, from memory or from afar.",

@@ -16,19 +16,19 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxKeys bounds the keys of one DID. Further keys are skipped.
+// Excess keys are skipped.
 const maxKeys = 64
 
-// maxReasonBytes bounds the ID and the reason of a skipped key in memory, logs and answers.
+// The ID and the reason of a skipped key are in memory, logs and answers.
 const maxReasonBytes = 128
 
-// byteOrderMark is written by some editors at the start of a UTF-8 text.
+// Some editors write a byte order mark at the start of a UTF-8 text.
 const byteOrderMark = "\xef\xbb\xbf"
 
 // ParseDocument parses a DID document and returns the Ed25519 keys that sign for the DID. They are
 // the keys listed for assertion or authentication, or all keys if the document has neither list.
-// Unreadable keys are skipped. The document must belong to the DID and must be JSON without
-// repeated names.
+// Unreadable keys are skipped. The document must belong to the DID and must be JSON without repeated
+// names.
 //
 // spec: did-core §5.2, §5.3
 func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error) {
@@ -36,7 +36,7 @@ func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error)
 	return document.Keys, err
 }
 
-// parseDocument is [ParseDocument] with keys of other kinds and the skipped keys.
+// parseDocument also returns keys of other kinds and the skipped keys.
 func parseDocument(did federation.DID, body []byte) (federation.Document, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(bytes.TrimPrefix(body, []byte(byteOrderMark)), &members); err != nil {
@@ -56,7 +56,7 @@ func parseDocument(did federation.DID, body []byte) (federation.Document, error)
 	return document, nil
 }
 
-// addKey adds the key of a method to the keys of its kind, once, or records why it is skipped.
+// addKey adds a key only once, or records why it is skipped.
 func addKey(document *federation.Document, m method) {
 	if m.err == nil && len(document.Keys)+len(document.Others) >= maxKeys {
 		m.err = fmt.Errorf("more than %d keys", maxKeys)
@@ -76,7 +76,7 @@ func addKey(document *federation.Document, m method) {
 	}
 }
 
-// cut truncates an untrusted text and removes its control characters.
+// cut also removes control characters.
 func cut(text string) string {
 	if len(text) > maxReasonBytes {
 		text = strings.ToValidUTF8(text[:maxReasonBytes], "") + "…"
@@ -84,14 +84,12 @@ func cut(text string) string {
 	return federation.PlainText(text)
 }
 
-// method is one verification method, with its key or the reason why the key is unusable.
 type method struct {
 	id  string
 	key federation.PublicKey
 	err error
 }
 
-// parseMethods returns the methods that sign for the DID.
 func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]method, error) {
 	all, _, err := parseList(did, document["verificationMethod"])
 	if err != nil {
@@ -116,8 +114,7 @@ func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]me
 	return chosen, nil
 }
 
-// parseList parses a list of methods, each embedded or referenced by ID. Some documents have a
-// single method instead of a list.
+// A method is embedded or referenced by ID. Some documents have a single method instead of a list.
 func parseList(did federation.DID, list json.RawMessage) (methods []method, references []string, err error) {
 	if list == nil {
 		return nil, nil, nil
@@ -153,7 +150,7 @@ func parseMethod(did federation.DID, item json.RawMessage) method {
 	return m
 }
 
-// absolute returns the full form of a reference such as "#key-1".
+// A reference may be relative, such as "#key-1".
 func absolute(did federation.DID, reference string) string {
 	if len(reference) > 0 && reference[0] == '#' {
 		return string(did) + reference
@@ -231,7 +228,7 @@ func ParseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 	return key, nil
 }
 
-// text returns the value of a JSON string, or "" for any other value.
+// text returns "" for any other value.
 func text(value json.RawMessage) string {
 	var s string
 	if federation.DecodeJSON(value, &s) != nil {
@@ -256,8 +253,8 @@ type service struct {
 	Endpoint string `json:"serviceEndpoint"`
 }
 
-// mailboxOf returns the endpoint of the first entry of a DID document that names a home, "" for
-// none. An unreadable entry is ignored and is not an error of the document.
+// mailboxOf returns the endpoint of the first entry that names a home, or "". An unreadable entry is
+// ignored and is not an error of the document.
 func mailboxOf(list json.RawMessage) string {
 	var items []json.RawMessage
 	if federation.DecodeJSON(list, &items) != nil {
@@ -279,8 +276,7 @@ func mailboxOf(list json.RawMessage) string {
 	return ""
 }
 
-// plcMailbox returns the endpoint of the service of a did:plc that names a home, "" for
-// none or for more than one.
+// plcMailbox returns "" for more than one home.
 func plcMailbox(services map[string]any) string {
 	var found []string
 	for _, value := range services {

@@ -17,11 +17,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// KeyFolder is the own keys of a gateway, for commands that run without it: a folder of files, and
-// the keys of a signer if there is one.
+// KeyFolder contains the gateway's own keys, for commands that run without it: a folder of files, and
+// optionally the keys of a signer.
 type KeyFolder struct {
 	Dir    string
-	Signer Signer // empty for none
+	Signer Signer // may be empty
 }
 
 // Open returns the keyring for starting a gateway. It creates missing keys.
@@ -37,16 +37,16 @@ func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 type MarkRecord interface {
 	// OwnKeys returns the newest mark of each name.
 	OwnKeys(ctx context.Context) ([]federation.KeyMark, error)
-	// Used reports whether the record holds a handoff or an agent.
+	// Used reports whether the record contains a handoff or an agent.
 	Used(ctx context.Context) (bool, error)
 	// MarkOwnKeys records the keys used to write the record from now on.
 	MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error
 }
 
-// OpenFor is [KeyFolder.Open] for the gateway of a record, and marks the keys in the record. It
-// never replaces a key used to write the record: see [KeyFolder.Check]. Adopted is true if the
-// record was in use without marks. The record is read first: another replica that rotates a key
-// meanwhile writes the key before the record.
+// OpenFor is [KeyFolder.Open] for the gateway of a record, and marks the keys in the record. It never
+// replaces a key used to write the record; see [KeyFolder.Check]. Adopted is true if the record was
+// in use without marks. It reads the record first, because another replica that rotates a key writes
+// the key before the record.
 func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time) (ring *Keyring, adopted bool, err error) {
 	known, err := record.OwnKeys(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used b
 	return CheckKeys(ctx, f.Dir, f.Signer, known)
 }
 
-// List returns the keys, including retired ones. The error is a [*federation.UnavailableError] if
-// the signer does not answer.
+// List returns the keys, including retired ones. The error is a [*federation.UnavailableError] if the
+// signer does not answer.
 func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	keys, err := ListKeys(f.Dir)
 	if err != nil || len(f.Signer) == 0 {
@@ -92,8 +92,7 @@ func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// Key returns the current signing key with a name, or an error that wraps
-// [federation.ErrNotFound].
+// Key returns the current signing key with a name, or an error that wraps [federation.ErrNotFound].
 func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	keys, err := f.List(ctx)
 	if err != nil {
@@ -106,8 +105,8 @@ func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	return keys[at], nil
 }
 
-// Create makes a key, like [CreateKey]. With replace it accepts the current key of a signer in
-// place of another; without, the error wraps [ErrKeyExists] for a key of a signer.
+// Create creates a key, like [CreateKey]. For a key of a signer, it accepts the signer's current key
+// in place of another if replace is set. Without replace, the error wraps [ErrKeyExists].
 func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	switch {
 	case !f.signs(name):
@@ -118,7 +117,6 @@ func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefi
 	return NamedKey{}, fmt.Errorf("%w: %s keeps it", ErrKeyExists, f.Signer[0])
 }
 
-// signs reports whether a key is in the signer, not in the folder.
 func (f KeyFolder) signs(name KeyName) bool { return len(f.Signer) > 0 && name != EndpointKey }
 
 // KeyName names one of the gateway's own keys, and its file.
@@ -128,7 +126,7 @@ type KeyName string
 const (
 	ServerKey   KeyName = "server"   // signs as the gateway itself, did:web:<home>
 	RegistryKey KeyName = "registry" // signs as the AIRC registry
-	EndpointKey KeyName = "endpoint" // is the endpoint id of the gateway for freeq servers
+	EndpointKey KeyName = "endpoint" // the gateway's endpoint ID for freeq servers
 )
 
 // KeyNames returns all names.
@@ -148,17 +146,17 @@ type NamedKey struct {
 	federation.OwnKey
 }
 
-// ErrKeyExists is returned by [CreateKey] if there is a key already.
+// ErrKeyExists is returned by [CreateKey] if the key already exists.
 var ErrKeyExists = errors.New("identity: there is a key already")
 
-// SmallEndpoint is the prefix of an endpoint id smaller than nearly all others. If two servers dial
-// each other at the same time, the one with the smaller id keeps its link.
+// SmallEndpoint is the prefix of an endpoint ID smaller than nearly all others. If two servers dial
+// each other at the same time, the one with the smaller ID keeps its link.
 const SmallEndpoint = "0000"
 
-// CreateKey creates a key in a folder of keys, and the folder if it is missing. For an existing
-// key it returns [ErrKeyExists], or with replace replaces it without an overlap. It tries keys
-// until the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running
-// gateway reads the key at its next start, or with [Keyring.Reread].
+// CreateKey creates a key in a folder of keys, and the folder if it is missing. It replaces an
+// existing key without an overlap if replace is set. Otherwise it returns [ErrKeyExists]. It tries
+// keys until the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A
+// running gateway reads the key at its next start, or with [Keyring.Reread].
 func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -183,7 +181,7 @@ func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.T
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: signingKey(seed).Public, Since: now}}, nil
 }
 
-// replaceKey writes another key without an overlap, and records the old one if it can be read.
+// replaceKey leaves no overlap, and records the old key if it can be read.
 func replaceKey(root *os.Root, name KeyName, seed []byte, now time.Time) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -208,21 +206,21 @@ func replaceKey(root *os.Root, name KeyName, seed []byte, now time.Time) error {
 func newSeed(prefix string) []byte {
 	for {
 		seed := make([]byte, ed25519.SeedSize)
-		_, _ = rand.Read(seed) // never fails
+		_, _ = rand.Read(seed)
 		if prefix == "" || strings.HasPrefix(EndpointID(signingKey(seed).Public), prefix) {
 			return seed
 		}
 	}
 }
 
-// EndpointID returns the id of an endpoint, as freeq servers write it: the key in
-// lower-case hexadecimal.
+// EndpointID returns the ID of an endpoint, as freeq servers write it: the key in lower-case
+// hexadecimal.
 //
 // spec: freeq "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return fmt.Sprintf("%x", []byte(key)) }
 
-// ListKeys returns the own keys in a folder, without creating any: each signing key, followed by
-// its predecessors, newest first. A missing folder has no keys.
+// ListKeys returns the own keys in a folder, without creating any: each signing key, followed by its
+// predecessors, newest first. A missing folder has no keys.
 func ListKeys(dir string) ([]NamedKey, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -252,8 +250,8 @@ func ListKeys(dir string) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// readOwn reads an own key and its time of creation: when its predecessor was retired, or when the
-// file of the first one was written.
+// readOwn reads an own key and its creation time. That is when its predecessor was retired, or when
+// the file of the first one was written.
 func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) {
 	seed, err := readKey(root, string(name))
 	if err != nil {
@@ -280,9 +278,9 @@ func listed(name KeyName, key ownKey, retired []retiredKey) []federation.OwnKey 
 	return keys
 }
 
-// OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in
-// hexadecimal for the transport program. The first call creates the key. Its ID starts with 00, so
-// it is smaller than most IDs, and quick to find.
+// OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in hexadecimal
+// for the transport program. The first call creates the key. Its ID starts with 00, so it is smaller
+// than most IDs, and quick to find.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error) {
@@ -301,7 +299,6 @@ func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error
 	return signingKey(secret), hex.EncodeToString(secret), nil
 }
 
-// makeEndpoint creates the endpoint key if there is none.
 func makeEndpoint(root *os.Root) error {
 	if _, err := root.Lstat(string(EndpointKey)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -316,9 +313,9 @@ func makeEndpoint(root *os.Root) error {
 // LostKey is a key used to write a record that is missing in the folder of keys.
 type LostKey struct {
 	Name  KeyName
-	Path  string // path of its file; or the program of a signer
-	Known string // its recorded fingerprint; "" for none
-	There string // the fingerprint of the key in its place; "" for none
+	Path  string // of its file; or the program of a signer
+	Known string // recorded fingerprint, or ""
+	There string // fingerprint of the key in its place, or ""
 }
 
 // String describes the problem and the remedy, in one line.
@@ -335,7 +332,7 @@ func (l LostKey) String() string {
 
 // LostKeysError is returned if keys used to write a record are missing.
 type LostKeysError struct {
-	Lost []LostKey // one at least
+	Lost []LostKey // at least one
 }
 
 // Error names the first key, and the others by name.
@@ -351,8 +348,7 @@ func (e *LostKeysError) Error() string {
 	return text
 }
 
-// AssumedMarks are the marks assumed for a record without marks: each key must exist, and may have
-// any value.
+// AssumedMarks returns marks for a record without marks: each key must exist, and may have any value.
 func AssumedMarks() []federation.KeyMark {
 	var marks []federation.KeyMark
 	for _, name := range []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} {
@@ -361,9 +357,9 @@ func AssumedMarks() []federation.KeyMark {
 	return marks
 }
 
-// CheckKeys compares the keys in a folder, or of a signer, with the keys used to write a record.
-// It creates no key. Keys that were rotated, or replaced by [CreateKey], are not lost. It returns
-// a [*LostKeysError] for missing keys, and a [*federation.UnavailableError] if the signer does not
+// CheckKeys compares the keys in a folder, or of a signer, with the keys used to write a record. It
+// creates no key. Keys that were rotated, or replaced by [CreateKey], are not lost. It returns a
+// [*LostKeysError] for missing keys, and a [*federation.UnavailableError] if the signer does not
 // answer.
 func CheckKeys(ctx context.Context, dir string, signer Signer, known []federation.KeyMark) error {
 	if len(known) == 0 {
@@ -409,7 +405,7 @@ func (f *keyFiles) read(root *os.Root) (err error) {
 	return err
 }
 
-// lookFor returns the lost key of a mark, nil for a key that exists. The folder may be nil.
+// lookFor returns nil for a key that exists. The folder may be nil.
 func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.KeyMark) (*LostKey, error) {
 	name := KeyName(mark.Name)
 	lost := &LostKey{Name: name, Path: filepath.Join(f.dir, mark.Name), Known: mark.Fingerprint}
@@ -430,8 +426,8 @@ func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.K
 	return lost, nil
 }
 
-// fingerprint returns the fingerprint of the current key with a name, and records in lost which
-// signer has it. The error wraps [fs.ErrNotExist] if there is none.
+// fingerprint records in lost which signer has the key. The error wraps [fs.ErrNotExist] if there is
+// none.
 func (f *keyFiles) fingerprint(ctx context.Context, root *os.Root, name KeyName, lost *LostKey) (string, error) {
 	own := name == ServerKey || name == RegistryKey
 	if own && len(f.signer) > 0 {

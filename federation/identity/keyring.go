@@ -23,8 +23,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The files of a keyring, each with 32 bytes in hexadecimal. The file of an own key has the name of the
-// key.
+// Each file has 32 bytes in hexadecimal. The file of an own key has the name of the key.
 const (
 	keptFile  = "kept"  // secret from which all kept keys are derived
 	tokenFile = "token" // secret for session tokens
@@ -35,11 +34,10 @@ const (
 // keptInfo separates kept keys from other keys that may be derived from the same secret.
 const keptInfo = "baton kept key v1\x00"
 
-// Keyring is the private keys of one gateway, read from its folder.
+// Keyring contains the private keys of one gateway, read from its folder.
 //
-// The keys kept for participants are derived from one secret and a name. They are not stored, so
-// that a power cut cannot separate them from the record, and a backup of a few small files is
-// complete.
+// The keys kept for participants are derived from one secret and a name. They are not stored. A power
+// cut therefore cannot separate them from the record, and a backup of a few small files is complete.
 //
 // The gateway's own keys change only by [Keyring.Rotate]. [Keyring.Reread] reads a rotation by
 // another replica with the same folder. Its methods may be called concurrently.
@@ -48,10 +46,10 @@ type Keyring struct {
 	signer Signer
 	kept   []byte
 	token  []byte
-	// The most recently derived kept keys: each step needs one of each party.
+	// Recently derived kept keys: each step needs one per party.
 	derived *otter.Cache[string, federation.SigningKey]
 
-	files   sync.Mutex // held while the files of own keys are read or written
+	files   sync.Mutex // held while files of own keys are read or written
 	mu      sync.RWMutex
 	own     map[KeyName]ownKey
 	retired []retiredKey     // oldest first
@@ -62,7 +60,6 @@ type Keyring struct {
 // later. Call it before the keyring is used.
 func (k *Keyring) EndBy(confirmed func() time.Time) { k.ends = confirmed }
 
-// ownKey is the current signing key of the gateway itself.
 type ownKey struct {
 	federation.SigningKey
 	since time.Time
@@ -72,9 +69,8 @@ type ownKey struct {
 // owner may have access to them; the error names a file that others can read.
 func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
 
-// OpenSignerKeyring is [OpenKeyring] for a gateway with its server key and registry key in a
-// signer command. It gets their public parts from the command, waiting up to [SignerTimeout] for
-// each.
+// OpenSignerKeyring is [OpenKeyring] for a gateway with its server key and registry key in a signer
+// command. It gets their public parts from the command, waiting up to [SignerTimeout] for each.
 func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring, error) {
 	k, err := openFiles(dir)
 	if err != nil {
@@ -107,7 +103,6 @@ func openFiles(dir string, names ...KeyName) (*Keyring, error) {
 	return k, nil
 }
 
-// openFolder opens the folder of keys, and creates it if there is none.
 func openFolder(dir string) (*os.Root, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
@@ -122,7 +117,7 @@ func openFolder(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// makeFolder creates a folder, and syncs its name before any file is written to it.
+// makeFolder syncs the folder's name before any file is written to it.
 func makeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -150,8 +145,8 @@ func makeKeys(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// makeKept creates the kept secret, which is the first file of a folder. If other files exist, the
-// secret was lost, which is an error: a new one would change the identity of every agent.
+// The kept secret is the first file of a folder. If other files exist, the secret was lost, which is
+// an error: a new one would change the identity of every agent.
 func makeKept(root *os.Root) error {
 	var others bool // read first, because another gateway that starts now may create all files
 	for _, name := range []string{tokenFile, string(RegistryKey), string(ServerKey)} {
@@ -164,8 +159,8 @@ func makeKept(root *os.Root) error {
 	return makeKey(root, keptFile)
 }
 
-// makeKey writes a new secret unless there is one. It links the file to its name once the content
-// is on disk. Unlike a rename, a link never replaces a key created by another process meanwhile.
+// makeKey links the file to its name once the content is on disk. Unlike a rename, a link never
+// replaces a key created concurrently by another process.
 func makeKey(root *os.Root, name string) error {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -179,7 +174,7 @@ func makeKey(root *os.Root, name string) error {
 	return err
 }
 
-// linkFile writes a new file. It returns an error wrapping [fs.ErrExist] for an existing one.
+// linkFile writes a new file. The error wraps [fs.ErrExist] for an existing one.
 func linkFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
@@ -247,7 +242,6 @@ func (k *Keyring) readFiles(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// readKey returns the 32 bytes of a file. Other content is an error.
 func readKey(root *os.Root, name string) ([]byte, error) {
 	secret, err := readSecret(root, name)
 	if err != nil {
@@ -324,12 +318,12 @@ func (k *Keyring) Kept(name string) federation.SigningKey {
 	return key
 }
 
-// Token returns the 32 bytes of the secret of session tokens.
+// Token returns the 32-byte secret for session tokens.
 func (k *Keyring) Token() []byte { return bytes.Clone(k.token) }
 
 func signingKey(seed []byte) federation.SigningKey {
 	private := ed25519.NewKeyFromSeed(seed)
-	public, _ := private.Public().(ed25519.PublicKey) // the only type of it
+	public, _ := private.Public().(ed25519.PublicKey) // its only type
 	return federation.SigningKey{
 		Public: public,
 		DID:    KeyDID(public),
@@ -339,23 +333,23 @@ func signingKey(seed []byte) federation.SigningKey {
 	}
 }
 
-// The secrets of a keyring in addition to the gateway's own keys.
+// Secrets of a keyring in addition to the gateway's own keys.
 const (
 	KeptSecret  KeyName = keptFile  // all kept keys are derived from it
 	TokenSecret KeyName = tokenFile // for session tokens
 )
 
-// markInfo separates the fingerprint of a secret from the keys derived from it.
+// markInfo separates the fingerprint of a secret from keys derived from it.
 const markInfo = "baton key mark v1"
 
-// markSecret returns the fingerprint of a secret, which does not reveal the secret.
+// markSecret returns a fingerprint that does not reveal the secret.
 func markSecret(secret []byte) string {
 	sum := hmac.New(sha256.New, secret)
-	_, _ = sum.Write([]byte(markInfo)) // never fails
+	_, _ = sum.Write([]byte(markInfo))
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// Marks returns the marks of the keys in a keyring, for the record.
+// Marks returns the marks of the keyring's keys, for the record.
 func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	marks := []federation.KeyMark{
 		{Name: keptFile, Fingerprint: markSecret(k.kept), Since: now}, {Name: tokenFile, Fingerprint: markSecret(k.token), Since: now},
@@ -368,7 +362,7 @@ func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	return marks
 }
 
-// HomeKeys holds the signing keys of a home from a keyring.
+// HomeKeys are the signing keys of a home from a keyring.
 type HomeKeys struct {
 	*Keyring
 

@@ -24,7 +24,7 @@ type Refresher interface {
 	federation.Directory
 	// Refresh is [federation.Directory.Resolve] without the cache, as often as the directory allows.
 	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
-	// Offline returns the cached part of the directory: its methods return an error that wraps
+	// Offline returns the cached part of the directory. Its methods return an error that wraps
 	// [ErrNotCached] instead of sending a request to a host.
 	Offline() Refresher
 }
@@ -32,26 +32,25 @@ type Refresher interface {
 // KeySourceConfig configures a [KeySource].
 type KeySourceConfig struct {
 	Negative time.Duration // minimum time between requests for an unknown key ID
-	Stale    time.Duration // how long a key of a document is valid while the document is unavailable
-	// Peer returns the address of the key server behind a link, without a path. Nil if no link has
-	// one.
+	Stale    time.Duration // validity of a document's key while the document is unavailable
+	// Peer returns the address of the key server behind a link, without a path. It may be nil.
 	Peer func(link string) (address string, ok bool)
-	// Learned is called with a DID if a source listed a new key for it. It must not block. Nil if
-	// no step waits for keys.
+	// Learned is called with a DID if a source listed a new key for it. It must not block, and may be
+	// nil.
 	Learned func(did federation.DID)
-	// Ours reports whether this gateway keeps the key of a DID: its other keys are not requested
-	// from peers. Nil for none.
+	// Ours reports whether this gateway keeps the key of a DID. Its other keys are not requested from
+	// peers. It may be nil.
 	Ours func(ctx context.Context, did federation.DID) bool
 	// Shared is true if other replicas change the keys on record, without a notification.
 	Shared bool
 }
 
-// KeySource implements [federation.KeySource]. It joins the keys in the document of a DID with
-// those registered by its owner, held by an AIRC registry, and served by the server behind a link.
-// It records them with the time and the source, so that a step is judged by the keys of its time.
+// KeySource implements [federation.KeySource]. It joins the keys in a DID document with the keys
+// registered by its owner, stored by an AIRC registry, or served by the server behind a link. It
+// records them with the time and the source, so that a step is judged by the keys of its time.
 //
-// Recorded keys must be changed through a KeySource, or Forget must be called after a change,
-// because histories are cached unless the record is shared.
+// Recorded keys must be changed through a KeySource, or [KeySource.Forget] must be called after a
+// change, because histories are cached unless the record is shared.
 type KeySource struct {
 	cfg       KeySourceConfig
 	directory Refresher
@@ -59,7 +58,7 @@ type KeySource struct {
 	record    KeyRecord
 	histories *histories
 	misses    *misses
-	offline   bool // it sends no requests, see [KeySource.Cached]
+	offline   bool // sends no requests, see [KeySource.Cached]
 }
 
 // NewKeySource returns a key source on a directory and a record.
@@ -75,9 +74,8 @@ func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID,
 	return s.record.KeyOwner(ctx, keyID)
 }
 
-// Keys implements [federation.KeySource]. For an unknown key id it fetches the document again and
-// queries the server behind the link; for a known one it does not, even if the signature is
-// invalid.
+// Keys implements [federation.KeySource]. For an unknown key ID, it fetches the document again and
+// queries the server behind the link. For a known one it does not, even if the signature is invalid.
 func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	now := time.Now()
 	document, err := s.directory.Resolve(ctx, q.DID, now)
@@ -112,8 +110,8 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 	return found.result()
 }
 
-// Learn records the report of a source, such as a key registered by a client with MSGSIG. It has
-// the errors of [federation.Keys.Learn].
+// Learn records the report of a source, such as a key registered by a client with MSGSIG. It has the
+// errors of [federation.Keys.Learn].
 func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) error {
 	history, err := s.histories.of(ctx, report.DID)
 	if err != nil {
@@ -136,7 +134,7 @@ func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool 
 	})
 }
 
-// Revoke ends a key permanently (see [federation.Keys.Revoke]).
+// Revoke ends a key permanently; see [federation.Keys.Revoke].
 func (s *KeySource) Revoke(ctx context.Context, did federation.DID, keyID string, at time.Time) error {
 	return s.histories.change(did, func() error { return s.record.Revoke(ctx, did, keyID, at) })
 }
@@ -147,12 +145,12 @@ func (s *KeySource) Forget(did federation.DID) {
 }
 
 type evidence struct {
-	keys     []ed25519.PublicKey // valid keys
+	keys     []ed25519.PublicKey
 	standing federation.KeyStanding
-	err      error // error of a source that did not respond
+	err      error // of a source that did not respond
 }
 
-// result answers a query. A key is unknown only after all sources answered.
+// A key is unknown only after all sources have answered.
 func (e evidence) result() ([]ed25519.PublicKey, error) {
 	switch {
 	case e.standing == federation.KeyEnded:
@@ -163,8 +161,7 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// weigh records a document, or its absence, and merges it with the record. It returns the errors of
-// the record.
+// weigh records a document, or its absence. It returns record errors.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
 	if err != nil {
@@ -186,7 +183,7 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 }
 
 // learn records the statements of a document about the keys on record, and about the keys that can
-// have made the signature. So for a document with many keys, only the keys that sign are recorded.
+// have made the signature. For a document with many keys, only the signing keys are thus recorded.
 func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
 	listed := document.Keys
 	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {
@@ -202,7 +199,6 @@ func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document f
 	return s.histories.of(ctx, q.DID)
 }
 
-// from returns the windows of a key from the document of a DID.
 func from(document federation.Document, keyID string) func(federation.KeyWindow) bool {
 	return func(w federation.KeyWindow) bool {
 		return w.KeyID == keyID && w.Origin == federation.DocumentKey && w.Via == document.Source
@@ -292,12 +288,12 @@ func unrecorded(document federation.Document, history federation.KeyHistory) fed
 }
 
 // Proved verifies that a DID signed a message with a key of any kind listed in its document at a
-// time, and returns the key. The signature is Ed25519 over the message, or ECDSA over its SHA-256
-// as r and s. Both the lower and the higher s are accepted: a login is valid only once, so a
-// second signature derived without the key has no use. A key revoked for the DID proves nothing.
-// If the document does not list the key, it is fetched again, within the limits of the directory.
-// The error is the reason for a [federation.Unverifiable] verdict, or the problem with the
-// document for an [federation.Invalid] one.
+// time, and returns the key. The signature is Ed25519 over the message, or ECDSA over its SHA-256 as
+// r and s. Both the lower and the higher s are accepted: a login is valid only once, so a second
+// signature derived without the key has no use. A key revoked for the DID proves nothing. If the
+// document does not list the key, it is fetched again, within the limits of the directory. The error
+// is the reason for a [federation.Unverifiable] verdict, or the problem with the document for an
+// [federation.Invalid] one.
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"
 func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
@@ -316,10 +312,9 @@ func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, sig
 	return federation.PublicKey{}, federation.Invalid, why
 }
 
-// errNotRefetched is the reason why a failed proof against an old document is not invalid.
 var errNotRefetched = errors.New("its document cannot be fetched again now")
 
-// proved verifies a proof with a document, or with the reason why there is none.
+// The document may be absent, with a reason.
 func (s *KeySource) proved(
 	ctx context.Context, document federation.Document, absent error, message, signature []byte, now time.Time,
 ) (key federation.PublicKey, verdict federation.Verdict, err error) {
@@ -352,7 +347,6 @@ func (s *KeySource) proved(
 	return listed[signer], federation.Valid, nil
 }
 
-// skipped returns an error with the unreadable keys of a document, or nil.
 func skipped(document federation.Document) error {
 	if len(document.Skipped) == 0 {
 		return nil
@@ -361,8 +355,7 @@ func skipped(document federation.Document) error {
 	return fmt.Errorf("unusable keys in its document: %d, such as %s: %s", len(document.Skipped), cmp.Or(first.ID, "one without an id"), first.Reason)
 }
 
-// Revoked reports whether a key was revoked for a DID at a time. It returns the errors of the
-// record.
+// Revoked reports whether a key was revoked for a DID at a time. It returns record errors.
 func (s *KeySource) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 	history, err := s.histories.of(ctx, did)
 	if err != nil {

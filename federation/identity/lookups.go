@@ -14,24 +14,24 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Bounds of the key lookups in progress. A lookup has one connection and at most one document
-// (fetch.max_bytes) in memory. A step beyond a bound is deferred.
+// A lookup has one connection and at most one document (fetch.max_bytes) in memory. A step over a
+// limit is deferred.
 const (
-	lookupsPerUser = 4   // limit for one name on one link: a person has one DID and few keys
-	lookupsPerHost = 32  // limit for one host: the requests that fetch.per_host allows in about 3 s
-	lookupsTotal   = 256 // limit for all links: well below the usual limit of 1,024 open files
+	lookupsPerUser = 4   // for one name on one link: a person has one DID and few keys
+	lookupsPerHost = 32  // for one host: the requests that fetch.per_host allows in about 3 s
+	lookupsTotal   = 256 // for all links: well below the usual limit of 1,024 open files
 )
 
-// maxFailures bounds the failed lookups in memory, at about 300 bytes each.
+// A failed lookup takes about 300 bytes.
 const maxFailures = 4096
 
-// Lookups has the key lookups in progress of a gateway. A [CachedKeys] starts them; they block no
-// caller. Lookups of the same key through the same link are one lookup. Make one with
-// [NewLookups]; it is safe for concurrent use.
+// Lookups contains the key lookups in progress of a gateway. [CachedKeys] starts them; they block no
+// caller. Lookups of the same key through the same link are one lookup. [NewLookups] creates it; it
+// is safe for concurrent use.
 type Lookups struct {
 	// Caught is called with a panic in a lookup, which then fails. Set it before the first lookup.
 	Caught func(ctx context.Context, err error)
-	// found is called with each DID whose lookup ended with an answer of its host.
+	// found is called with each DID whose host answered its lookup.
 	found   func(federation.DID)
 	ctx     context.Context //nolint:containedctx // the lifetime of all lookups
 	cancel  context.CancelFunc
@@ -46,7 +46,6 @@ type Lookups struct {
 	closed bool
 }
 
-// failedLookup is the reason of a failed lookup. It is valid until a given time.
 type failedLookup struct {
 	err   error
 	until time.Time
@@ -61,8 +60,8 @@ type lookingUp struct {
 	links      map[string]bool // links whose steps need it; guarded by the mutex of Lookups
 }
 
-// NewLookups returns Lookups without a lookup in progress. After a lookup with an answer of its
-// host, found is called with the DID; it must not block.
+// NewLookups returns Lookups without a lookup in progress. Found is called with each DID whose host
+// answered its lookup, and must not block.
 func NewLookups(found func(federation.DID)) *Lookups {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ended by Close
 	return &Lookups{
@@ -98,7 +97,7 @@ func (l *Lookups) Close() {
 	l.running.Wait()
 }
 
-// failure returns the error of the last lookup for a query, nil if it is too old.
+// failure returns nil if the error is too old.
 func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	if failed, ok := l.failed.GetIfPresent(keyOf(q)); ok && now.Before(failed.until) {
 		return failed.err
@@ -106,8 +105,7 @@ func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	return nil
 }
 
-// begin returns the lookup for a query: the one in progress, or a new one. It returns nil if a bound
-// is reached.
+// begin returns the lookup in progress, or a new one, or nil at a limit.
 func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) *lookingUp {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +168,7 @@ func (l *Lookups) discount(one *lookingUp) {
 	l.total--
 }
 
-// wait blocks until a lookup has ended, until [keyWait] after its start, or until ctx ends.
+// wait returns at the end of the lookup, [keyWait] after its start, or at the end of ctx.
 func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuery) {
 	patience := time.Until(one.began.Add(keyWait))
 	if patience <= 0 || l.overdue(userOf(q), time.Now()) {
@@ -186,7 +184,7 @@ func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuer
 	}
 }
 
-// overdue reports whether a lookup for a user has taken longer than [keyWait].
+// An overdue lookup has taken longer than [keyWait].
 func (l *Lookups) overdue(user string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,11 +196,11 @@ func (l *Lookups) overdue(user string, now time.Time) bool {
 	return false
 }
 
-// keyOf returns the name of a lookup. The link is part of it, because the server behind the link is
-// queried too; the document is fetched once for all links.
+// The name of a lookup includes the link, because the server behind the link is queried too. The
+// document is fetched once for all links.
 func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
 
-// userOf returns the user of a lookup, for the limits: the name on its link, or otherwise the DID.
+// The user for the limits is the name on its link, or otherwise the DID.
 func userOf(q federation.KeyQuery) string {
 	if q.Name == "" {
 		return q.Link + " " + string(q.DID)
@@ -210,8 +208,7 @@ func userOf(q federation.KeyQuery) string {
 	return q.Link + " " + q.Name
 }
 
-// hostOf returns the host of a lookup: that of a did:web, the directory of did:plc, or otherwise
-// the server behind the link.
+// The host is that of a did:web, the directory of did:plc, or otherwise the server behind the link.
 func hostOf(q federation.KeyQuery) string {
 	switch q.DID.Method() {
 	case "web":
@@ -234,7 +231,7 @@ func notAtHand(did federation.DID) error { return unavailable(string(did), 0, Er
 const keyWait = time.Second
 
 // CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays
-// other steps. It answers from memory and from the record; for any other key its error wraps
+// other steps. It answers from memory and from the record. For any other key, its error wraps
 // [ErrNotCached]. [CachedKeys.Await] and [CachedKeys.Seek] start the lookups of missing keys. Its
 // methods may be called concurrently.
 type CachedKeys struct {
@@ -244,13 +241,13 @@ type CachedKeys struct {
 	lookups *Lookups
 }
 
-// Cached returns the part of a source that needs no network. The given lookups fetch the rest.
-// Steps are judged by offline: the offline directory of the source, or a wrapper of it.
+// Cached returns the part of a source that needs no network. The given lookups fetch the rest. Steps
+// are judged by offline: the offline directory of the source, or a wrapper of it.
 func (s *KeySource) Cached(offline Refresher, lookups *Lookups) *CachedKeys {
 	return &CachedKeys{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }
 
-// without returns a source with the same cache that sends no requests.
+// The new source has the same cache.
 func (s *KeySource) without(directory Refresher) *KeySource {
 	known := *s
 	known.directory, known.offline = directory, true
@@ -262,8 +259,8 @@ func (a *CachedKeys) KeyOwner(ctx context.Context, keyID string) (federation.DID
 	return a.known.KeyOwner(ctx, keyID)
 }
 
-// Keys implements [federation.KeySource]. A few seconds after a failed lookup, the error is that of the
-// lookup.
+// Keys implements [federation.KeySource]. For a few seconds after a failed lookup, it returns the
+// error of the lookup.
 func (a *CachedKeys) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	return a.keys(ctx, a.known, q)
 }
@@ -278,9 +275,9 @@ func (a *CachedKeys) keys(ctx context.Context, from *KeySource, q federation.Key
 	return keys, err
 }
 
-// Await looks up the missing key of a query. It returns when the lookup ended, after [keyWait], or
-// when ctx ends; the lookup continues. It returns at once while another lookup for the same user is
-// overdue, so that slow hosts delay the steps of a user only once.
+// Await looks up the missing key of a query. It returns when the lookup has ended, after [keyWait],
+// or when ctx ends; the lookup continues. It returns at once while another lookup for the same user
+// is overdue, so that slow hosts delay the steps of a user only once.
 func (a *CachedKeys) Await(ctx context.Context, q federation.KeyQuery) {
 	if ctx.Err() != nil {
 		return
@@ -293,8 +290,8 @@ func (a *CachedKeys) Await(ctx context.Context, q federation.KeyQuery) {
 // Seek starts the lookup of the missing key of a query. It does not block.
 func (a *CachedKeys) Seek(ctx context.Context, q federation.KeyQuery) { a.seek(ctx, q) }
 
-// seek returns the lookup for a query, nil if none is needed or can be started now. A document in memory
-// that lists the key answers without the record.
+// seek returns nil if no lookup is needed or can be started now. A document in memory that lists the
+// key answers without the record.
 func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
 	if document, err := a.probe.directory.Resolve(ctx, q.DID, time.Now()); err == nil && plain(q, document).standing == federation.KeyGood {
 		return nil
@@ -308,20 +305,20 @@ func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp
 	})
 }
 
-// Bounds of the logins that wait for the document of their DID, each with one outgoing connection.
-// They are separate from the bounds of [Lookups], so that logins of strangers do not delay steps.
+// Each login that waits for a document has one outgoing connection. The limits are separate from
+// those in [Lookups], so that logins of strangers do not delay steps.
 const (
 	loginsPerHost = 32
 	loginsTotal   = 256
 )
 
-// errLogins refuses a login over the limits: the client may retry.
+// errLogins refuses a login over the limits. The client may retry.
 var errLogins = errors.New("too many logins wait for documents")
 
-// maxRefused bounds the refused logins in memory, at some 300 bytes each.
+// A refused login takes some 300 bytes.
 const maxRefused = 1024
 
-// Logins verifies the proofs of logins with DIDs. Make one with [NewLogins]. It may be used
+// Logins verifies the proofs of logins with DIDs. [NewLogins] creates it. It may be used
 // concurrently.
 type Logins struct {
 	refused *otter.Cache[federation.DID, RefusedLogin]
@@ -345,7 +342,7 @@ func NewLogins() *Logins {
 	}
 }
 
-// Refused returns the last refused login of a DID since its last login, the zero value for none.
+// Refused returns the last refused login of a DID since its last login, or the zero value.
 func (l *Logins) Refused(did federation.DID) RefusedLogin {
 	refused, _ := l.refused.GetIfPresent(did)
 	return refused
@@ -366,7 +363,6 @@ func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, m
 	return s.Proved(ctx, did, message, signature, now)
 }
 
-// acquire counts a login, unless a bound is reached.
 func (l *Logins) acquire(host string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,16 +17,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds of the connections to other homes.
 const (
-	peerTimeout   = 30 * time.Second // timeout of one exchange: the other side may have to query directories first
+	peerTimeout   = 30 * time.Second // of one exchange: the other side may have to query directories first
 	peerIdle      = 90 * time.Second
 	peerMaxAnswer = 4 << 20 // bytes
 	peerConns     = 4       // idle connections per host
 )
 
-// PeerClient sends requests to hosts configured by the operator. It has the guard of a [Client],
-// and keeps its connections open.
+// PeerClient sends requests to hosts configured by the operator. It has the guard of a [Client], and
+// keeps its connections open.
 type PeerClient struct{ http *http.Client }
 
 // NewPeerClient returns a client. It follows no redirects, because a message is only for its
@@ -39,8 +38,8 @@ func NewPeerClient(cfg FetchConfig) *PeerClient {
 	}}
 }
 
-// NewTransport returns connections with the guard of a [Client], which it keeps open. It does not
-// require HTTPS.
+// NewTransport returns a transport with the guard of a [Client]. It keeps its connections open and
+// does not require HTTPS.
 func NewTransport(cfg FetchConfig) *http.Transport {
 	return &http.Transport{
 		DialContext: newGuard(cfg).dialer(nil).DialContext, TLSClientConfig: cfg.TLS, MaxResponseHeaderBytes: maxHeaderBytes,
@@ -48,7 +47,7 @@ func NewTransport(cfg FetchConfig) *http.Transport {
 	}
 }
 
-// Do sends JSON, or with a nil body requests a document, and returns the response with status 200.
+// Do sends JSON, or requests a document if the body is nil, and returns the response with status 200.
 // For any other status, the error wraps [*federation.UnavailableError], because an upgrade of the
 // host may change the status.
 func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error) {
@@ -56,7 +55,7 @@ func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte
 	return content, answered, err
 }
 
-// Look requests a document like Do, and also returns the header and the TLS state (nil for none).
+// Look requests a document like Do, and also returns the TLS state, which may be nil.
 func (c *PeerClient) Look(ctx context.Context, address string) ([]byte, http.Header, *tls.ConnectionState, error) {
 	return c.do(ctx, http.MethodGet, address, nil, nil)
 }
@@ -91,8 +90,7 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 	return content, response.Header, response.TLS, nil
 }
 
-// statusError returns the error for a status other than 200. It wraps [federation.ErrNotFound] if
-// the host answers that there is no document.
+// The error wraps [federation.ErrNotFound] if the host answers that there is no document.
 func statusError(status int) error {
 	if status == http.StatusNotFound || status == http.StatusGone {
 		return fmt.Errorf("status %d: %w", status, federation.ErrNotFound)
@@ -103,14 +101,11 @@ func statusError(status int) error {
 // Close ends the idle connections.
 func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 
-// signingKeysPath is the path below which a freeq server serves the keys of DIDs.
-//
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer fetches an unknown key from the server behind a link, and records the response. The key
-// counts only for steps through that link, so that a server cannot represent users of other
-// servers.
+// A fetched key counts only for steps through the same link, so that a server cannot represent users
+// of other servers.
 //
 // A nil error means that the response is recorded, or that there is no server to query.
 //
@@ -152,7 +147,7 @@ func (s *KeySource) peer(link string) (string, bool) {
 	return s.cfg.Peer(link)
 }
 
-// parsePeerKey reads the answer of a key server. A key with another id is an error.
+// A key with another ID is an error.
 func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(body, &members); err != nil {
@@ -175,12 +170,12 @@ func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 
 // MailboxDocuments reads the mailbox homes of DIDs from published documents.
 type MailboxDocuments struct {
-	Directory func() *Directory // the current one
-	Client    *Client           // fetches from untrusted addresses
+	Directory func() *Directory
+	Client    *Client // fetches from untrusted addresses
 }
 
-// MailboxURL returns the address of the mailbox home in the document of a DID, "" if the
-// document has none. It blocks on the network.
+// MailboxURL returns the address of the mailbox home in a DID document, or "". It blocks on the
+// network.
 func (d MailboxDocuments) MailboxURL(ctx context.Context, did federation.DID) (string, error) {
 	document, err := d.Directory().Resolve(ctx, did, time.Now())
 	if err != nil {
@@ -189,8 +184,8 @@ func (d MailboxDocuments) MailboxURL(ctx context.Context, did federation.DID) (s
 	return document.Mailbox, nil
 }
 
-// HostHome returns the home in the well-known document of a host, "" for a host without such a
-// document. It blocks on the network.
+// HostHome returns the home in the well-known document of a host, or "" without such a document. It
+// blocks on the network.
 func (d MailboxDocuments) HostHome(ctx context.Context, host string) (federation.HomeID, error) {
 	address, err := federation.JoinURL(federation.BaseURL(host), federation.ProfilePath, nil)
 	if err != nil {

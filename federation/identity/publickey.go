@@ -20,11 +20,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// pointBytes is the length of a point on a curve in its compressed form.
+// The point is compressed.
 const pointBytes = 33
 
-// multicodec returns the prefix of a key in its multibase form, the varint of ed25519-pub, p256-pub or
-// secp256k1-pub, and the length of the key.
+// multicodec returns the prefix of a key in its multibase form, the varint of ed25519-pub, p256-pub
+// or secp256k1-pub, and the length of the key.
 func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	switch kind {
 	case federation.Ed25519:
@@ -37,21 +37,20 @@ func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	return "", 0
 }
 
-// maxMultibaseBytes bounds decoded text: the 35 bytes of a point take 49 characters and the prefix. The
-// cost of decoding base58 grows with the square of its length.
+// The 35 bytes of a point take 49 characters and the prefix. The cost of decoding base58 grows with
+// the square of the length.
 const maxMultibaseBytes = 50
 
-// errOtherKind means that a key is well-formed and of an unknown kind.
+// The key is well-formed.
 var errOtherKind = errors.New("a key of another kind")
 
-// writeMultibase writes a key as "z6Mk…", "zDn…" or "zQ3s…".
+// The text starts with "z6Mk", "zDn" or "zQ3s".
 func writeMultibase(key federation.PublicKey) string {
 	prefix, _ := multicodec(key.Kind)
 	return "z" + base58.Encode(append([]byte(prefix), key.Bytes...))
 }
 
-// parseMultibase reads the form of [writeMultibase]. It returns [errOtherKind] for a key of an
-// unknown kind.
+// The error is [errOtherKind] for a key of an unknown kind.
 func parseMultibase(text string) (federation.PublicKey, error) {
 	digits, ok := strings.CutPrefix(text, "z")
 	if !ok {
@@ -90,8 +89,8 @@ func parseMulticodec(raw string) (federation.PublicKey, error) {
 	return federation.PublicKey{}, errOtherKind
 }
 
-// checkPoint refuses bytes other than a compressed point on the curve of the key, and an Ed25519
-// key that [federation.ParsePublicKey] refuses.
+// A point must be compressed and on the curve of the key. An Ed25519 key must also pass
+// [federation.ParsePublicKey].
 func checkPoint(key federation.PublicKey) error {
 	switch key.Kind {
 	case federation.P256:
@@ -139,7 +138,7 @@ func parseP256(point []byte) (*ecdsa.PublicKey, bool) {
 	return key, err == nil
 }
 
-// ecdsaBytes is the length of a signature: r and s, 32 bytes each.
+// A signature is r and s, 32 bytes each.
 const ecdsaBytes = 64
 
 // Signed reports whether a key signed a message, or its SHA-256 with a key on a curve.
@@ -150,8 +149,8 @@ func Signed(key federation.PublicKey, message, signature []byte) bool {
 	return verifyECDSA(key, message, signature)
 }
 
-// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has
-// an equivalent one, derivable without the key; both count.
+// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has an
+// equivalent one, derivable without the key; both count.
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	if len(signature) != ecdsaBytes {
 		return false
@@ -210,10 +209,10 @@ func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
 	return key, nil
 }
 
-// errNotEd25519 means that a key is well formed and of a kind that signs no steps.
+// The key is well-formed, but signs no steps.
 var errNotEd25519 = errors.New("not an Ed25519 key")
 
-// ParseKeyDID is [ParsePublicKeyDID] for keys that sign steps: only Ed25519 keys do.
+// ParseKeyDID is [ParsePublicKeyDID] for Ed25519 keys, the only keys that sign steps.
 func ParseKeyDID(did federation.DID) (ed25519.PublicKey, error) {
 	key, err := ParsePublicKeyDID(did)
 	if err != nil {
@@ -246,8 +245,8 @@ func CheckDID(did federation.DID) error {
 	return nil
 }
 
-// ReadSeed reads the key of a person from a file with its seed in hexadecimal, readable only by its
-// owner. The DID is the did:key.
+// ReadSeed reads a person's key from a file with its seed in hexadecimal, readable only by its owner.
+// The DID is the did:key.
 func ReadSeed(path string) (federation.SigningKey, error) {
 	fail := func(err error) (federation.SigningKey, error) {
 		return federation.SigningKey{}, fmt.Errorf("read key %s: %w", path, err)

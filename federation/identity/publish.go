@@ -12,15 +12,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Publisher serves the keys with which other programs verify signatures: the DID document of this
-// gateway, and the keys of the signers whose steps the gateway writes on freeq servers. A freeq server
-// looks up unknown keys there.
+// Publisher serves the keys for verifying signatures: the DID document of this gateway, and the keys
+// of the signers whose steps the gateway writes on freeq servers. A freeq server looks up unknown
+// keys there.
 //
 // spec: did:web "Read"
 // spec: freeq-rest "Keys"
 type Publisher struct {
 	Home      federation.HomeID
-	PublicURL string // public URL of the gateway, without a path: the address of the mailboxes
+	PublicURL string // of the gateway, without a path: the address of the mailboxes
 	Keyring   *Keyring
 	Keys      federation.Keys // on record
 }
@@ -87,11 +87,11 @@ func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// find returns the key of a DID with an id, or with "" the first known key; nil for none. The
-// record keeps each key forever. The key of a did:key and the gateway's own keys need no record. A
-// key that a freeq server serves for its user is also served to other freeq servers, unless
-// another source has listed a key of that DID: a server must not represent users of another
-// server. A request never makes this gateway fetch.
+// find returns the first known key for the ID "". It returns nil for no key. The record keeps each
+// key forever. The key of a did:key and the gateway's own keys need no record. A key that a freeq
+// server serves for its user is also served to other freeq servers, unless another source has listed
+// a key of that DID: a server must not represent users of another server. A request never makes this
+// gateway fetch.
 func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
 	history, err := p.Keys.History(ctx, did)
@@ -114,8 +114,7 @@ func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed
 	return nil, nil
 }
 
-// ServerKeys returns the keys that verify signatures of the gateway at a time, first the signing
-// key.
+// ServerKeys returns the keys that verify signatures of the gateway at a time, the signing key first.
 func (k *Keyring) ServerKeys(home federation.HomeID, now time.Time) []federation.SigningKey {
 	keys := []federation.SigningKey{k.Server(home)}
 	for _, key := range k.Good(ServerKey, now)[1:] {
@@ -131,7 +130,7 @@ func oneSource(history federation.KeyHistory) bool {
 }
 
 // DIDDocument returns the document of a did:web as its host serves it: the first signing key, then
-// the other keys with valid signatures, and the address of its mailbox home, "" for none.
+// the other keys with valid signatures, and the address of its mailbox home, which may be "".
 // [ParseDocument] reads it. It is deterministic, so that it may be cached.
 //
 // spec: did-core §5.2, §5.3; controlled-identifiers §2.2.2
@@ -139,8 +138,8 @@ func DIDDocument(key federation.SigningKey, mailbox string, retiring ...ed25519.
 	return writeDocument(key, nil, mailbox, retiring)
 }
 
-// AgentDocument is [DIDDocument] for an agent whose key the gateway keeps: the document of its did:web,
-// with its other DIDs.
+// AgentDocument is [DIDDocument] for the did:web of an agent whose key the gateway keeps, with its
+// other DIDs.
 //
 // spec: did-core §5.1.3
 func AgentDocument(did federation.DID, kept ed25519.PublicKey, mailbox string, others ...federation.DID) []byte {

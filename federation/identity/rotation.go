@@ -19,18 +19,17 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// retiredFile has the public parts of retired keys, as JSON.
+// The file contains public parts, as JSON.
 const retiredFile = "retired"
 
-// lockFile is locked while a key is rotated. Its name begins like the name of a draft, so that it
-// is not read as a key.
+// The name begins like that of a draft, so that the file is not read as a key.
 const lockFile = ".lock"
 
-// maxRetired bounds the retired keys of one name: far more rotations than fit into one overlap. Older
-// ones are dropped.
+// Far fewer rotations fit into one overlap. Older keys are dropped.
 const maxRetired = 100
 
-// ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated here, with the reason.
+// ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated here, with the
+// reason.
 var ErrNotRotated = errors.New("identity: this key cannot be rotated here")
 
 type retiredKey struct {
@@ -50,10 +49,10 @@ func retire(name KeyName, key ownKey, now, until time.Time) retiredKey {
 }
 
 // Rotate creates a new signing key. The old key stays listed during the overlap, so that its
-// signatures stay valid; its private part is deleted. Both changes are durable before Rotate
-// returns; after an earlier power cut the old key still signs. Rotate blocks while another replica
-// with the same folder rotates. It returns [ErrNotRotated] for a key of a [Signer], and for the
-// endpoint key, whose value is configured at other servers.
+// signatures stay valid; its private part is deleted. Both changes are durable before Rotate returns.
+// After an earlier power cut, the old key still signs. Rotate blocks while another replica with the
+// same folder rotates. It returns [ErrNotRotated] for a key of a [Signer], and for the endpoint key,
+// whose value is configured at other servers.
 func (k *Keyring) Rotate(name KeyName, overlap time.Duration, now time.Time) (NamedKey, error) {
 	switch {
 	case name == EndpointKey:
@@ -101,8 +100,8 @@ func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ow
 	return made, nil
 }
 
-// Reread reads the gateway's own keys again, and reports whether another replica rotated one.
-// After an error, the earlier keys stay in use. It does not query a signer.
+// Reread reads the gateway's own keys again, and reports whether another replica rotated one. After
+// an error, the earlier keys stay in use. It does not query a signer.
 func (k *Keyring) Reread() (changed bool, err error) {
 	if k.signer != nil {
 		return false, nil
@@ -120,7 +119,7 @@ func (k *Keyring) Reread() (changed bool, err error) {
 	return changed, nil
 }
 
-// reread is Reread for a caller that holds the folder.
+// The caller has opened the folder.
 func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 	retired, err := readRetired(root)
 	if err != nil {
@@ -141,7 +140,7 @@ func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 }
 
 // lockFolder prevents other replicas from rotating keys in a folder until unlock, or the end of this
-// process. The file stays: if it were removed, two replicas could lock two files of one name.
+// process. The file stays, because otherwise two replicas could lock two files of one name.
 func lockFolder(root *os.Root) (unlock func(), err error) {
 	f, err := root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -150,11 +149,11 @@ func lockFolder(root *os.Root) (unlock func(), err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
 	}
-	return func() { _ = f.Close() }, nil // closing it unlocks it
+	return func() { _ = f.Close() }, nil // unlocks it
 }
 
-// Good returns the keys with currently valid signatures: the signing key, and keys in their
-// overlap, newest first.
+// Good returns the keys with currently valid signatures: the signing key, and keys in their overlap,
+// newest first.
 func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
 	if k.ends != nil {
 		if confirmed := k.ends(); confirmed.Before(now) {
@@ -166,7 +165,7 @@ func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
 	return slices.DeleteFunc(listed(name, k.own[name], k.retired), func(key federation.OwnKey) bool { return key.State(now) == "retired" })
 }
 
-// readRetired returns the retired keys, oldest first; none without a file.
+// The oldest key is first. Without a file, there is none.
 func readRetired(root *os.Root) ([]retiredKey, error) {
 	text, err := readFile(root, retiredFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -182,7 +181,7 @@ func readRetired(root *os.Root) ([]retiredKey, error) {
 	return retired, nil
 }
 
-// writeRetired writes the list, without the oldest keys beyond [maxRetired].
+// writeRetired drops the oldest keys beyond [maxRetired].
 func writeRetired(root *os.Root, retired []retiredKey) error {
 	if over := len(retired) - maxRetired; over > 0 {
 		retired = retired[over:]
@@ -194,8 +193,8 @@ func writeRetired(root *os.Root, retired []retiredKey) error {
 	return replaceFile(root, retiredFile, append(text, '\n'))
 }
 
-// replacedFile has, as JSON, the fingerprint of each key that replaced another key on purpose, by
-// the name of the key.
+// replacedFile contains, as JSON, the fingerprint of each key that replaced another key on purpose,
+// by the name of the key.
 const replacedFile = "replaced"
 
 // ParseSecretName returns an error for an unknown name.
@@ -206,8 +205,8 @@ func ParseSecretName(s string) (KeyName, error) {
 	return "", fmt.Errorf("no secret %q: want kept or token", s)
 }
 
-// ReplaceSecret creates a new secret in a folder of keys, replacing any earlier one, and returns
-// its mark. A new token secret ends all sessions; a new kept secret gives every agent another DID.
+// ReplaceSecret creates a new secret in a folder of keys, replacing any earlier one, and returns its
+// mark. A new token secret ends all sessions; a new kept secret gives every agent another DID.
 func ReplaceSecret(dir string, name KeyName, now time.Time) (federation.KeyMark, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -215,7 +214,7 @@ func ReplaceSecret(dir string, name KeyName, now time.Time) (federation.KeyMark,
 	}
 	defer root.Close()
 	secret := make([]byte, secretBytes)
-	_, _ = rand.Read(secret) // never fails
+	_, _ = rand.Read(secret)
 	mark := federation.KeyMark{Name: string(name), Fingerprint: markSecret(secret), Since: now}
 	if err := replaceOnPurpose(root, name, mark.Fingerprint, secret); err != nil {
 		return federation.KeyMark{}, fmt.Errorf("replace secret: %w", err)
@@ -274,7 +273,6 @@ func readReplaced(root *os.Root) (map[KeyName]string, error) {
 	return replaced, nil
 }
 
-// noteReplaced records that the key with a fingerprint replaced another key on purpose.
 func noteReplaced(root *os.Root, name KeyName, fingerprint string) error {
 	before, err := readReplaced(root)
 	if err != nil {

@@ -15,16 +15,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// SignerTimeout bounds the time of one call of a signer.
+// SignerTimeout bounds one call of a signer.
 const SignerTimeout = 5 * time.Second
 
-// maxComplaint bounds the quoted part of an error message of a signer, in bytes.
+// maxComplaint bounds the quoted part of a signer's error message, in bytes.
 const maxComplaint = 200
 
 // Signer is a command that keeps the keys of the gateway and the registry: a program and its first
-// arguments. It is called with the name of a key. It signs the bytes on stdin and writes the 64
-// bytes of the signature to stdout; with --public after the name it writes the public key in
-// base64url.
+// arguments. Its next argument is the name of a key. It signs the bytes on stdin and writes the
+// 64-byte signature to stdout. With --public after the name, it writes the public key in base64url.
 type Signer []string
 
 // Public returns the public part of a key of the signer.
@@ -65,7 +64,7 @@ func (s Signer) run(ctx context.Context, input []byte, arguments ...string) ([]b
 	ctx, cancel := context.WithTimeout(ctx, SignerTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, s[0], slices.Concat(s[1:], arguments)...) //nolint:gosec // G204: the operator names it in the configuration
-	command.WaitDelay = time.Second                                               // for a child of its own that holds stdout open
+	command.WaitDelay = time.Second                                               // for a child of its own that keeps stdout open
 	command.Stdin = bytes.NewReader(input)
 	var stdout, stderr brief
 	command.Stdout, command.Stderr = &stdout, &stderr

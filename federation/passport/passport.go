@@ -1,15 +1,15 @@
 // Package passport writes and checks the file that proves one handoff to any reader, at any later
 // time, without the gateway.
 //
-// A passport has every step exactly as it was signed, the keys by id with their sources, the
-// evidence behind vouched steps, the receipts of the home, a hash chain over the steps, and the
-// signature of the home over the canonical form of all that. The order of members and the spacing
-// do not matter.
+// A passport has every step exactly as it was signed, the keys by ID with their sources, and the
+// evidence behind vouched steps. It has the receipts of the home, a hash chain over the steps, and
+// the signature of the home over the canonical form of everything. The order of members and the
+// spacing do not matter.
 //
 // [Issue] makes a passport from the record, and [Write] from given [Contents]. [Checker.Verify]
 // checks a passport with only its file and returns a [Report]. A did:key proves its own signatures.
 // Other signatures depend on the keys that the home found for them, and the order and the times of
-// the steps depend on the home: the report lists each such dependency.
+// the steps depend on the home. The report lists each such dependency.
 //
 // All functions are pure, except that Issue reads the record.
 package passport
@@ -35,7 +35,7 @@ import (
 // MediaType is the media type of a passport, and its member "type".
 const MediaType = "application/vnd.baton.passport+json"
 
-// Version is the member "v" of passports. This package reads no other version.
+// Version is the member "v" of passports. This package rejects any other version.
 const Version = 1
 
 // MaxBytes bounds a passport: ten times the size of the steps of a long handoff with their evidence.
@@ -48,20 +48,20 @@ var Schema string
 
 // Passport is the content of the file.
 type Passport struct {
-	Type     string            `json:"type"` // [MediaType]
-	V        int               `json:"v"`    // [Version]
+	Type     string            `json:"type"`
+	V        int               `json:"v"`
 	Home     federation.HomeID `json:"home"`
-	Issuer   federation.DID    `json:"issuer"` // the home's
+	Issuer   federation.DID    `json:"issuer"` // the home
 	Issued   time.Time         `json:"issued"`
 	Handoff  Summary           `json:"handoff"`
 	Steps    []Step            `json:"steps"`
 	Receipts []Receipt         `json:"receipts"`
 	Keys     []Key             `json:"keys"`
 
-	Signature string `json:"signature,omitempty"` // signature of all other members; scheme "passport"
+	Signature string `json:"signature,omitempty"` // of all other members; scheme "passport"
 }
 
-// Summary is the handoff when the passport was issued.
+// Summary is the handoff at the time of issue.
 type Summary struct {
 	ID       federation.HandoffID `json:"id"`
 	Kind     federation.Kind      `json:"kind"`
@@ -73,15 +73,15 @@ type Summary struct {
 	Assignee federation.DID       `json:"assignee,omitempty"`
 }
 
-// Step is one filed step: its signed document, and the notes of the home about it.
+// Step is one filed step: its signed document, and the home's notes about it.
 type Step struct {
 	Seq   federation.Version `json:"seq"` // position in the log, from 1
 	ID    federation.EventID `json:"event_id"`
 	Verb  federation.Verb    `json:"verb"`
-	From  federation.DID     `json:"from"`  // signer
+	From  federation.DID     `json:"from"`
 	Actor federation.DID     `json:"actor"` // party of the step
-	// Recipient is the party to which an offer is made, if the document names it by the DID of a
-	// key that the home keeps for it.
+	// Recipient is the recipient of an offer, if the document names it by the DID of a key that the
+	// home keeps for it.
 	Recipient  federation.DID        `json:"recipient,omitempty"`
 	Provenance federation.Provenance `json:"provenance"`
 	Received   time.Time             `json:"received"`
@@ -91,22 +91,22 @@ type Step struct {
 	Evidence   *Evidence             `json:"evidence,omitempty"`
 	Erased     *Erased               `json:"erased,omitempty"` // set if the home erased the document
 	// Chain is the SHA-256, in hexadecimal, of the previous chain and the canonical form of this step
-	// without its chain. The chain before the first step is the id of the handoff.
+	// without its chain. The chain before the first step is the ID of the handoff.
 	Chain string `json:"chain,omitempty"`
 }
 
 // Evidence is the original behind a vouched step.
 type Evidence struct {
 	URL     string `json:"url"`
-	Digest  string `json:"sha256"`  // digest of content, in hexadecimal
-	Content string `json:"content"` // the bytes that the URL serves
+	Digest  string `json:"sha256"`  // of content, in hexadecimal
+	Content string `json:"content"` // served at the URL
 }
 
-// Erased is the rest of the document of a step whose content the home erased. Document and
-// signature are then empty, and only an unproven claim of the home describes the step.
+// Erased is the rest of the document of a step whose content the home erased. Document and signature
+// are then empty, and only an unproven claim of the home describes the step.
 type Erased struct {
 	At     time.Time `json:"at"`
-	Digest string    `json:"sha256"` // digest of the document, in hexadecimal
+	Digest string    `json:"sha256"` // of the document, in hexadecimal
 }
 
 // Receipt is the home's confirmation of a step.
@@ -115,7 +115,7 @@ type Receipt struct {
 	Signature string `json:"signature"`
 }
 
-// Key is one public key, its owner, and the source that the home had for it.
+// Key is one public key, its owner, and its source according to the home.
 type Key struct {
 	ID     string         `json:"kid"`
 	DID    federation.DID `json:"did"`
@@ -126,16 +126,16 @@ type Key struct {
 // Contents is the record of one handoff.
 type Contents struct {
 	View     federation.View
-	Log      []federation.Entry // all of it
+	Log      []federation.Entry // complete
 	Receipts []federation.Event
 	// Evidence returns the bytes behind a vouched step, by their SHA-256.
 	Evidence func(digest [32]byte) ([]byte, error)
-	// Source returns the source of a key; "" if none was noted.
+	// Source returns the source of a key, or "" if none was recorded.
 	Source func(did federation.DID, keyID string) string
 }
 
-// Write returns the passport of a handoff as canonical JSON, signed by its home. It returns the
-// errors of the evidence and of the key.
+// Write returns the passport of a handoff as canonical JSON, signed by its home. Errors come from the
+// evidence and the key.
 func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.Time) ([]byte, error) {
 	p := Passport{
 		Type: MediaType, V: Version, Home: c.View.Home, Issuer: key.DID, Issued: instant(now),
@@ -209,7 +209,6 @@ func newStep(c Contents, entry federation.Entry) (Step, error) {
 	return step, nil
 }
 
-// link returns the chain after a step.
 func (s Step) link(before string) (string, error) {
 	s.Chain = ""
 	text, err := json.Marshal(s)
@@ -224,7 +223,6 @@ func (s Step) link(before string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// addKey adds the key that an event was verified with, once.
 func (p *Passport) addKey(c Contents, ev federation.Event) {
 	if len(ev.Signature.Key) == 0 {
 		return
@@ -249,10 +247,10 @@ func newKey(did federation.DID, public []byte, source string) Key {
 	return Key{ID: federation.KeyID(public), DID: did, Public: base64.RawURLEncoding.EncodeToString(public), Source: source}
 }
 
-// instant is a time as passports write it: UTC, to the millisecond.
+// instant formats a time for passports: UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// parse reads a passport. Its finding means that the text is not a passport of this version.
+// A finding means that the text is not a passport of this version.
 func parse(text []byte) (Passport, *Finding) {
 	if len(text) > MaxBytes {
 		return Passport{}, &Finding{Code: Malformed, Detail: fmt.Sprintf("longer than %d bytes", MaxBytes)}
@@ -276,10 +274,9 @@ func parse(text []byte) (Passport, *Finding) {
 }
 
 // Record reads the parts of a passport. Its methods block on the disk, and return an error wrapping
-// [*federation.UnavailableError] if that cannot be read now.
+// [*federation.UnavailableError] if it cannot be read now.
 type Record interface {
-	// Log yields the steps of one handoff after a version, oldest first. Version 0 yields all
-	// steps.
+	// Log yields the steps of one handoff after a version, oldest first. Version 0 yields all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Receipts returns the home's receipts for the steps of a handoff, oldest first.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
@@ -289,15 +286,15 @@ type Record interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
-// ErrTooLong is returned by [Issue] for a handoff whose passport would exceed [MaxBytes].
+// ErrTooLong is returned by [Issue] for a passport that would exceed [MaxBytes].
 var ErrTooLong = errors.New("passport: it would be too long")
 
-// ErrRemote is returned by [Issue] for a handoff of another home: only that home issues its
+// ErrRemote is returned by [Issue] for a handoff of another home, because only that home issues its
 // passport.
 var ErrRemote = errors.New("passport: it is a handoff of another home")
 
-// Issue returns the passport of a handoff at the time when the view was read, signed by its home.
-// Its error is [ErrTooLong], [ErrRemote], or that of the record or the key.
+// Issue returns the passport of a handoff at the version of the view, signed by its home. The error
+// is [ErrTooLong], [ErrRemote], or comes from the record or the key.
 func Issue(ctx context.Context, record Record, key federation.SigningKey, view federation.View, now time.Time) ([]byte, error) {
 	if view.Remote {
 		return nil, ErrRemote
@@ -333,7 +330,6 @@ func Issue(ctx context.Context, record Record, key federation.SigningKey, view f
 	return text, err
 }
 
-// stepsOf returns the steps of a log up to the version of a view.
 func stepsOf(ctx context.Context, record Record, view federation.View) ([]federation.Entry, error) {
 	var steps []federation.Entry
 	size := 0

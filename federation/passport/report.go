@@ -23,7 +23,7 @@ type Report struct {
 type Claim struct {
 	Verb  federation.Verb `json:"verb"`
 	Actor federation.DID  `json:"actor"`
-	// Voucher is the DID that vouches for the actor, "" if the actor signed.
+	// Voucher is the DID that vouches for the actor, or "" if the actor signed.
 	Voucher federation.DID `json:"voucher,omitempty"`
 	Time    time.Time      `json:"time"` // by the clock of the signer if signed, else of the home
 }
@@ -34,7 +34,7 @@ type Word struct {
 	What string         `json:"what"`
 }
 
-// claim returns the claim of a step, limited to its signed members.
+// The claim has only signed members.
 func (c *checking) claim(step Step, ev federation.Event) Claim {
 	claim := Claim{Verb: ev.Verb, Actor: step.Actor, Time: ev.Time()}
 	_, sourced := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -75,9 +75,8 @@ func (c *checking) report() Report {
 // String names the statement and the party that makes it.
 func (w Word) String() string { return printed("on the word of " + string(w.Who) + ": " + w.What) }
 
-// Sentence returns the report in one line, such as "valid: offered by did:plc:eliza
-// (signed), accepted by did:key:z6Mkv (vouched by did:web:gw.example), completed
-// 2026-11-21T12:31:07.400Z".
+// Sentence returns the report in one line, such as "valid: offered by did:plc:eliza (signed),
+// accepted by did:key:z6Mkv (vouched by did:web:gw.example), completed 2026-11-21T12:31:07.400Z".
 func (r Report) Sentence() string {
 	if r.Verdict != federation.Valid {
 		told := make([]string, len(r.Findings))
@@ -98,8 +97,7 @@ func (r Report) Sentence() string {
 	return printed(r.Verdict.String() + ": " + strings.Join(told, ", "))
 }
 
-// printed removes control characters, which could act on a terminal: any program may have written the
-// passport.
+// Any program may have written the passport, and control characters could act on a terminal.
 func printed(line string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -116,7 +114,7 @@ func (c Claim) who() string {
 	return fmt.Sprintf("%s (vouched by %s)", c.Actor, c.Voucher)
 }
 
-// String returns a finding in a few words.
+// String describes a finding in a few words.
 func (f Finding) String() string {
 	text := string(f.Code)
 	if f.Step > 0 {
@@ -131,12 +129,12 @@ func (f Finding) String() string {
 // Code names a defect of a passport.
 type Code string
 
-// The findings. Only [KeyMissing] and [DocumentErased] leave a passport unverifiable, all others
-// make it invalid.
+// The findings. Only [KeyMissing] and [DocumentErased] leave a passport unverifiable; all others make
+// it invalid.
 const (
-	Malformed    Code = "malformed"     // not JSON that all readers read alike, or members of the wrong type
+	Malformed    Code = "malformed"     // ambiguous or invalid JSON, or members of the wrong type
 	WrongType    Code = "wrong-type"    // another media type
-	WrongVersion Code = "wrong-version" // not of this version
+	WrongVersion Code = "wrong-version" // another version
 
 	PassportSignature Code = "passport-signature" // not a signature of the home over the other members
 	IssuerMismatch    Code = "issuer-mismatch"    // the issuer is not the home, or signed with the key of another
@@ -150,42 +148,42 @@ const (
 	DocumentErased Code = "document-erased" // the home erased the signed document: unverifiable
 
 	StepOrder     Code = "step-order"     // the steps are not numbered from 1 without a gap
-	StepDuplicate Code = "step-duplicate" // two steps have one id
-	StepChain     Code = "step-chain"     // the chain of hashes does not fit the steps
+	StepDuplicate Code = "step-duplicate" // two steps have the same ID
+	StepChain     Code = "step-chain"     // the hash chain does not fit the steps
 	StepDocument  Code = "step-document"  // the document is not a step, or not in canonical form
 	StepSignature Code = "step-signature" // the signature is not over the document
 	StepSigner    Code = "step-signer"    // the step is signed by, or listed as of, another DID
-	StepVerb      Code = "step-verb"      // listed as another verb than was signed
-	StepID        Code = "step-id"        // listed under another id than was signed
+	StepVerb      Code = "step-verb"      // listed with another verb than was signed
+	StepID        Code = "step-id"        // listed with another ID than was signed
 	StepHandoff   Code = "step-handoff"   // a step of another handoff
 	StepActor     Code = "step-actor"     // a signed step is listed under another DID
-	StepTime      Code = "step-time"      // filed before it was received, or before the step before it
-	StepIllegal   Code = "step-illegal"   // no rule lets it follow the steps before it
+	StepTime      Code = "step-time"      // filed before it was received, or before the previous step
+	StepIllegal   Code = "step-illegal"   // no rule lets it follow the previous steps
 
-	Provenance        Code = "provenance"         // without the evidence that the step names, or listed as signed although it has evidence
+	Provenance        Code = "provenance"         // without the evidence that the step names, or listed as signed despite its evidence
 	EvidenceDigest    Code = "evidence-digest"    // the evidence does not match the step
 	EvidenceSignature Code = "evidence-signature" // the foreign signature in the evidence does not verify
 
-	ReceiptDocument  Code = "receipt-document"  // no receipt of this home
+	ReceiptDocument  Code = "receipt-document"  // not a receipt of this home
 	ReceiptSubject   Code = "receipt-subject"   // of a step not in the passport
 	ReceiptSignature Code = "receipt-signature" // the home did not sign it
 
 	StateMismatch   Code = "state-mismatch"   // the steps end in another state
 	PartiesMismatch Code = "parties-mismatch" // the steps name other parties
-	SummaryMismatch Code = "summary-mismatch" // the steps have another id, kind, dialect or title
+	SummaryMismatch Code = "summary-mismatch" // the steps have another ID, kind, dialect or title
 )
 
 // Finding is one error in a passport, and its place.
 type Finding struct {
 	Code   Code   `json:"code"`
-	Step   uint64 `json:"step,omitempty"` // its number; 0 for the passport as a whole
+	Step   uint64 `json:"step,omitempty"` // 0 for the passport as a whole
 	Detail string `json:"detail,omitempty"`
 }
 
 // VerdictError is returned for an invalid passport.
 type VerdictError struct{ Report Report }
 
-// Err returns the report on an invalid passport as an error, nil for a valid one.
+// Err returns the report on an invalid passport as an error, or nil for a valid one.
 func (r Report) Err() error {
 	if r.Verdict == federation.Valid {
 		return nil
@@ -193,10 +191,9 @@ func (r Report) Err() error {
 	return &VerdictError{r}
 }
 
-// Error implements error.
 func (e *VerdictError) Error() string { return e.Report.Sentence() }
 
-// Code returns the code of the error for machines.
+// Code returns the machine-readable code of the error.
 func (e *VerdictError) Code() federation.RefusalCode {
 	if e.Report.Verdict == federation.Unverifiable {
 		return federation.SignatureUnverifiable

@@ -16,7 +16,7 @@ import (
 
 // Checker checks passports. Its functions come from other packages, and do no I/O.
 type Checker struct {
-	// Read returns the step of a canonical document.
+	// Read parses the step of a canonical document.
 	Read func(document string) (federation.Event, error)
 	// Replay returns the view after a log, or an error for a step that no rule allows.
 	Replay func(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error)
@@ -68,7 +68,6 @@ func (k keys) KeyOwner(_ context.Context, keyID string) (federation.DID, error) 
 	return "", federation.ErrNotFound
 }
 
-// owner returns the DID whose key has an id, "" for an unknown key.
 func (k keys) owner(keyID string) federation.DID {
 	for did, list := range k {
 		if slices.ContainsFunc(list, func(key ed25519.PublicKey) bool { return federation.KeyID(key) == keyID }) {
@@ -145,13 +144,12 @@ func (c *checking) signedBy(did federation.DID, scheme signing.Scheme, message [
 	return verdict
 }
 
-// named returns the key id in a signature, "" if it has none.
 func named(signature string) string {
 	kid, _, _ := signing.Passport().Encoding.Read(signature)
 	return kid
 }
 
-// steps checks each step, and its place after its predecessor.
+// Each step is also checked against its predecessor.
 func (c *checking) steps(ctx context.Context) {
 	chain := c.passport.Handoff.ID.String()
 	var filed time.Time
@@ -263,8 +261,8 @@ func (c *checking) evidence(step Step, ev federation.Event) {
 	}
 }
 
-// judgeOriginal judges the signature in the evidence. Evidence without a signature, such as an IRC line of
-// an authenticated account, depends on the gateway that received it.
+// Evidence without a signature, such as an IRC line of an authenticated account, depends on the
+// gateway that received it.
 func judgeOriginal(content string) federation.Verdict {
 	var original struct {
 		Document  string `json:"document"`
@@ -318,7 +316,7 @@ func (c *checking) receipts() {
 	}
 }
 
-// confirmed is the content of a receipt, the zero value for any other document.
+// confirmed is the content of a receipt, or the zero value for any other document.
 type confirmed struct {
 	from             federation.DID
 	handoff, subject string
@@ -341,7 +339,6 @@ func readReceipt(document string) confirmed {
 	}
 }
 
-// replay compares the summary with the view after the steps.
 func (c *checking) replay() {
 	view, err := c.Replay(c.passport.Home, func(yield func(federation.Entry, error) bool) {
 		for _, entry := range c.log {

@@ -12,16 +12,13 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// canaryTitle is the title of the offer of a canary.
 const canaryTitle = "canary"
 
-// completed is the state of a successful canary.
 const completed = federation.State("completed")
 
-// Bounds of a canary.
 const (
-	canaryLife = 15 * time.Second       // time limit for the other home to complete it
-	canaryPoll = 250 * time.Millisecond // poll interval of the canary, because the end of a link wakes no waiter
+	canaryLife = 15 * time.Second       // time limit for completion by the other home
+	canaryPoll = 250 * time.Millisecond // polling, because the end of a link causes no wake-up
 )
 
 // Steps submits and reads the steps of this home itself.
@@ -30,7 +27,7 @@ type Steps interface {
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns the view of a handoff.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log returns the steps of a handoff after a version in order. Version 0 returns all steps.
+	// Log returns the steps of a handoff after a version, in order. Version 0 returns all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Read marks entries of an inbox as read. It blocks until that is on disk.
 	Read(ctx context.Context, to federation.DID, ids []federation.EventID, now time.Time) error
@@ -38,13 +35,13 @@ type Steps interface {
 	Arrivals(did federation.DID) (wake <-chan struct{}, stop func())
 }
 
-// Canary is a handoff between only two homes: one home offers it, and the other accepts and
-// completes it automatically. It shows whether steps arrive in both directions.
+// Canary is a handoff between only two homes: one home offers it, and the other accepts and completes
+// it automatically. It shows whether steps arrive in both directions.
 type Canary struct {
-	Home      federation.HomeID // this home
-	PublicURL string            // public URL of this home, for the operator of the other home
+	Home      federation.HomeID
+	PublicURL string // of this home, for the operator of the other home
 	Key       func() federation.SigningKey
-	// Write returns the members of the document of a step.
+	// Write returns the members of a step's document.
 	Write func(ev federation.Event) map[string]string
 	Steps Steps
 	// Link returns the link to a home, and whether there is one.
@@ -54,8 +51,8 @@ type Canary struct {
 // CanaryReport is the result of a canary.
 type CanaryReport = federation.CanaryReport
 
-// Send offers a canary to a home and waits at most fifteen seconds for its completion. After that,
-// it cancels the offer. The error is that of this home.
+// Send offers a canary to a home and waits at most fifteen seconds for its completion. After that, it
+// cancels the offer. The error is that of this home.
 func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, error) {
 	start := time.Now()
 	wake, stop := c.Steps.Arrivals(c.Home.DID())
@@ -78,8 +75,8 @@ func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, 
 	return report, c.cleanUp(context.WithoutCancel(ctx), offer, view)
 }
 
-// await returns the view of a canary once it has ended or timed out, or once the other home has
-// responded that this home is unknown.
+// await returns once the canary has ended or timed out, or once the other home has responded that
+// this home is unknown.
 func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federation.HomeID, wake <-chan struct{}) (federation.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryLife)
 	defer cancel()
@@ -121,7 +118,6 @@ func reply(offer federation.Event, verb federation.Verb) federation.Event {
 	}
 }
 
-// submit signs a step of this home, submits it, and returns it as signed.
 func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	now := time.Now()
 	id, err := federation.NewEventID(now, rand.Reader)
@@ -141,7 +137,6 @@ func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Ev
 	return ev, err
 }
 
-// network is the label of the steps of a home itself, in logs and metrics.
 const network = "home"
 
 // unknownAt reports whether another home responded that this home is not its peer.
@@ -163,8 +158,7 @@ func (c *Canary) reason(to federation.HomeID, view federation.View) string {
 	return "it is " + string(view.State) + " after " + canaryLife.String() + ": " + string(to) + " did not answer it in time"
 }
 
-// cleanUp cancels an open canary, and marks its steps as read in the inbox of this home, which no
-// client reads.
+// No client reads the inbox of this home, so cleanUp marks the steps as read.
 func (c *Canary) cleanUp(ctx context.Context, offer federation.Event, view federation.View) error {
 	if !view.Over {
 		if _, err := c.submit(ctx, reply(offer, federation.Cancel)); err != nil {

@@ -18,21 +18,21 @@ import (
 // home behind NAT time out.
 const httpsWait = 2 * time.Second
 
-// httpsTimeout bounds the read of a document by HTTPS if no hub can deliver it.
+// httpsTimeout bounds the HTTPS read of a document if no hub can deliver it.
 const httpsTimeout = 10 * time.Second
 
-// maxDocumentBytes bounds a document. The documents of homes and agents have about 6 KiB.
+// The documents of homes and agents have about 6 KiB.
 const maxDocumentBytes = 64 << 10
 
 // Linked is another home whose documents are read. The functions block on the network.
 type Linked struct {
 	Home federation.HomeID
 	URL  string // without a path; empty for a home reached only through the hub
-	Key  string // id of the key that the operator configured; empty for none
+	Key  string // ID of the configured key, or ""
 	// Get reads an address of the home by HTTPS, with the errors of [identity.Fetcher].
 	Get func(ctx context.Context, address string) ([]byte, error)
 	// Lookup reads a document through the hub. The error wraps [federation.ErrNotFound] if the home
-	// has no such document, and [*federation.UnavailableError] if it does not answer. Nil for a
+	// has no such document, and [*federation.UnavailableError] if it does not answer. It is nil for a
 	// home not reached through a hub.
 	Lookup func(ctx context.Context, path federation.URLPath) (Answer, error)
 	// Vouches reports whether each home has its own account at the hub, so that the hub vouches for
@@ -43,7 +43,7 @@ type Linked struct {
 // Answer is a document from a hub, in a response signed by the home.
 type Answer struct {
 	Document  []byte
-	Signed    []byte // the whole answer
+	Signed    []byte // whole response
 	Signature string
 }
 
@@ -72,9 +72,9 @@ type Documents struct {
 	Log       *slog.Logger
 }
 
-// Read returns the document at a path of a home, and whether there is such a home. The error
-// wraps [federation.ErrNotFound] if the home has no such document, and
-// [*federation.UnavailableError] if it cannot be read now.
+// Read returns the document at a path of a home, and whether there is such a home. The error wraps
+// [federation.ErrNotFound] if the home has no such document, and [*federation.UnavailableError] if it
+// cannot be read now.
 func (d *Documents) Read(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error) {
 	home, ok := d.Linked(federation.HomeID(name))
 	if !ok {
@@ -91,19 +91,16 @@ func (d *Documents) Read(ctx context.Context, name string, path federation.URLPa
 	return body, true, hubErr
 }
 
-// away reports whether an error means that no answer is available now.
 func away(err error) bool {
 	_, is := errors.AsType[*federation.UnavailableError](err)
 	return is
 }
 
-// unavailable returns an error for a home that cannot be verified or does not answer now.
 func unavailable(home federation.HomeID, err error) error {
 	return &federation.UnavailableError{What: "home " + string(home), Err: err}
 }
 
-// byHTTPS reads a document at the address of a home. Its timeout is two seconds if the hub may
-// deliver the document, and otherwise ten.
+// The timeout is two seconds if the hub may deliver the document, and otherwise ten.
 func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
 	if home.URL == "" {
 		return nil, unavailable(home.Home, errors.New("it has no url"))
@@ -144,8 +141,7 @@ func (d *Documents) byHub(ctx context.Context, home Linked, path federation.URLP
 	return answer.Document, nil
 }
 
-// verifyHome returns nil for a DID document signed by a trusted key of the home, and otherwise the
-// reason.
+// verifyHome returns an error unless a trusted key of the home signed the document.
 func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) error {
 	now, did := time.Now(), home.Home.DID()
 	listed, err := identity.ParseDocument(did, answer.Document)
@@ -179,8 +175,7 @@ func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) 
 	return d.believe(ctx, home, id, ids)
 }
 
-// believe returns the reason why the key of a signed response is not accepted as a key of a home,
-// given the keys on record.
+// believe returns an error if the key is not accepted as a key of the home, given the keys on record.
 func (d *Documents) believe(ctx context.Context, home Linked, key string, known []string) error {
 	if slices.Contains(known, key) {
 		return nil

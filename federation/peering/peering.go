@@ -1,12 +1,12 @@
 // Package peering adds other homes to a running gateway, and removes them.
 //
-// [Peering.Add] first inspects a home: it fetches the profile and the DID document of the home and
-// checks name, TLS, signature, clock, version and limits (see [Peering.Inspect]). If all checks
-// pass, the home is recorded and linked. Then a [Canary] shows whether handoffs work: this home
-// offers one, and the other home accepts and completes it automatically.
+// [Peering.Add] first inspects a home: it fetches the home's profile and DID document, and checks
+// name, TLS, signature, clock, version and limits (see [Peering.Inspect]). If all checks pass, the
+// home is recorded and linked. Then a [Canary] shows whether handoffs work: this home offers one, and
+// the other home accepts and completes it automatically.
 //
-// [Peering.Run] synchronizes the linked homes with the recorded homes, which the replicas of a
-// home share. Methods may be called concurrently.
+// [Peering.Run] synchronizes the linked homes with the recorded homes, which the replicas of a home
+// share. Methods may be called concurrently.
 package peering
 
 import (
@@ -44,8 +44,8 @@ type Links interface {
 	// IsPeer reports whether a home or a registry has the name.
 	IsPeer(name string) bool
 	// Relink links the unlinked recorded homes, and ends the links to homes that are no longer
-	// recorded. It does not change the links of the configuration, and blocks until the ended
-	// links are closed. The new links run until ctx ends.
+	// recorded. It does not change configured links, and blocks until the ended links are closed. The
+	// new links run until ctx ends.
 	Relink(ctx context.Context) error
 	// ForgetKeys drops the cached keys of a DID.
 	ForgetKeys(did federation.DID)
@@ -55,17 +55,17 @@ type Links interface {
 
 // Link is one link of the gateway.
 type Link struct {
-	Home      bool   // link to another home
-	URL       string // URL of that home
-	Added     bool   // an operator added it while a gateway ran
+	Home      bool // to another home
+	URL       string
+	Added     bool // added by an operator while a gateway ran
 	Up        bool
-	LastError string // error of the last failed connection
+	LastError string
 }
 
 // Config configures a [Peering].
 type Config struct {
-	Home      federation.HomeID     // this home
-	Path      string                // path to added homes: relay or https
+	Home      federation.HomeID
+	Path      string                // to added homes: relay or https
 	Batch     federation.HomeLimits // the largest batch that this home sends
 	ClockSkew func() time.Duration  // tolerated clock difference to another home
 	// Fetch limits the addresses. Private ones are fetched if both it and the request allow them.
@@ -79,7 +79,7 @@ type Config struct {
 type Peering struct {
 	cfg     Config
 	relinks chan chan<- error
-	ended   chan struct{} // closed when Run has ended
+	ended   chan struct{} // closed at the end of Run
 }
 
 // New returns a peering. Its other methods wait for [Peering.Run] if they change links.
@@ -92,8 +92,8 @@ type Reason string
 
 // The reasons.
 const (
-	Malformed   Reason = "malformed"   // the request is malformed
-	Unknown     Reason = "unknown"     // there is no such home
+	Malformed   Reason = "malformed"
+	Unknown     Reason = "unknown"     // no such home
 	Conflict    Reason = "conflict"    // a check failed, or the configuration names the home
 	Unreachable Reason = "unreachable" // the other home does not answer now
 	Unreadable  Reason = "unreadable"  // the response of the other home is not a profile
@@ -105,7 +105,6 @@ type RequestError struct {
 	Detail string // for operators
 }
 
-// Error implements error.
 func (e *RequestError) Error() string { return e.Detail }
 
 // Request is a request to add a home.
@@ -125,7 +124,7 @@ type Added struct {
 }
 
 // Add inspects a home, stores and links it, and sends it a canary. It blocks until the canary is
-// completed, for at most about thirty seconds. The error is a [*RequestError], or that of the
+// completed, for at most about thirty seconds. The error is a [*RequestError], or comes from the
 // record or the gateway.
 func (p *Peering) Add(ctx context.Context, ask Request) (Added, error) {
 	if err := p.checkRequest(ask); err != nil {
@@ -168,7 +167,7 @@ func (p *Peering) checkRequest(ask Request) error {
 
 // Remove deletes a home added by an operator, and ends the link to it. Its pending deliveries wait
 // for another route, or until the home is added again. With dry, it only looks for the home. The
-// error is a [*RequestError], or that of the record.
+// error is a [*RequestError], or comes from the record.
 func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
 	known, err := p.cfg.Record.KnownHomes(ctx)
 	if err != nil {
@@ -210,8 +209,8 @@ func (p *Peering) Run(ctx context.Context) {
 	}
 }
 
-// relink makes [Peering.Run] link the recorded homes, and waits until they are linked. The links
-// start there because they must outlive the request.
+// The links start in [Peering.Run] because they must outlive the request. relink waits until the
+// recorded homes are linked.
 func (p *Peering) relink(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {
@@ -234,7 +233,7 @@ func (p *Peering) TakeUp(ctx context.Context) error {
 	return p.relink(ctx)
 }
 
-// sameLinks reports whether two sets of homes, in any order, have the same links.
+// The order does not matter.
 func sameLinks(a, b []federation.KnownHome) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(one federation.KnownHome) bool {
 		return !slices.ContainsFunc(b, func(other federation.KnownHome) bool {
@@ -243,8 +242,8 @@ func sameLinks(a, b []federation.KnownHome) bool {
 	})
 }
 
-// Linkable returns the recorded homes to link in addition to the links with the given names. It
-// omits homes with one of these names, and returns an error.
+// Linkable returns the recorded homes to link in addition to the links with the given names. It omits
+// homes with one of these names, and returns an error.
 func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]federation.KnownHome, error) {
 	var free []federation.KnownHome
 	var errs []error
@@ -258,13 +257,11 @@ func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]fed
 	return free, errors.Join(errs...)
 }
 
-// inspectTimeout bounds the inspection of a home.
 const inspectTimeout = 10 * time.Second
 
 // certificateEnds is the remaining validity of a certificate below which an operator is warned.
 const certificateEnds = 14 * 24 * time.Hour
 
-// documentPath is the path of the DID document of a home.
 const documentPath federation.URLPath = "/.well-known/did.json"
 
 // Inspection is the published profile of a home, with a finding for each check.
@@ -273,7 +270,7 @@ type Inspection struct {
 	Findings []federation.Finding
 }
 
-// Failed returns the first check that failed, and whether there is one.
+// Failed returns the first failed check, if any.
 func (i Inspection) Failed() (federation.Finding, bool) {
 	n := slices.IndexFunc(i.Findings, func(f federation.Finding) bool { return f.State == federation.FindingFail })
 	if n < 0 {
@@ -323,8 +320,8 @@ func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) 
 	}, nil
 }
 
-// checkName checks that no other link has the name of the home. It warns if the name is not the
-// host of the address: then no certificate proves the name.
+// checkName warns if the name is not the host of the address, because then no certificate proves the
+// name.
 func (p *Peering) checkName(home federation.HomeID, address string) federation.Finding {
 	f := federation.Finding{What: "name", State: federation.FindingOK, Detail: string(home)}
 	link, taken := p.cfg.Links.Link(string(home))
@@ -367,7 +364,6 @@ type signed struct {
 	received  time.Time
 }
 
-// checkSignature checks that the home signed its profile with a key of its DID document.
 func checkSignature(ctx context.Context, client *identity.PeerClient, address string, profile federation.HomeProfile, s signed) federation.Finding {
 	keys, err := homeKeys(ctx, client, address, profile.DID)
 	if err == nil {
@@ -379,7 +375,7 @@ func checkSignature(ctx context.Context, client *identity.PeerClient, address st
 	return federation.Finding{What: "did", State: federation.FindingOK, Detail: string(profile.DID) + " has signed this with " + federation.KeyID(keys[0])}
 }
 
-// checkClock compares the clocks. The profile was sent between the two moments.
+// The profile was sent between the times asked and heard.
 func checkClock(sent, asked, heard time.Time, most time.Duration) federation.Finding {
 	f := federation.Finding{What: "clock", State: federation.FindingOK, Detail: "as here"}
 	switch slip := max(asked.Sub(sent), sent.Sub(heard), 0); {
@@ -408,7 +404,7 @@ func checkLimits(takes, sent federation.HomeLimits) federation.Finding {
 	return f
 }
 
-// documentKeys are the keys of a DID document. They implement [federation.KeySource].
+// documentKeys is a [federation.KeySource] with the keys of a DID document.
 type documentKeys []ed25519.PublicKey
 
 // Keys implements [federation.KeySource].
@@ -421,8 +417,8 @@ func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// homeKeys reads the keys of a home from the DID document at its address: the keys stored here may
-// be older.
+// homeKeys reads the keys of a home from the DID document at its address, because the keys stored
+// here may be older.
 func homeKeys(ctx context.Context, client *identity.PeerClient, address string, did federation.DID) (documentKeys, error) {
 	documentAt, err := federation.JoinURL(address, documentPath, nil)
 	if err != nil {

@@ -26,10 +26,10 @@ var accountsText string
 // Account is the account of a home at a hub.
 type Account struct {
 	Home   federation.HomeID
-	Public string // public of its nkey, a user key: "U..."
+	Public string // public key of its nkey, a user key: "U..."
 }
 
-// NewSeed returns a new nkey seed, as one line of text.
+// NewSeed returns a new nkey seed as one line of text.
 func NewSeed() ([]byte, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -56,11 +56,11 @@ func PublicOf(seed []byte) (string, error) {
 // HubServer is one server of a hub.
 type HubServer struct {
 	Name string // letters, digits, "-" and "_"; unique among the servers
-	Host string // its host for homes and the other servers
+	Host string // for homes and the other servers
 	Port int    // for homes; 0 for 4222
 }
 
-// ParseHubServer reads a server as NAME=HOST or NAME=HOST:PORT.
+// ParseHubServer parses NAME=HOST or NAME=HOST:PORT.
 func ParseHubServer(text string) (HubServer, error) {
 	name, address, ok := strings.Cut(text, "=")
 	s := HubServer{Name: name, Host: address}
@@ -80,8 +80,8 @@ func (s HubServer) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)))
 }
 
-// RouteOffset is the distance between a hub server's port for homes and its port for the other
-// servers: 4222 and 6222.
+// RouteOffset is the difference between a hub server's ports for homes and for other servers: 4222
+// and 6222.
 const RouteOffset = 2000
 
 func (s HubServer) route() string {
@@ -90,12 +90,11 @@ func (s HubServer) route() string {
 
 // HubLayout describes the servers of a hub.
 type HubLayout struct {
-	Servers  []HubServer // servers of a cluster; empty for one server
-	Replicas int         // servers with a copy of each stream; 0 for one
-	Secret   string      // secret for the connections between servers of a cluster
+	Servers  []HubServer // of a cluster; empty for one server
+	Replicas int         // copies of each stream; 0 for one
+	Secret   string      // for connections between servers of a cluster
 }
 
-// servers returns the servers of the hub, or an error for an invalid layout.
 func (l HubLayout) servers() ([]HubServer, error) {
 	if l.Replicas < 0 || l.Replicas > maxReplicas {
 		return nil, fmt.Errorf("want 1 to %d replicas, not %d", maxReplicas, l.Replicas)
@@ -124,18 +123,18 @@ func (l HubLayout) servers() ([]HubServer, error) {
 	return l.Servers, nil
 }
 
-// ServerFile is the configuration of one server of a hub.
+// ServerFile is the configuration file of one server of a hub.
 type ServerFile struct {
-	Name string // name of the file
+	Name string
 	Text string
 }
 
-// WriteAccounts returns the configuration of each NATS server of a hub. The hub trusts no home,
-// and has a separate account for each.
+// WriteAccounts returns the configuration of each NATS server of a hub. The hub trusts no home, and
+// has a separate account for each.
 //
 // The streams to a home are in its own account, and only this home creates and reads them. Another
-// home may only publish to the stream with its own name as the source, which the account of the
-// destination exports only to it. So no home can publish as another home, or read or delete
+// home may only publish to the stream with its own name as the source, which the destination's
+// account exports only to it. No home can therefore publish as another home, or read or delete
 // messages for it. Misuse of an account harms only its own home.
 func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	servers, err := layout.servers()
@@ -169,8 +168,7 @@ func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	return files, nil
 }
 
-// hubAccounts returns the accounts for the template. An account has space for a full stream from
-// each other home, times the replicas.
+// An account has space for a full stream from each other home, times the replicas.
 func hubAccounts(accounts []Account, replicas int) ([]hubAccount, error) {
 	if len(accounts) < 2 {
 		return nil, errors.New("want two homes at least")
@@ -196,10 +194,8 @@ func hubAccounts(accounts []Account, replicas int) ([]hubAccount, error) {
 	return all, nil
 }
 
-// anyHost returns a port of all addresses of a machine.
 func anyHost(port int) string { return net.JoinHostPort("0.0.0.0", strconv.Itoa(port)) }
 
-// The settings of a hub server.
 const (
 	hubName         = "hub"
 	confSuffix      = ".conf"
@@ -211,8 +207,7 @@ const (
 	maxPort         = 65535
 )
 
-// Names and hosts of servers, and the secret of a cluster. They are written to the configuration
-// without escaping.
+// Server names, hosts and the cluster secret are written to the configuration without escaping.
 var (
 	serverName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 	clusterSecret = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
@@ -233,24 +228,23 @@ type hubListener struct{ Name, Listen, RouteListen string }
 type hubAccount struct {
 	Name, Public string
 	Home         federation.HomeID
-	MostBytes    int // maximum size of all its streams
+	MostBytes    int // over all its streams
 	Others       []hubOther
 }
 
-// hubOther is another home, from the view of an account.
 type hubOther struct {
-	Name string // name of its account
-	In   string // the stream with messages from it
-	From string // the subjects of that stream
-	To   string // the subjects of messages to it
+	Name string // of its account
+	In   string // stream with messages from it
+	From string // subjects of that stream
+	To   string // subjects of messages to it
 }
 
 // The names of the files of accounts.
 const (
-	HubFile    = hubName + confSuffix // the configuration of the NATS server, of a hub of one
-	SeedSuffix = ".nk"                // suffix of the seed file of a home
+	HubFile    = hubName + confSuffix // configuration of a hub with one server
+	SeedSuffix = ".nk"                // of the seed file of a home
 
-	secretFile = "cluster.secret" // with which the servers of a hub identify to each other
+	secretFile = "cluster.secret" // identifies the servers of a hub to each other
 )
 
 // AccountFile is the seed file of one home.
@@ -258,29 +252,26 @@ type AccountFile struct {
 	Home   federation.HomeID `json:"name"`
 	Public string            `json:"public_key"`
 	Seed   string            `json:"seed_file"`
-	Made   bool              `json:"made"` // created by this call; false if it existed
+	Made   bool              `json:"made"` // created by this call
 }
 
 // AccountFiles are the files of a hub that connects homes.
 type AccountFiles struct {
-	Server   string        `json:"configuration"`  // the file of the first server
-	Servers  []string      `json:"configurations"` // the file of each server
+	Server   string        `json:"configuration"`  // file of the first server
+	Servers  []string      `json:"configurations"` // file of each server
 	Accounts []AccountFile `json:"accounts"`
 }
 
 // NamesError is returned for invalid or too few names of homes.
 type NamesError struct{ Err error }
 
-// Error implements error.
 func (e *NamesError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the reason.
 func (e *NamesError) Unwrap() error { return e.Err }
 
-// SaveAccounts writes the configuration of each server of a hub into a folder, and an nkey seed
-// for each home, which the operator sends only to that home. Existing seeds and the secret of the
-// servers are kept. For invalid names or an impossible layout, it writes nothing and returns a
-// [*NamesError].
+// SaveAccounts writes the configuration of each hub server into a folder, and an nkey seed for each
+// home. The operator sends the seed only to that home. Existing seeds and the servers' secret are
+// kept. For invalid names or an impossible layout, it writes nothing and returns a [*NamesError].
 func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, error) {
 	files := AccountFiles{Accounts: []AccountFile{}}
 	accounts := make([]Account, len(names))
@@ -344,7 +335,7 @@ func (f AccountFiles) Instructions(layout HubLayout) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// saveSecret returns the secret in a file. It creates a missing file.
+// saveSecret creates a missing file.
 func saveSecret(path string) (string, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the operator names the folder
 	if errors.Is(err, fs.ErrNotExist) {
@@ -361,7 +352,7 @@ func saveSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// saveSeed returns the account of a home from the seed in its file. It creates a missing file.
+// saveSeed creates a missing file.
 func saveSeed(dir string, home federation.HomeID) (AccountFile, error) {
 	file := AccountFile{Home: home, Seed: filepath.Join(dir, string(home)+SeedSuffix)}
 	seed, err := os.ReadFile(file.Seed)

@@ -13,24 +13,21 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds of a check.
 const (
-	checkWait = 5 * time.Second // for one answer
-	checkLag  = 100             // maximum number of waiting batches
+	checkWait = 5 * time.Second // per response
+	checkLag  = 100             // waiting batches
 )
 
-// Subjects on which a server names the account of a client, and its own settings.
 const (
 	userInfoSubject   = "$SYS.REQ.USER.INFO"
 	serverInfoSubject = "$SYS.REQ.SERVER.PING.VARZ"
 )
 
-// globalAccount is the account of all clients without an account.
 const globalAccount = "$G"
 
-// Check checks the hub from this home: the connection, clock, account, limits and sync, and for
-// each peer the stream and the response. It blocks up to five seconds for each missing answer. A
-// nil hub means no hub.
+// Check checks the hub from this home: the connection, clock, account, limits and sync, and for each
+// peer the stream and the response. It blocks up to five seconds for each missing response. A nil hub
+// means no hub.
 func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if h == nil {
 		return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
@@ -84,7 +81,6 @@ func inquire[T any](ctx context.Context, h *Hub, subject string) (serverAnswer[T
 	return answer, err
 }
 
-// user is the account and the permissions of a home at a server.
 type user struct {
 	Account     string          `json:"account"`
 	Permissions json.RawMessage `json:"permissions"`
@@ -94,7 +90,6 @@ func (h *Hub) whoami(ctx context.Context) (serverAnswer[user], error) {
 	return inquire[user](ctx, h, userInfoSubject)
 }
 
-// checkAccount reports the account of this home at the server, and the difference of the clocks.
 func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federation.Finding {
 	asked := now()
 	answer, err := h.whoami(ctx)
@@ -190,7 +185,6 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federatio
 	return f
 }
 
-// reason returns a readable reason for an error of JetStream.
 func reason(err error) string {
 	if told, ok := errors.AsType[jetstream.JetStreamError](err); ok && told.APIError() != nil {
 		return told.APIError().Description

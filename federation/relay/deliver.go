@@ -11,9 +11,9 @@ import (
 )
 
 // Deliver sends a filed step with its ruling, after any steps missing at the other home. It blocks
-// until the other home answers. Nil means that the other home has signed a receipt. A
-// [*federation.RefusalError] is final, and so is the [*federation.DeadLetterError] for a home
-// blocked by an operator.
+// until the other home answers, and returns nil once that home has signed a receipt. A
+// [*federation.RefusalError] is final, and so is the [*federation.DeadLetterError] for a home blocked
+// by an operator.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {
@@ -22,7 +22,7 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	case p.Mode() == Block:
 		return p.blocked()
 	case slices.Contains(path, p.cfg.Home):
-		return nil // the step arrived from that home
+		return nil // arrived from that home
 	}
 	it, err := p.deps.filed(ctx, d.View.Home, d.Entry)
 	if err != nil {
@@ -39,12 +39,11 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	return p.deliveryError(d.Entry.Event.ID, r)
 }
 
-// blocked is the error for a delivery to a home blocked by an operator.
 func (p *Peer) blocked() error {
 	return &federation.DeadLetterError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 }
 
-// refill sends the missing steps of a handoff up to a step, and returns the result of that step.
+// refill returns the result of the last step.
 func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation.Entry, have federation.Version) (result, error) {
 	var last result
 	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff, have) {
@@ -80,8 +79,7 @@ func (p *Peer) deliveryError(id federation.EventID, r result) error {
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// filed returns a step with its ruling: a new ruling for a handoff of this home, or otherwise the
-// ruling by which the step was filed here.
+// The ruling is new for a handoff of this home; otherwise it is the one by which the step was filed.
 func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.Entry) (item, error) {
 	it, err := d.carry(ctx, entry.Event)
 	if err != nil {
@@ -119,22 +117,20 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 	return item{Step: carry(ev, original)}, nil
 }
 
-// textVerb takes the place of a step's verb in a [textDocument]. No verb contains a space, so a
-// home without support for text refuses the document with [federation.UnknownVerb], and the text
-// is not sent again.
+// No verb contains a space, so a home without support for text refuses the document with
+// [federation.UnknownVerb], and the text is not sent again.
 const textVerb = "private text"
 
-// textDocument is private text in place of the document of a step. It has the member names of a
-// step, so that every version of a home can read its verb.
+// A text has the member names of a step, so that every version of a home can read its verb.
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`
 	Handoff federation.HandoffID `json:"handoff-id"` // order key of the conversation
 	Verb    string               `json:"handoff"`
-	Message string               `json:"message"` // as signed by the home of its author
+	Message string               `json:"message"` // as signed by the author's home
 }
 
-// textItem returns private text in its wire form. Its evidence stays at the home of the author.
+// The evidence stays at the author's home.
 func textItem(t federation.Text) (item, error) {
 	document, err := json.Marshal(textDocument{From: t.From, Venue: t.Venue, Handoff: t.Order, Verb: textVerb, Message: t.Signature.Document})
 	if err != nil {
@@ -146,7 +142,6 @@ func textItem(t federation.Text) (item, error) {
 	}}, nil
 }
 
-// readText returns the private text of an item, and whether the item is text.
 func (d Deps) readText(c carried) (t federation.Text, isText bool, err error) {
 	var text textDocument
 	isText = strings.Contains(c.Document, textVerb) && parse([]byte(c.Document), &text) == nil && text.Verb == textVerb
@@ -161,8 +156,8 @@ func (d Deps) readText(c carried) (t federation.Text, isText bool, err error) {
 	return t, true, err
 }
 
-// DeliverText sends private text to the mailbox home of its recipient, as [Peer.Deliver] sends a
-// step: nil means that the other home has signed a receipt.
+// DeliverText sends private text to the mailbox home of its recipient. Like [Peer.Deliver], it
+// returns nil once the other home has signed a receipt.
 func (p *Peer) DeliverText(ctx context.Context, t federation.Text) error {
 	if p.Mode() == Block {
 		return p.blocked()
@@ -181,7 +176,6 @@ func (p *Peer) DeliverText(ctx context.Context, t federation.Text) error {
 	return p.deliveryError(t.ID, r)
 }
 
-// judgeText files private text of a participant of the other home for one of this home.
 func (p *Peer) judgeText(ctx context.Context, t federation.Text, it item, r *result) {
 	t.Arrival = p.arrive(t.Arrival, false, it)
 	author, err := p.trustedParty(ctx, t.Author, p.cfg.Home)

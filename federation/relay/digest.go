@@ -15,39 +15,37 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Times of the comparisons of two homes. A start of one of the homes causes a comparison; a
-// reconnection does not.
+// A start of either home causes a comparison; a reconnection does not.
 const (
 	compareEvery = 24 * time.Hour
 	compareAgain = time.Hour           // minimum interval without a restart of the other home
-	compareRetry = time.Minute         // after a comparison that failed
+	compareRetry = time.Minute         // after a failed comparison
 	compareBack  = 30 * 24 * time.Hour // older handoffs are omitted, because the other home may have pruned them
 )
 
-// digest lists the latest local versions of handoffs: this home's handoffs with steps at the other
-// home, or the other home's handoffs.
+// A digest lists the latest local versions of this home's handoffs with steps at the other home, or
+// of the other home's handoffs.
 type digest struct {
 	heading
 
 	Handoffs []reach `json:"handoffs"`
-	Yours    []reach `json:"yours,omitempty"` // handoffs of the other home
+	Yours    []reach `json:"yours,omitempty"` // of the other home
 }
 
-// reach is the extent of the log of one handoff.
+// reach is the extent of one handoff's log.
 type reach struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Version federation.Version   `json:"version"`
 	Chain   string               `json:"chain"`          // hexadecimal; see [federation.Link]
-	Over    bool                 `json:"over,omitempty"` // handoff in Yours that the other home may have pruned
+	Over    bool                 `json:"over,omitempty"` // a handoff in Yours that the other home may have pruned
 }
 
-// comparison is the response to a digest: the handoffs with fewer or different steps at the
-// responding home.
+// A comparison lists the handoffs with fewer or different steps at the responding home.
 type comparison struct {
 	answerHeading
 
 	Lacks []lack `json:"lacks"`
-	Lost  []lack `json:"lost,omitempty"` // of Yours
+	Lost  []lack `json:"lost,omitempty"` // among Yours
 }
 
 type lack struct {
@@ -57,9 +55,9 @@ type lack struct {
 
 // Compared is the result of a comparison with another home.
 type Compared struct {
-	Handoffs int    // compared
-	Sent     int    // handoffs of this home whose missing steps were sent to the other home
-	Restored int    // handoffs of the other home whose lost steps were restored there
+	Handoffs int
+	Sent     int    // handoffs of this home with missing steps, sent to the other home
+	Restored int    // handoffs of the other home with lost steps, restored there
 	Lost     []Loss // handoffs of the other home with permanently lost steps
 }
 
@@ -74,8 +72,8 @@ func parseDigest(text []byte, to federation.HomeID) (digest, error) {
 	return d, d.check(typeDigest, to)
 }
 
-// compareHistories compares the histories of both homes until ctx ends: now, every day, and after
-// each start of the other home. A failed comparison is repeated after a minute.
+// Histories are compared now, every day, and after each start of the other home. A failed comparison
+// is repeated after a minute.
 func (p *Peer) compareHistories(ctx context.Context) error {
 	for {
 		wait := compareEvery
@@ -117,8 +115,8 @@ func (p *Peer) tellCompared(ctx context.Context, done Compared) {
 	}
 }
 
-// CompareNow compares the histories of both homes for an operator, and stores and returns the
-// result. [Peer.Run] must run. It blocks until all handoffs are compared.
+// CompareNow compares the histories of both homes for an operator, and stores and returns the result.
+// [Peer.Run] must be running. It blocks until all handoffs are compared.
 func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	boot, _ := p.history.due(p.deps.Now())
 	done, err := p.Compare(ctx)
@@ -128,20 +126,18 @@ func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	return done, err
 }
 
-// Lost returns the loss of the other home in one of its handoffs according to the last comparison,
-// and whether there is any.
+// Lost returns the other home's loss in one of its handoffs, according to the last comparison.
 func (p *Peer) Lost(id federation.HandoffID) (Loss, bool) { return p.history.lostOf(id) }
 
-// LostSteps reports whether the other home has lost steps of a handoff according to the last
-// comparison, and returns a description of the loss.
+// LostSteps is [Peer.Lost] with only the readable reason of the loss.
 func (p *Peer) LostSteps(id federation.HandoffID) (why string, lost bool) {
 	l, lost := p.Lost(id)
 	return l.Why, lost
 }
 
 // Compare sends the other home the latest local versions of both homes' handoffs, and its missing
-// steps: steps of handoffs of this home, and steps that it ruled on before a restore. [Peer.Run]
-// must run. It blocks until all handoffs are compared.
+// steps. These are steps of handoffs of this home, and steps that the other home ruled on before a
+// restore. [Peer.Run] must be running. It blocks until all handoffs are compared.
 func (p *Peer) Compare(ctx context.Context) (Compared, error) {
 	var done Compared
 	if mode := p.Mode(); mode == Hold || mode == Block {
@@ -173,7 +169,6 @@ func (p *Peer) pages(ctx context.Context, after federation.HandoffID,
 	}
 }
 
-// compareOurs compares handoffs of this home, and sends the steps missing at the other home.
 func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home)}
 	var err error
@@ -194,8 +189,8 @@ func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, don
 	return nil
 }
 
-// compareTheirs compares handoffs of the other home. It returns the steps lost by the other home,
-// with their signed rulings, and records refused steps.
+// compareTheirs returns the steps lost by the other home, with their signed rulings, and records
+// refused steps.
 func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home), Handoffs: []reach{}}
 	var err error
@@ -225,11 +220,10 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 	return nil
 }
 
-// erasedDetail is the reason for not sending the steps of a handoff.
 const erasedDetail = "an operator erased its content"
 
-// returnSteps sends the steps of a handoff missing at its home, each with the ruling of that home.
-// It returns the reason for a refusal, "" for none.
+// returnSteps sends a handoff's steps missing at its home, each with the ruling of that home. It
+// returns the reason for a refusal, or "".
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {
@@ -263,8 +257,7 @@ func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Vers
 	return "", nil
 }
 
-// reaches returns the latest local version of each handoff of a home. It omits pruned handoffs,
-// and orphaned handoffs ended here by an operator.
+// reaches omits pruned handoffs, and orphaned handoffs ended here by an operator.
 func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federation.HandoffID) ([]reach, error) {
 	found := []reach{}
 	for _, id := range ids {
@@ -322,8 +315,8 @@ func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comp
 	return answer, err
 }
 
-// lost returns the handoffs of this home with more or different steps at the other home: this home
-// lost them in a restore of its record. A missing ended handoff may have been pruned.
+// lost returns the handoffs of this home with more or different steps at the other home, which this
+// home lost in a restore of its record. A missing ended handoff may have been pruned.
 func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	var lost []lack
 	for _, reached := range asked.Yours {
@@ -348,7 +341,6 @@ func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	return lost, nil
 }
 
-// sendLacking sends the steps of a handoff of the digest that are missing at the other home.
 func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	for _, reached := range d.Handoffs {
 		if reached.Handoff != l.Handoff || l.Have >= reached.Version {
@@ -360,8 +352,8 @@ func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks returns the handoffs of a digest with steps missing at this home. If the other home has a
-// different step, this home requests it: its ruling is the proof of a fork.
+// If the other home has a different step, this home requests it, because its ruling is the proof of a
+// fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, reached := range d.Handoffs {
@@ -390,34 +382,32 @@ func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	return lacks, nil
 }
 
-// maxBoots bounds the remembered starts of one home: more than the replicas of a home.
+// The limit exceeds the replicas of a home.
 const maxBoots = 64
 
-// Loss is a handoff whose home lost steps in a restore of its record, and did not accept them
-// again.
+// Loss is a handoff with steps that its home lost in a restore and did not accept again.
 type Loss struct {
 	Handoff federation.HandoffID
 	Version federation.Version // number of steps here
 	Have    federation.Version // number of steps at the home
-	Why     string             // readable reason why the home does not accept them again
+	Why     string             // readable reason for not accepting them again
 }
 
-// history holds the results of comparisons with another home. It is in memory: the first connection
-// after a start compares again. It may be used concurrently.
+// The history is in memory: the first connection after a start compares again. It may be used
+// concurrently.
 type history struct {
-	restarted chan struct{} // holds a token once the other home has started again
+	restarted chan struct{} // a token after each start of the other home
 
 	mu       sync.Mutex
-	boot     string               // latest boot ID of the other home
+	boot     string               // of the other home's latest start
 	compared map[string]time.Time // comparison times, by the boot ID of the other home
-	lost     []Loss               // losses found by the last comparison
+	lost     []Loss
 }
 
 func newHistory() history {
 	return history{restarted: make(chan struct{}, 1), compared: map[string]time.Time{}}
 }
 
-// bootOf returns the boot ID in a message of a home, "" for none.
 func bootOf(body []byte) string {
 	var message struct {
 		Boot string `json:"boot"`
@@ -428,7 +418,6 @@ func bootOf(body []byte) string {
 	return message.Boot
 }
 
-// started records the boot ID of the other home.
 func (h *history) started(boot string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -442,7 +431,6 @@ func (h *history) started(boot string) {
 	}
 }
 
-// due returns the ID of the current start of the other home, and whether a comparison of records is due.
 func (h *history) due(now time.Time) (boot string, due bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -450,7 +438,6 @@ func (h *history) due(now time.Time) (boot string, due bool) {
 	return h.boot, !known || now.Sub(last) >= compareAgain
 }
 
-// note stores the result of a comparison with a start of the other home.
 func (h *history) note(boot string, lost []Loss, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -460,7 +447,6 @@ func (h *history) note(boot string, lost []Loss, now time.Time) {
 	h.compared[boot], h.lost = now, lost
 }
 
-// lostOf returns the other home's loss in a handoff, according to the last comparison.
 func (h *history) lostOf(id federation.HandoffID) (Loss, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// PathHeader is the header with the path of homes that the steps passed through, the sender last.
-// It is used over HTTPS and through a hub. No signature covers it.
+// PathHeader is the header with the homes that the steps passed through, the sender last. It is used
+// over HTTPS and through a hub. No signature covers it.
 const PathHeader = "Baton-Path"
 
-// TraceHeader is the header of W3C Trace Context. It is used over HTTPS and through a hub.
+// TraceHeader is the W3C Trace Context header. It is used over HTTPS and through a hub.
 const TraceHeader = "Traceparent"
 
-// Envelope is a message of one home to another: a body and its headers.
+// Envelope is a message between homes: a body and its headers.
 type Envelope struct {
 	Body      []byte
 	Signature string
-	// Path lists the homes that the steps passed through, from the home of the handoff to the
-	// sender. It stops loops earlier than the IDs of the steps. No signature covers it, so it has
-	// no other use.
+	// Path lists the homes that the steps passed through, from the home of the handoff to the sender.
+	// It stops loops earlier than the IDs of the steps do. No signature covers it, so it has no other
+	// use.
 	Path []federation.HomeID
-	// Trace is the span in which the first step was sent, for the traces of operators; "" for none. No
-	// signature covers it.
+	// Trace is the span in which the first step was sent, for operators, or "". No signature covers
+	// it.
 	Trace string
 }
 
@@ -43,7 +43,7 @@ func NewEnvelope(body []byte, header http.Header) Envelope {
 	return e
 }
 
-// Header returns the header that carries the signature and the path.
+// Header returns the header with the signature and the path.
 func (e Envelope) Header() http.Header {
 	header := http.Header{federation.SignatureHeader: {e.Signature}}
 	if len(e.Path) > 0 {
@@ -59,8 +59,7 @@ func (e Envelope) Header() http.Header {
 	return header
 }
 
-// through returns the path of an envelope from a home. An envelope without a path has passed only
-// through that home.
+// Without a path, an envelope passed only through its sender.
 func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	if len(e.Path) == 0 {
 		return []federation.HomeID{from}, nil
@@ -71,8 +70,7 @@ func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	return e.Path, nil
 }
 
-// hops returns the path for forwarding a step. The path begins at the home of the handoff, and
-// ends at this home.
+// The path of a forwarded step leads from the home of the handoff to this home.
 func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeID {
 	switch {
 	case of == d.Home:
@@ -94,11 +92,10 @@ func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 	return nil
 }
 
-// checkForwarded refuses a step that another home forwards with the ruling of a third home, unless
-// an operator moved the mailbox of a party from there to here. If the handoff is unknown here,
-// only an offer to one DID shows a party. Any other step then needs some mailbox moved from that
-// home; for a later step, the error is a [*federation.GapError], because the offer must come
-// first.
+// checkForwarded refuses a step that another home forwards with the ruling of a third home, unless an
+// operator moved the mailbox of a party from there to here. If the handoff is unknown here, only an
+// offer to one DID shows a party. Any other step then needs some mailbox moved from that home. For a
+// later step, the error is a [*federation.GapError], because the offer must come first.
 func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev federation.Event, ruled federation.Ruling) error {
 	view, err := d.Record.View(ctx, ev.Handoff)
 	if err != nil {
@@ -128,8 +125,8 @@ func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev fed
 	return nil
 }
 
-// voucher is a home's statement about a step of one of its users in a handoff of another home. The
-// home signs it if there is no other proof that the step is from that user.
+// voucher is a home's signed statement about a step of one of its users in a handoff of another home.
+// It is sent if there is no other proof that the step is from that user.
 type voucher struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -141,7 +138,6 @@ type voucher struct {
 	Sent    time.Time            `json:"sent"`
 }
 
-// ofParty returns the home of a voucher with a party, "" for a voucher without one.
 func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	if v.Party != party {
 		return ""
@@ -149,14 +145,13 @@ func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	return v.Home
 }
 
-// needsVoucher reports whether a step needs a voucher to count as the step of a party: a gateway
+// needsVoucher reports whether a step counts as the step of a party only with a voucher: a gateway
 // signed the step for the party, or the party signed it as another DID.
 func needsVoucher(ev federation.Event, party federation.DID) bool {
 	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
 }
 
-// vouch returns a step with the voucher of this home for its party. The home of its handoff
-// forwards the voucher with the step.
+// The home of the handoff forwards the voucher with the step.
 func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	if !needsVoucher(ev, ev.Arrival.ActingFor) {
 		return ev, nil
@@ -176,8 +171,8 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 	return ev, nil
 }
 
-// attested adds the party named by the other home to a step that needs a ruling. The other home
-// must sign the party in a voucher, which is forwarded with the step.
+// attested adds the party named by the other home to a step that needs a ruling. The other home must
+// sign the party in a voucher, which is forwarded with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
 	var err error
 	if ev.Arrival.ActingFor, err = p.trustedParty(ctx, ev.Arrival.ActingFor, p.cfg.Home); err != nil {
@@ -197,8 +192,8 @@ func (p *Peer) attested(ctx context.Context, ev federation.Event, document strin
 	return ev, err
 }
 
-// attributed adds to a ruled step the party named by the ruling, if the mailbox of the party is at
-// the home that ruled, or at the home that vouched for the step.
+// attributed adds the party named by a ruling to a step. The mailbox of the party must be at the home
+// that ruled, or at the home that vouched for the step.
 func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
 	var found voucher
 	var err error
@@ -216,9 +211,8 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 
-// voucherOf returns the voucher of a home for a step with a document, the zero value without a
-// valid one. The voucher is verified by the keys that the home had when it sent the voucher. An
-// error means that a key cannot be fetched now.
+// voucherOf returns the zero value without a valid voucher. It verifies the voucher with the home's
+// keys at the time that the voucher was sent. An error means that a key cannot be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
 	var found voucher
 	by := ev.Arrival.Voucher

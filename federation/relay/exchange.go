@@ -13,13 +13,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// hubPause is the time during which only HTTPS is used after a timeout of the hub.
+// hubPause is the time of using only HTTPS after a timeout of the hub.
 const hubPause = time.Minute
 
-// Waits and bounds of the exchange with one home.
 const (
 	exchanges  = 2                // batches in flight: one is prepared while another is answered
-	quietAfter = 30 * time.Second // time without an exchange after which the other home is checked
+	quietAfter = 30 * time.Second // time without an exchange before the other home is checked
 )
 
 type exchange struct {
@@ -27,13 +26,12 @@ type exchange struct {
 	over chan struct{}
 }
 
-// ask is one step in flight to the other home.
 type ask struct {
 	item  item
 	path  []federation.HomeID // see [Envelope]
 	trace string              // see [Envelope]
 	bytes int
-	done  chan reply // receives the single reply
+	done  chan reply // receives one reply
 }
 
 type reply struct {
@@ -41,7 +39,7 @@ type reply struct {
 	err    error
 }
 
-// send posts queued steps, batch by batch, until ctx ends or a batch fails.
+// send returns if ctx ends or a batch fails.
 func (p *Peer) send(ctx context.Context, e *exchange) error {
 	quiet := time.NewTimer(quietAfter)
 	defer quiet.Stop()
@@ -75,7 +73,7 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// sendBatch sends steps in order, in one batch for each path on which they arrived.
+// sendBatch sends steps in order, in one batch per path.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })
@@ -101,13 +99,11 @@ func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	return nil
 }
 
-// greet checks whether the other home responds.
 func (p *Peer) greet(ctx context.Context) error {
 	_, err := p.post(ctx, Envelope{Path: []federation.HomeID{p.deps.Home}}, []item{})
 	return err
 }
 
-// post sends a batch in an envelope and returns the signed result of each step.
 func (p *Peer) post(ctx context.Context, e Envelope, items []item) ([]result, error) {
 	b := batch{heading: p.deps.ask(typeSteps, p.cfg.Home), Items: items}
 	body, err := json.Marshal(b)
@@ -126,7 +122,7 @@ func (p *Peer) post(ctx context.Context, e Envelope, items []item) ([]result, er
 	return results, nil
 }
 
-// request signs the body of an envelope, sends it, and returns the signed answer of the other home.
+// Both the request and the answer are signed.
 func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	signature, err := p.deps.Signer.Sign(ctx, e.Body)
 	if err != nil {
@@ -145,8 +141,8 @@ func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// carry sends an envelope through the hub, if the home uses it, and over HTTPS if the hub returns
-// no answer. Duplicates have no effect.
+// carry uses HTTPS if the home does not use the hub, or if the hub returns no answer. Duplicates have
+// no effect.
 func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.hubPaused.Load() {
@@ -177,7 +173,6 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	return answer, err
 }
 
-// ask sends one step on a path, and waits for the result.
 func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (result, error) {
 	if p.Mode() == Hold {
 		return result{}, p.unavailable(errHeld)
@@ -212,9 +207,9 @@ func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (resu
 	}
 }
 
-// size returns the approximate size of a step in a batch.
+// The size is approximate.
 func (it item) size() int {
-	n := len(it.Step.Document) + len(it.Step.Signature) + 512 // names, ids and times
+	n := len(it.Step.Document) + len(it.Step.Signature) + 512 // names, IDs and times
 	if it.Step.Evidence != nil {
 		n += len(it.Step.Evidence.Content)
 	}
@@ -224,10 +219,10 @@ func (it item) size() int {
 	return n
 }
 
-// HTTPClient sends requests to hosts configured by an operator.
+// HTTPClient sends requests to configured hosts.
 type HTTPClient interface {
-	// Do sends a body, or none if it is nil, and returns the body and the header of a response
-	// with status 200. It blocks on the network. For any other response, its error wraps
+	// Do sends a body, or none for nil, and returns the body and the header of a response with status
+	// 200. It blocks on the network. For any other response, its error wraps
 	// [*federation.UnavailableError].
 	Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error)
 }

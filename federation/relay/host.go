@@ -23,13 +23,13 @@ const startTimeout = 5 * time.Second
 type HostConfig struct {
 	Listen       string // "host:port"
 	AccountsFile string // written by [WriteAccounts]; operators may add settings
-	Dir          string // directory of the streams
-	// TLS is the TLS configuration of the listener if the accounts file has none; nil for no TLS.
+	Dir          string // for the streams
+	// TLS is the TLS configuration of the listener if the accounts file has none. It may be nil.
 	TLS *tls.Config
 }
 
-// Host is an embedded NATS server with streams. Homes of other operators connect to it, each with
-// its own account. This home has an account too, without additional permissions.
+// Host is an embedded NATS server with streams. Homes of other operators connect to it, each with its
+// own account. This home has an account too, without additional permissions.
 type Host struct{ server *server.Server }
 
 // OpenHost starts the server, and returns once it listens.
@@ -57,10 +57,10 @@ func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, err
 }
 
 // removeUnread deletes the files of readers that the server could not recover, because the server
-// cannot create a reader of that name while they exist. A home recreates its reader within a
-// second, and receives unacknowledged messages again.
+// cannot create a reader of that name while they exist. A home recreates its reader within a second,
+// and receives unacknowledged messages again.
 func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.Logger) error {
-	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // listed before the query to the server, because a reader may be created meanwhile
+	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // before the query to the server, because a reader may be created meanwhile
 	if err != nil || len(folders) == 0 {
 		return err
 	}
@@ -89,7 +89,6 @@ func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.L
 	return nil
 }
 
-// options returns the options in the file, with the address of this home.
 func (cfg HostConfig) options() (*server.Options, error) {
 	options, err := server.ProcessConfigFile(cfg.AccountsFile)
 	if err != nil {
@@ -127,7 +126,7 @@ func (h *Host) Close() {
 	h.server.WaitForShutdown()
 }
 
-// failureLog is a log that keeps the last fatal message of a server. It is safe for concurrent use.
+// It is safe for concurrent use.
 type failureLog struct {
 	serverLog
 
@@ -152,8 +151,8 @@ func (l *failureLog) failure() error {
 	return errors.New(l.last)
 }
 
-// serverLog writes the lines of the NATS server to a log, at level debug. It implements
-// [server.Logger]. [Relay.Ready] and [Hub.Ready] report the state of the connections.
+// serverLog implements [server.Logger] with debug lines. [Relay.Ready] and [Hub.Ready] report the
+// state of the connections.
 type serverLog struct{ log *slog.Logger }
 
 // Noticef implements server.Logger.
@@ -162,7 +161,7 @@ func (l serverLog) Noticef(format string, v ...any) { l.line(format, v) }
 // Warnf implements server.Logger.
 func (l serverLog) Warnf(format string, v ...any) { l.line(format, v) }
 
-// Fatalf implements server.Logger. The program continues without a relay.
+// Fatalf implements [server.Logger]. The program continues without a relay.
 func (l serverLog) Fatalf(format string, v ...any) { l.line(format, v) }
 
 // Errorf implements server.Logger.

@@ -16,52 +16,50 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// HubConfig names the NATS server that connects homes.
+// HubConfig configures the connection to a hub.
 type HubConfig struct {
 	ServerConfig
 
-	// Replicas is the number of servers with a copy of each stream to this home, 0 for one. An
-	// existing stream is changed accordingly.
+	// Replicas is the number of servers with a copy of each stream to this home, 0 for one. It also
+	// changes existing streams.
 	Replicas int
-	// MaxBytes is the maximum size of a stream to this home, which the server reserves; 0 for 16
-	// MiB. A full stream accepts no more messages, and deliveries wait.
+	// MaxBytes is the maximum size of a stream to this home, reserved by the server; 0 for 16 MiB. A
+	// full stream rejects messages, and deliveries wait.
 	MaxBytes int64
-	// Ours is true if the server belongs to this operator; then existing streams are changed to
-	// this configuration. At a server of another operator, their size and age do not change.
+	// Ours is true if the server belongs to this operator. Then this configuration also changes
+	// existing streams. At another operator's server, their size and age do not change.
 	Ours bool
 }
 
-// Bounds of the traffic through a hub.
 const (
-	hubAnswer   = 10 * time.Second    // timeout for a response of the other home, after which the batch is sent over HTTPS
-	hubResend   = 3 * time.Second     // interval of repeats without an answer
-	hubAck      = 2 * time.Second     // timeout for the hub's acknowledgement of a message, after which it is sent again
+	hubAnswer   = 10 * time.Second    // timeout for a response of the other home, before sending over HTTPS
+	hubResend   = 3 * time.Second     // interval of retries without an answer
+	hubAck      = 2 * time.Second     // timeout for the hub's acknowledgement of a message, before a retry
 	hubAge      = 14 * 24 * time.Hour // lifetime of an unfetched batch
-	hubBytes    = 16 << 20            // maximum size of one stream: few batches are in flight, and pending deliveries are in the record
+	hubBytes    = 16 << 20            // size of one stream: few batches are in flight, and pending deliveries are in the record
 	hubBatches  = 8                   // batches of one home judged at a time
-	hubAckWait  = time.Minute         // time after which an unjudged batch is redelivered
+	hubAckWait  = time.Minute         // time before an unjudged batch is redelivered
 	hubPull     = 2 * time.Second     // timeout of one request for messages; the next request may reach another server of the cluster
 	hubLook     = time.Second         // interval of checks for streams to read
 	hubPending  = 1024                // received batches that are not judged yet
 	hubRenew    = time.Minute         // interval of attempts to recreate a damaged stream
-	hubConsumer = "home"              // the durable consumer of each stream
+	hubConsumer = "home"              // durable consumer of each stream
 )
 
 var (
 	// Returned while the hub is not connected.
 	errHubAway = errors.New("the hub is not connected")
-	// Returned if one of the two streams does not exist yet: the batch or the answer would be
-	// lost.
+	// Returned if one of the two streams does not exist yet: the batch or the answer would be lost.
 	errNoStream = errors.New("no stream there between the homes yet")
 )
 
 // Hub is a NATS server that connects homes. Each pair of homes has a stream in each direction,
-// "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>", which its receiver makes: see
-// [WriteAccounts]. It has the messages of [StepsPath], with the same bytes and headers. So the
-// server cannot forge anything, and homes resend lost messages.
+// "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>". The receiver creates it; see
+// [WriteAccounts]. It contains the messages of [StepsPath], with the same bytes and headers. The
+// server therefore cannot forge anything, and homes resend lost messages.
 //
 // The reader acknowledges a message after its steps are on disk. It compares signed documents, and
-// ignores the ids of messages.
+// ignores message IDs.
 type Hub struct {
 	home    federation.HomeID
 	server  ServerConfig
@@ -69,19 +67,19 @@ type Hub struct {
 	js      jetstream.JetStream
 	streams jetstream.StreamConfig // common to all streams to this home
 	ours    bool                   // see [HubConfig]
-	copies  bool                   // the configuration names the number of copies
+	copies  bool                   // the number of copies is configured
 	log     *slog.Logger
 
 	mu      sync.Mutex
 	waiting map[string]chan Envelope    // by the SHA-256 of the batch
 	read    map[federation.HomeID]bool  // homes whose streams, which also carry answers, are read
-	unread  map[federation.HomeID]error // reasons why the streams of other homes are not read
+	unread  map[federation.HomeID]error // reasons for not reading the streams of other homes
 	renewed map[federation.HomeID]time.Time
 	cut     chan struct{} // closed and replaced when the connection breaks
 }
 
-// OpenHub begins to connect, and keeps trying until [Hub.Close]. It does not wait for a connection.
-// It returns an error if a file cannot be read.
+// OpenHub starts connecting without waiting for a connection, and retries until [Hub.Close]. It
+// returns an error if a file cannot be read.
 func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
 	conn, err := cfg.connect(home, log)
 	if err != nil {
@@ -100,7 +98,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// broken ends all waits for responses after a disconnect: the messages may be lost and are sent
+// broken ends all waits for responses after a disconnect. Their messages may be lost, and are sent
 // again at once.
 func (h *Hub) broken() {
 	h.mu.Lock()
@@ -120,8 +118,8 @@ func (h *Hub) Ready() error {
 	return nil
 }
 
-// Away returns the URL and the cause of each failed connection if the hub is not connected;
-// otherwise nil. It blocks for up to three seconds for each server.
+// Away returns the URL and the cause of each failed connection, or nil if the hub is connected. It
+// blocks for up to three seconds per server.
 func (h *Hub) Away(ctx context.Context) error {
 	if h.Ready() == nil {
 		return nil
@@ -129,8 +127,7 @@ func (h *Hub) Away(ctx context.Context) error {
 	return cmp.Or(h.server.Probe(ctx, h.home), h.Ready())
 }
 
-// Watch logs disconnections of the hub, once for each cause, and reconnections. It blocks until
-// ctx ends.
+// Watch logs disconnections of the hub, once per cause, and reconnections. It blocks until ctx ends.
 func (h *Hub) Watch(ctx context.Context) {
 	tick := time.NewTicker(hubLook)
 	defer tick.Stop()
@@ -158,8 +155,8 @@ func (h *Hub) Watch(ctx context.Context) {
 	}
 }
 
-// token returns the name of a home for subjects and stream names, without dots, which have a
-// meaning there. Host names have no underscores, so no two homes have the same token.
+// Dots have a meaning in subjects and stream names. Host names have no underscores, so no two homes
+// have the same token.
 func token(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
 
 func streamName(to, from federation.HomeID) string { return "FED_" + token(to) + "__" + token(from) }
@@ -169,12 +166,12 @@ func hubSubject(to, from federation.HomeID) string {
 }
 
 // Carry sends an envelope to another home and waits at most ten seconds for the answer. The error
-// wraps [*federation.UnavailableError] if no response arrived; the batch may have been received.
+// wraps [*federation.UnavailableError] if no response arrived; the other home may have received the
+// batch.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeSteps, e)
 }
 
-// ask sends a lookup to another home and waits for the answer, like [Hub.Carry].
 func (h *Hub) ask(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeLookup, e)
 }
@@ -218,8 +215,7 @@ func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e
 	}
 }
 
-// publishUntilAcked publishes a message until the hub acknowledges it, or ctx ends. A stream of a
-// cluster has no leader for a second or two after a server stopped.
+// After the loss of a server, a clustered stream has no leader for a second or two.
 func (h *Hub) publishUntilAcked(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, hubAck)
@@ -244,8 +240,7 @@ func (h *Hub) open(to federation.HomeID) error {
 	return nil
 }
 
-// publish adds a message to the stream to another home. The error is errNoStream if the other home
-// has not created the stream yet.
+// The error is errNoStream if the other home has not created the stream yet.
 func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	_, err := h.js.PublishMsg(ctx, &nats.Msg{
 		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: e.Body, Header: nats.Header(e.Header()),
@@ -256,7 +251,6 @@ func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e 
 	return err
 }
 
-// streams returns the configuration of streams, without name and subjects.
 func (cfg HubConfig) streams() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, MaxAge: hubAge, MaxMsgSize: maxBatchBytes, Discard: jetstream.DiscardNew,
@@ -265,7 +259,6 @@ func (cfg HubConfig) streams() jetstream.StreamConfig {
 	}
 }
 
-// stream returns the stream from another home, and creates it if there is none.
 func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
 	cfg := h.streams
 	cfg.Name, cfg.Subjects = streamName(h.home, from), []string{hubSubject(h.home, from)}
@@ -279,9 +272,8 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 	return h.changed(ctx, stream, cfg), nil
 }
 
-// changed updates an existing stream: its replicas if they are configured, and its size at a
-// server of this operator. If the server does not allow it, the stream is not changed, and relay
-// check shows the difference.
+// changed updates the replicas of a stream if configured, and its size at a server of this operator.
+// If the server does not allow it, the stream is unchanged, and relay check shows the difference.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
 	is := stream.CachedInfo().Config
 	cfg := is

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Run reads the messages of other homes from the hub, until ctx ends. It reads the stream from a
-// home once the home is a peer and the stream exists or can be created.
+// Run reads the messages of other homes from the hub, until ctx ends. It reads the stream from a home
+// once the home is a peer and the stream exists or can be created.
 func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
 	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, told: map[federation.HomeID]string{}}
 	r.takes.Caught = handler.caught(ctx)
@@ -35,17 +35,17 @@ func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Pee
 	}
 }
 
-// hubReader reads the streams from other homes. One goroutine owns it.
+// One goroutine owns a hubReader.
 type hubReader struct {
 	hub     *Hub
 	handler *PeerHandler
 	takes   fault.Group // messages being processed
 	streams map[federation.HomeID]jetstream.ConsumeContext
-	told    map[federation.HomeID]string // last logged reason why a stream is not read
+	told    map[federation.HomeID]string // last logged reason for not reading a stream
 	warned  bool
 }
 
-// close ends reading and waits until received messages are judged.
+// close waits until received messages are judged.
 func (r *hubReader) close() {
 	for _, each := range r.streams {
 		each.Stop()
@@ -87,8 +87,7 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	}
 }
 
-// logOnce logs the reason why the stream from a home is not read. It logs each reason once,
-// because the reader retries every second.
+// logOnce logs each reason once, because the reader retries every second.
 func (r *hubReader) logOnce(ctx context.Context, from federation.HomeID, err error) {
 	r.hub.noteUnread(from, err)
 	switch {
@@ -106,7 +105,6 @@ func (h *Hub) noteRead(from federation.HomeID, is bool) {
 	h.read[from] = is
 }
 
-// noteUnread records why the stream from a home is not read; nil once it is read.
 func (h *Hub) noteUnread(from federation.HomeID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,23 +127,23 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	}
 	in := &inflow{hub: h, from: from, handler: handler, takes: takes, batches: make(chan struct{}, hubBatches), lookups: make(chan struct{}, hubLookups)}
 	sort := func(m jetstream.Msg) {
-		if err := fault.Catch(func() error { in.sort(ctx, m); return nil }); err != nil { // a goroutine of the client
+		if err := fault.Catch(func() error { in.sort(ctx, m); return nil }); err != nil { // runs in a goroutine of the client
 			handler.caught(ctx)(err)
 		}
 	}
 	return consumer.Consume(sort, jetstream.PullExpiry(hubPull),
 		jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
 			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
-			// The next check opens it again: the stream or consumer may have been deleted. Unlike Stop,
-			// Drain keeps the received messages, which the server would hand out again only after
-			// hubAckWait.
+			// The next check opens it again, because the stream or consumer may have been deleted.
+			// Unlike Stop, Drain keeps the received messages, which the server would redeliver only
+			// after hubAckWait.
 			consume.Drain()
 		}))
 }
 
-// renew deletes the stream from another home if its reader cannot be created because of damaged
-// files. The next poll recreates it, and the other home sends its messages again. The error is the
-// reason why the stream is not read now.
+// renew deletes the stream if its reader cannot be created because of damaged files. The next poll
+// recreates the stream, and the other home sends its messages again. The error is the reason for not
+// reading the stream now.
 func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) error {
 	name := streamName(h.home, from)
 	damaged := fmt.Errorf("the files of its reader are damaged at the hub (%w)", cause)
@@ -175,19 +173,18 @@ func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	}
 }
 
-// inflow handles the messages from one home. Judging a batch may need a response of the same home,
-// such as its key, so batches must not delay responses or lookups.
+// Judging a batch may need a response of the same home, such as its key, so batches must not delay
+// responses or lookups.
 type inflow struct {
 	hub     *Hub
 	from    federation.HomeID
 	handler *PeerHandler
 	takes   *fault.Group
-	batches chan struct{} // one token for each judged batch
-	lookups chan struct{} // one token for each answered lookup
+	batches chan struct{} // one token per batch being judged
+	lookups chan struct{} // one token per lookup being answered
 }
 
-// sort dispatches a message by its kind. It does not block. The server limits the waiting batches
-// by number, and by the size of the stream.
+// sort does not block. The server limits the waiting batches by number and by the size of the stream.
 func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	received, judging := time.Now(), context.WithoutCancel(ctx)
 	switch kind := m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]; kind {
@@ -211,8 +208,7 @@ func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	}
 }
 
-// acquire waits for the turn of a message. It returns false once the server redelivers the
-// message, or ctx ends.
+// acquire returns false once the server redelivers the message, or ctx ends.
 func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received time.Time) bool {
 	again := time.NewTimer(hubAckWait - time.Since(received))
 	defer again.Stop()
@@ -225,8 +221,7 @@ func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received t
 	return false
 }
 
-// answer processes a request and sends the answer. A message that cannot be acknowledged is
-// redelivered as a duplicate.
+// A message that cannot be acknowledged is redelivered as a duplicate.
 func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(context.Context, federation.HomeID, Envelope) (Envelope, *problem)) {
 	answer, p := judge(ctx, in.from, NewEnvelope(m.Data(), http.Header(m.Headers())))
 	switch {
@@ -260,12 +255,12 @@ func (h *Hub) answered(e Envelope) {
 	if waiting := h.waiting[a.Of]; waiting != nil {
 		select {
 		case waiting <- e:
-		default: // it already has one
+		default: // already has one
 		}
 	}
 }
 
-// vouches reports whether the hub identifies homes: each has its own account.
+// A hub vouches for homes if each has an account.
 func (h *Hub) vouches(ctx context.Context) (bool, error) {
 	if err := h.Ready(); err != nil {
 		return false, err
@@ -277,9 +272,8 @@ func (h *Hub) vouches(ctx context.Context) (bool, error) {
 	return account.Data.Account != globalAccount && len(account.Data.Permissions) > 0, nil
 }
 
-// HubVouches reports whether the hub vouches for the name of the other home: with an account for
-// each home, no other client can publish in the stream from that home. It blocks for at most five
-// seconds.
+// HubVouches reports whether the hub vouches for the name of the other home. With an account for each
+// home, no other client can publish in the stream from that home. It blocks for at most five seconds.
 func (p *Peer) HubVouches(ctx context.Context) (bool, error) {
 	if !p.ByHub() {
 		return false, errors.New("it is not reached through a hub")

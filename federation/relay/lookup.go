@@ -13,9 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds of lookups through a hub.
 const (
-	maxDocumentBytes = 64 << 10 // maximum size of one document: documents of homes and agents have about 6 KiB
+	maxDocumentBytes = 64 << 10 // documents of homes and agents have about 6 KiB
 	hubLookups       = 4        // concurrent lookups of one home
 )
 
@@ -27,9 +26,8 @@ var (
 	errTooLarge = fmt.Errorf("the document has more than %d bytes", maxDocumentBytes)
 )
 
-// lookup is a request for a public document of another home, through a hub, for homes without an
-// address. It is not signed: the documents are public, and the other home may not know the key of
-// this home yet.
+// A lookup serves homes without an address. It is unsigned: the documents are public, and the other
+// home may not know this home's key yet.
 type lookup struct {
 	heading
 
@@ -39,23 +37,22 @@ type lookup struct {
 type found struct {
 	answerHeading
 
-	Status    int    `json:"status"`              // status of HTTP
+	Status    int    `json:"status"`
 	Body      string `json:"body"`                // empty unless the status is 200
-	Signature string `json:"signature,omitempty"` // the header with the same name over HTTPS
+	Signature string `json:"signature,omitempty"` // as the header over HTTPS
 }
 
 // Document is a public document of another home, received through a hub.
 type Document struct {
 	Body []byte
-	// Signature is the signature header of the document; empty for none.
+	// Signature is the signature header of the document, or "".
 	Signature string
-	// Answer is the answer with the document, signed by the other home for this lookup. The caller
-	// of [Peer.Lookup] verifies the signature.
+	// Answer contains the document, signed by the other home for this lookup. The caller of
+	// [Peer.Lookup] verifies the signature.
 	Answer Envelope
 }
 
-// public reports whether a home answers lookups of a path: the path of a DID document, of the
-// profile, or of a mailbox query.
+// Public paths are those to DID documents, the profile and mailbox queries.
 func public(path string) bool {
 	return path == string(federation.ProfilePath) || strings.HasSuffix(path, "/did.json") ||
 		strings.HasPrefix(path, string(ResidentPath)+"/")
@@ -77,8 +74,8 @@ func parseLookup(text []byte, to federation.HomeID) (lookup, *url.URL, error) {
 }
 
 // Lookup reads a public document of the other home through the hub. It blocks for at most ten
-// seconds. The error wraps [federation.ErrNotFound] if the other home reports that there is none,
-// and [*federation.UnavailableError] if it did not answer.
+// seconds. The error wraps [federation.ErrNotFound] if the other home reports that there is none, and
+// [*federation.UnavailableError] if it did not answer.
 func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, error) {
 	if !p.ByHub() {
 		return Document{}, p.unavailable(errNoWay)
@@ -112,8 +109,7 @@ func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, e
 // ByHub reports whether the other home is reached through a hub.
 func (p *Peer) ByHub() bool { return p.cfg.Path == ByRelay && p.deps.Hub != nil }
 
-// read reads a signed document of the other home: through the hub, and by HTTPS if the hub returns
-// no answer. The caller verifies the signature.
+// read uses HTTPS if the hub returns no answer. The caller verifies the signature.
 func (p *Peer) read(ctx context.Context, path federation.URLPath) (Envelope, error) {
 	if p.ByHub() {
 		document, err := p.Lookup(ctx, path)
@@ -155,12 +151,12 @@ func (h *PeerHandler) find(ctx context.Context, from federation.HomeID, e Envelo
 	return h.sign(ctx, document)
 }
 
-// page is the response of a handler in memory, up to a limit. It implements [http.ResponseWriter].
+// page is a bounded in-memory response of a handler. It implements [http.ResponseWriter].
 type page struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	over   bool // the answer has more bytes than the bound
+	over   bool // the response exceeds the limit
 }
 
 // Header implements [http.ResponseWriter].
@@ -173,7 +169,6 @@ func (p *page) WriteHeader(status int) {
 	}
 }
 
-// Write implements [http.ResponseWriter].
 func (p *page) Write(text []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)
 	if p.over = p.over || p.body.Len()+len(text) > maxDocumentBytes; p.over {
@@ -195,7 +190,7 @@ func (p *page) answered() int {
 var errOtherAnswer = errors.New("it answers something else")
 
 // ResidentPath is the path of the mailbox query, followed by a DID. The answer is whether the home
-// has the mailbox of the DID.
+// has the DID's mailbox.
 const ResidentPath federation.URLPath = "/fed/v1/homes"
 
 type resident struct {
@@ -231,8 +226,8 @@ func (h *PeerHandler) serveSigned(w http.ResponseWriter, r *http.Request, docume
 	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// Houses reports whether a DID has its mailbox at the other home. It sends a request to that home.
-// It blocks on the network.
+// Houses reports whether a DID has its mailbox at the other home. It sends a request and blocks on
+// the network.
 func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	if p.Mode() == Block {
 		return false, nil
@@ -254,8 +249,7 @@ func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	return found.Here, nil
 }
 
-// BatchLimits returns the maximum size of the batches that this home sends. Other homes must
-// accept it.
+// BatchLimits returns the limits of batches sent by this home, which other homes must accept.
 func BatchLimits() federation.HomeLimits {
 	return federation.HomeLimits{Steps: maxItems, Bytes: maxBatchBytes}
 }

@@ -11,19 +11,17 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// move is a request to another home to take over the mailbox of a DID.
 type move struct {
 	heading
 
 	DID federation.DID `json:"did"`
 }
 
-// moved is the answer to a move.
 type moved struct {
 	answerHeading
 
 	Taken bool   `json:"taken"`
-	Why   string `json:"why,omitempty"` // readable reason of a refusal
+	Why   string `json:"why,omitempty"` // readable reason for a refusal
 }
 
 func parseMove(text []byte, to federation.HomeID) (move, error) {
@@ -37,8 +35,8 @@ func parseMove(text []byte, to federation.HomeID) (move, error) {
 	return m, m.check(typeMove, to)
 }
 
-// Move moves the mailbox of a DID to the other home. It blocks on the network. If the other home
-// refuses, the error is a [*federation.RefusalError].
+// Move moves the mailbox of a DID to the other home. It blocks on the network. A refusal is a
+// [*federation.RefusalError].
 func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	if p.Mode() == Hold || p.Mode() == Block {
 		return p.unavailable(errHeld)
@@ -65,7 +63,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	return nil
 }
 
-// takeOver answers a move. The error explains why this home cannot decide now.
+// takeOver returns an error if this home cannot decide now.
 func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
 	answer := moved{answerHeading: p.deps.answers(asked.heading, typeMoved, body)}
 	why, err := p.deps.Mailboxes.TakeOver(ctx, asked.DID, p.cfg.Home, p.deps.Now())
@@ -73,8 +71,7 @@ func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, er
 	return answer, err
 }
 
-// learn records the mailboxes moved by the other home. The other home repeats them with each
-// result, so a failed write is made up for later.
+// The other home repeats moved mailboxes with each result, so a failed write is not lost.
 func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
 		if err := p.deps.Mailboxes.LearnMove(ctx, each, p.cfg.Home, p.deps.Now()); err != nil {
@@ -83,17 +80,16 @@ func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	}
 }
 
-// offenceEvery is the minimum interval between two records of offences of one kind. It bounds the
-// cost of a home that constantly sends false claims.
+// The interval bounds the cost of a home that constantly sends false claims.
 const offenceEvery = time.Second
 
-// reported has the times of the last recorded offences of a home. It may be used concurrently.
+// It may be used concurrently.
 type reported struct {
 	mu   sync.Mutex
 	last map[federation.MisbehaviorKind]time.Time
 }
 
-// due reports whether to record an offence, and counts it as recorded.
+// due counts the offence as recorded.
 func (d *reported) due(kind federation.MisbehaviorKind, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,9 +103,9 @@ func (d *reported) due(kind federation.MisbehaviorKind, now time.Time) bool {
 	return true
 }
 
-// ReportMisbehavior writes an offence of the other home to the log and to the record, at most once a
-// second for each kind. It blocks until the offence is on disk. If the record cannot be written,
-// the offence is only in the log.
+// ReportMisbehavior writes an offence of the other home to the log and to the record, at most once
+// per second and kind. It blocks until the offence is on disk. If the record cannot be written, the
+// offence is only in the log.
 func (p *Peer) ReportMisbehavior(ctx context.Context, kind federation.MisbehaviorKind, why string) {
 	now := p.deps.Now()
 	if !p.reported.due(kind, now) {
@@ -121,7 +117,7 @@ func (p *Peer) ReportMisbehavior(ctx context.Context, kind federation.Misbehavio
 	}
 }
 
-// vouched refuses a vouched step for a DID whose mailbox is at none of these homes.
+// The mailbox of the vouched DID must be at one of these homes.
 func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federation.HomeID) error {
 	if ev.Provenance != federation.Vouched || ev.For == "" {
 		return nil
@@ -132,28 +128,25 @@ func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federa
 	return p.foreignVoice(ctx, ev.Verb, ev.ID, ev.For)
 }
 
-// foreignVoice reports and refuses a step or text for a DID that the other home must not
-// represent.
+// foreignVoice reports and refuses a step or text for a DID that the other home must not represent.
 func (p *Peer) foreignVoice(ctx context.Context, verb federation.Verb, id federation.EventID, did federation.DID) error {
 	p.ReportMisbehavior(ctx, federation.MisbehaviorVoice, string(verb)+" "+id.String()+" in the name of "+string(did))
 	return &federation.RefusalError{Code: federation.WrongSender, Event: id, Detail: "it stands for a DID whose mailbox is at another home"}
 }
 
-// reportInvalid reports the offence of a home that sent a step with an invalid signature: each home
-// must verify steps before it sends them.
+// reportInvalid reports the offence of sending a step with an invalid signature. Each home must
+// verify steps before it sends them.
 func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
 	if verdict == federation.Invalid {
 		p.ReportMisbehavior(ctx, federation.MisbehaviorStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))
 	}
 }
 
-// reportEvery is the interval between two log lines about refused messages of one home for one
-// reason, because a home can send invalid messages at any rate.
+// A home can send invalid messages at any rate.
 const reportEvery = time.Minute
 
-// reportLimiter admits one log line in an interval for each key, and counts the others. Its keys
-// are names of peers and codes, both from closed sets. It is safe for concurrent use; the zero
-// value is ready.
+// A reportLimiter admits one log line per interval and key, and counts the others. Its keys are names
+// of peers and codes, both from closed sets. It is safe for concurrent use; the zero value is ready.
 type reportLimiter struct {
 	mu   sync.Mutex
 	last map[reportKey]reportCount
@@ -164,13 +157,12 @@ type reportKey struct {
 	code string
 }
 
-// reportCount is the time of the last line, and the number of lines skipped since.
 type reportCount struct {
 	passed  time.Time
 	skipped int
 }
 
-// pass reports whether to write a line, and how many were skipped since the last one.
+// pass also returns how many lines were skipped since the last one.
 func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,8 +179,8 @@ func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool
 	return count.skipped, true
 }
 
-// report counts a refused message of another home, and logs it once a minute for each home and code.
-// A message that cannot be verified now is retried, so it is logged as a warning.
+// report counts a refused message of another home, and logs it once a minute per home and code. A
+// message that cannot be verified now is logged as a warning, because it is retried.
 func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p problem) {
 	if h.Deps.BadInput != nil && p.code != codeLater {
 		h.Deps.BadInput(from, p.code)

@@ -31,7 +31,7 @@ const (
 // homes of other operators.
 const hostFolder = "relay"
 
-// StreamsFolder is the folder of the streams of that server, below data_dir.
+// StreamsFolder returns the folder of that server's streams, below data_dir.
 func StreamsFolder() string { return hostFile("jetstream") }
 
 func hostFile(name string) string { return filepath.Join(hostFolder, name) }
@@ -39,7 +39,7 @@ func hostFile(name string) string { return filepath.Join(hostFolder, name) }
 // NATSText is the text form of a [NATSConfig] in a configuration.
 type NATSText struct {
 	Home     federation.HomeID
-	Own      ServerText // [relay]
+	Own      ServerText
 	Listen   string
 	Replicas int
 	MaxBytes int64
@@ -51,13 +51,13 @@ type NATSText struct {
 // NATSConfig configures the use of NATS by a home.
 type NATSConfig struct {
 	Own  ServerConfig // for wake-ups of other replicas, if it names a server
-	Host *HostConfig  // listener for homes of other operators; nil for none
-	Hub  HubConfig    // the hub, if it names a server or there is a host
+	Host *HostConfig  // listener for homes of other operators, or nil
+	Hub  HubConfig    // if it names a server or there is a host
 }
 
-// Parse returns the hub: the server of this home if it listens for other homes, otherwise the
-// configured hub, or otherwise the servers shared by the replicas of this home. It calls mistake
-// with the table, the key and the reason of each invalid value.
+// Parse returns the hub: the server of this home if it listens for other homes, else the configured
+// hub, else the servers shared by the replicas of this home. It calls mistake with the table, the key
+// and the reason of each invalid value.
 func (t NATSText) Parse(files ConfigFiles, mistake func(table, key, why string)) NATSConfig {
 	server := func(table string, text ServerText) ServerConfig {
 		cfg, mistakes := text.Parse(files)
@@ -79,10 +79,9 @@ func (t NATSText) Parse(files ConfigFiles, mistake func(table, key, why string))
 	return m
 }
 
-// seed returns the name of the file with the seed of this home at its own server.
 func (t NATSText) seed() string { return string(t.Home) + SeedSuffix }
 
-// host returns the listener for homes of other operators. Their accounts must exist.
+// The accounts of other homes must exist.
 func (t NATSText) host(files ConfigFiles, mistake func(table, key, why string)) *HostConfig {
 	cfg := &HostConfig{Listen: t.Listen, AccountsFile: files.Path(hostFile(HubFile)), Dir: files.Path(StreamsFolder())}
 	_, err := os.Stat(cfg.AccountsFile)
@@ -99,16 +98,16 @@ func (t NATSText) host(files ConfigFiles, mistake func(table, key, why string)) 
 // there. The zero value names none.
 type ServerConfig struct {
 	URLs      []string // "tls://host:port" or "nats://host:port"
-	CredsFile string   // a JWT credentials file, or
+	CredsFile string   // JWT credentials, or
 	NKeyFile  string   // an nkey seed; both empty for a server without accounts
 	CAFile    string   // empty for the authorities of the system
-	Host      *Host    // the server in this process, in place of URLs; nil for none
+	Host      *Host    // server in this process instead of URLs, or nil
 }
 
-// Named reports whether it names a server.
+// Named reports whether the configuration names a server.
 func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
 
-// connect begins to connect, and retries forever. It returns an error if a file cannot be read.
+// connect retries forever. It returns an error if a file cannot be read.
 func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -134,8 +133,8 @@ func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more .
 	return nats.Connect(strings.Join(cfg.URLs, ","), options...)
 }
 
-// Probe connects to each server in turn. It returns nil after the first connection, or otherwise
-// the URL and the cause of each failure. It blocks for up to three seconds for each server.
+// Probe connects to each server in turn. It returns nil after the first connection, or the URL and
+// the cause of each failure. It blocks for up to three seconds per server.
 func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error {
 	var failed []error
 	for _, address := range cfg.URLs {
@@ -155,7 +154,7 @@ func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error
 	return errors.Join(failed...)
 }
 
-// explained adds the relevant setting to an error of the NATS client.
+// explained adds the relevant setting to an error.
 func explained(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
@@ -166,7 +165,7 @@ func explained(err error) error {
 		return errors.New("something listens, but no NATS server: it sends no greeting")
 	}
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Source != nil {
-		return fmt.Errorf("%s: %w", failed.Op, failed.Err) // the local port differs each time
+		return fmt.Errorf("%s: %w", failed.Op, failed.Err) // without the local port, which differs each time
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("%w: name the authority of the certificate in ca_file", err)
@@ -174,8 +173,7 @@ func explained(err error) error {
 	return err
 }
 
-// dial opens a TCP connection to a server, because the NATS client does not return the reason of a
-// failure.
+// dial finds the reason for a failed connection, because the NATS client does not return it.
 func dial(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -189,7 +187,6 @@ func dial(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// probeTime bounds one connection of [ServerConfig.Probe].
 const probeTime = 3 * time.Second
 
 func failed(log *slog.Logger) nats.ErrHandler {
@@ -208,9 +205,7 @@ type ServerText struct {
 
 // ConfigFiles reads the files named in a configuration.
 type ConfigFiles interface {
-	// Path returns the path of a file.
 	Path(name string) string
-	// Secret returns the secret in a file, or an error about the file.
 	Secret(name string) (string, error)
 }
 

@@ -24,7 +24,7 @@ var (
 	errModeChanged = errors.New("an operator changed its mode")
 )
 
-// Peer is one other home. A supervisor of links runs it and delivers its outbox; the steps pending
+// Peer is one other home. A supervisor of links runs it and delivers its outbox. The steps pending
 // there are read from the record.
 type Peer struct {
 	cfg       PeerConfig
@@ -32,14 +32,14 @@ type Peer struct {
 	log       *slog.Logger
 	live      atomic.Pointer[exchange]
 	heard     atomic.Int64  // unix nanoseconds
-	back      chan struct{} // holds a token once a message of the home arrived
+	back      chan struct{} // holds a token after a message of the home
 	limiter   modeLimiter
 	hubPaused atomic.Int64 // unix nanoseconds until which the hub is not used
 	skew      atomic.Int64 // see [Peer.Skew]
 	compared  atomic.Int64 // see [Peer.Compared]
-	// skewed is the time of the last warning of a skew, in unix nanoseconds.
+	// skewed is the time of the last skew warning, in unix nanoseconds.
 	skewed atomic.Int64
-	// operatorMode is the mode set by an operator; modeChanged holds a token after a change.
+	// operatorMode is the mode set by an operator. modeChanged holds a token after a change.
 	operatorMode atomic.Pointer[Mode]
 	modeChanged  chan struct{}
 	history      history
@@ -63,11 +63,11 @@ func (p *Peer) Home() federation.HomeID { return p.cfg.Home }
 // URL returns the address of the other home, without a path.
 func (p *Peer) URL() string { return p.cfg.URL }
 
-// Key returns the ID of the configured key of the other home; "" for none.
+// Key returns the ID of the other home's configured key, or "".
 func (p *Peer) Key() string { return p.cfg.Key }
 
-// Fetch reads an address of the other home by HTTPS. It blocks on the network, and has the
-// errors of [Poster].
+// Fetch reads an address of the other home by HTTPS. It blocks on the network, and has the errors of
+// [Poster].
 func (p *Peer) Fetch(ctx context.Context, address string) ([]byte, error) {
 	e, err := p.deps.Poster.Get(ctx, address)
 	return e.Body, err
@@ -79,12 +79,12 @@ func (p *Peer) Path() Path { return p.cfg.Path }
 // Network returns [Network].
 func (*Peer) Network() string { return Network }
 
-// Carries returns false: the mailbox locator selects the destination homes of a step.
+// Carries returns false, because the mailbox locator selects the destination homes of a step.
 func (*Peer) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
 
-// Heard returns the arrival time of the last signed message of the other home.
+// Heard returns the arrival time of the other home's last signed message.
 func (p *Peer) Heard() time.Time {
 	if at := p.heard.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -92,7 +92,7 @@ func (p *Peer) Heard() time.Time {
 	return time.Time{}
 }
 
-// Reconnected returns a channel that holds a token once a message of the other home arrived.
+// Reconnected returns a channel that holds a token after a message of the other home.
 func (p *Peer) Reconnected() <-chan struct{} { return p.back }
 
 func (p *Peer) noteHeard() {
@@ -103,11 +103,11 @@ func (p *Peer) noteHeard() {
 	}
 }
 
-// Run exchanges steps with the other home until ctx ends or the home stops answering, and returns
-// the reason. It calls up once the home has answered.
+// Run exchanges steps with the other home until ctx ends or the home stops answering, and returns the
+// reason. It calls up once the home has answered.
 func (p *Peer) Run(ctx context.Context, up func()) error {
 	if p.Mode() == Block {
-		up() // blocked: there is nothing to wait for
+		up() // blocked: nothing to wait for
 		if err := p.whileBlocked(ctx, true); err != nil {
 			return err
 		}
@@ -145,14 +145,14 @@ func (p *Peer) unavailable(err error) error {
 	return &federation.UnavailableError{What: "home " + p.Name(), Err: err}
 }
 
-// PeerConfig is the configuration of the path to another home.
+// PeerConfig configures the path to another home.
 type PeerConfig struct {
 	Home federation.HomeID
 	URL  string // without a path; empty for a home reached only through the hub
-	Path Path   // empty if only HTTPS is used
+	Path Path   // empty for only HTTPS
 	Mode Mode
-	// Key is the id of the key that signs the DID document of the other home if the document comes
-	// through a hub. The operators exchange it out of band. Empty for none.
+	// Key is the ID of the key that signs the other home's DID document, if the document comes
+	// through a hub. The operators exchange it out of band. It may be empty.
 	Key string
 }
 
@@ -165,8 +165,8 @@ const (
 	ByHTTPS Path = "https"
 )
 
-// Check calls mistake with the key and the reason of each invalid value. The name of a home is its
-// identity; own is the name of this one.
+// Check calls mistake with the key and the reason of each invalid value. A home's name is its
+// identity; own is the name of this home.
 func (c PeerConfig) Check(own federation.HomeID, mistake func(key, why string)) {
 	switch c.Home {
 	case "":
@@ -209,11 +209,11 @@ const (
 	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )
 
-// limitedRate is the maximum number of steps per second of a home in mode limit.
+// limitedRate is the maximum number of steps per second in mode limit.
 const limitedRate = 10
 
-// SetOperatorMode overrides the configured mode; "" restores the configured one. It takes effect
-// at once, even for exchanges in progress.
+// SetOperatorMode overrides the configured mode; "" restores it. It takes effect at once, even for
+// exchanges in progress.
 func (p *Peer) SetOperatorMode(mode Mode) {
 	if before := p.operatorMode.Swap(&mode); before == nil || *before != mode {
 		select {
@@ -223,7 +223,7 @@ func (p *Peer) SetOperatorMode(mode Mode) {
 	}
 }
 
-// OperatorMode returns the mode set by an operator; "" for none.
+// OperatorMode returns the mode set by an operator, or "".
 func (p *Peer) OperatorMode() Mode {
 	if mode := p.operatorMode.Load(); mode != nil {
 		return *mode
@@ -231,11 +231,10 @@ func (p *Peer) OperatorMode() Mode {
 	return ""
 }
 
-// Mode returns the mode of the other home here.
+// Mode returns the effective mode of the other home.
 func (p *Peer) Mode() Mode { return cmp.Or(p.OperatorMode(), p.cfg.Mode) }
 
-// whileBlocked waits until the other home is no longer blocked, or with blocked false until it is
-// blocked. It returns early when ctx ends.
+// If blocked is false, whileBlocked waits for a block. It returns early at the end of ctx.
 func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	for (p.Mode() == Block) == blocked {
 		select {
@@ -247,29 +246,27 @@ func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	return nil
 }
 
-// modeLimiter applies the mode of a home to the steps that it sends. It is safe for concurrent use.
+// It is safe for concurrent use.
 type modeLimiter struct{ flow *rate.Limiter }
 
 func newModeLimiter() modeLimiter { return modeLimiter{flow: rate.NewLimiter(limitedRate, maxItems)} }
 
-// admits counts a number of steps of the home, and reports whether it may send them now.
 func (t modeLimiter) admits(mode Mode, steps int, now time.Time) bool {
 	return steps == 0 || mode != Hold && (mode != Limit || t.flow.AllowN(now, steps))
 }
 
-// Times of clock comparisons, and tolerated differences.
 const (
 	clockSlip   = time.Second      // tolerated clock difference of two machines
-	clockSkew   = 30 * time.Second // above which the log warns: steps are refused from two minutes on, unless configured otherwise
+	clockSkew   = 30 * time.Second // threshold of warnings: steps are refused from two minutes on, unless configured otherwise
 	clockEvery  = 10 * time.Minute // between two comparisons through a hub
 	clockRepeat = time.Hour        // between two warnings
 )
 
-// Skew returns the lead of the local clock over the clock of the other home; zero before the first
-// comparison. Over HTTPS, it includes the latency of the last request.
+// Skew returns the lead of the local clock over the other home's; zero before the first comparison.
+// Over HTTPS, it includes the latency of the last request.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
-// Compared returns the local time of the last clock comparison; zero for none.
+// Compared returns the local time of the last clock comparison, or zero.
 func (p *Peer) Compared() time.Time {
 	if at := p.compared.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -277,7 +274,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// noteSkew stores the lead of the local clock, and warns of a large difference once an hour.
+// noteSkew warns of a large difference once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())
@@ -293,8 +290,8 @@ func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 		slog.Duration("ahead_here", skew.Round(time.Second)))
 }
 
-// watchClock compares the clocks through the hub, now and every ten minutes, until ctx ends. A
-// batch there does not show the clock, because the hub may store it for any time.
+// watchClock compares the clocks now and every ten minutes. A batch does not show the clock, because
+// the hub may store it for any time.
 func (p *Peer) watchClock(ctx context.Context) error {
 	for p.ByHub() {
 		if _, err := p.profile(ctx); err != nil && ctx.Err() == nil {
@@ -314,8 +311,7 @@ func (p *Peer) watchClock(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// profile reads the profile of the other home through the hub, and records the clock difference.
-// It returns the response time.
+// profile also records the clock difference, and returns the response time.
 func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	asked := p.deps.Now()
 	document, err := p.Lookup(ctx, federation.ProfilePath)
@@ -336,8 +332,8 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	case !profile.Speaks():
 		return 0, errors.New("it speaks no version of this home: upgrade the older one")
 	}
-	// The other home stamped its profile between asked and heard: a time outside this range is
-	// clock skew.
+	// The other home stamped its profile between asked and heard. A time outside this range is clock
+	// skew.
 	switch {
 	case profile.Sent.Before(asked):
 		p.noteSkew(ctx, asked.Sub(profile.Sent))
@@ -349,8 +345,6 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	return heard.Sub(asked), nil
 }
 
-// checkHome sends a request to another home through the hub, and reports whether it responds with a
-// known key.
 func (p *Peer) checkHome(ctx context.Context) federation.Finding {
 	f := federation.Finding{What: "home " + p.Name(), State: federation.FindingOK}
 	took, err := p.profile(ctx)

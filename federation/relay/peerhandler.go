@@ -17,26 +17,26 @@ import (
 // StepsPath is the path to which homes post steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
 
-// laterAfter is the retry interval for a home whose request is deferred, in whole seconds.
+// The interval must be whole seconds.
 const laterAfter = time.Minute
 
-// PeerHandler answers the requests of other homes: steps, digests, moves, mailbox queries. It is
-// safe for concurrent use.
+// PeerHandler answers the requests of other homes: steps, digests, moves, mailbox queries. It is safe
+// for concurrent use.
 type PeerHandler struct {
 	Deps Deps
 	// Peer returns a known home, or nil.
 	Peer func(home federation.HomeID) *Peer
-	// PublicURL is the address of this home, without a path. ClockSkew bounds the difference
-	// between the time in a signed id and the local clock.
+	// PublicURL is the address of this home, without a path. ClockSkew bounds the difference between
+	// the time in a signed ID and the local clock.
 	PublicURL string
 	ClockSkew func() time.Duration
-	// Documents serves the public documents of this home to other homes through a hub: DID
-	// documents, the profile and mailbox queries. Nil without a hub.
+	// Documents serves the public documents of this home through a hub: DID documents, the profile
+	// and mailbox queries. It is nil without a hub.
 	Documents http.Handler
 	reports   reportLimiter
 }
 
-// The codes of problems after which the sender may send the same message again.
+// Codes of problems after which the sender may send the same message again.
 const (
 	codeLater        = "later"
 	codeUnverifiable = "signature-unverifiable"
@@ -71,7 +71,7 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// refuse answers a refused request. The error is only logged.
+// The error is only logged.
 func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	h.report(r.Context(), "", p)
 	w.Header().Set("Content-Type", "application/json")
@@ -82,7 +82,7 @@ func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) 
 	_, _ = fmt.Fprintf(w, `{"error":%q}`, p.code) // the other home is gone
 }
 
-// question is a request of another home: steps, a digest or a move.
+// A question contains steps, a digest or a move.
 type question struct {
 	from   federation.HomeID
 	sent   time.Time
@@ -90,7 +90,6 @@ type question struct {
 	answer func(ctx context.Context, of *Peer, path []federation.HomeID) (any, error)
 }
 
-// read parses a question without judging it.
 func (h *PeerHandler) read(body []byte) (question, error) {
 	var header struct {
 		Type string `json:"type"`
@@ -116,8 +115,7 @@ func (h *PeerHandler) read(body []byte) (question, error) {
 	}}, err
 }
 
-// process handles a request and returns the signed answer. A request in the stream of a home must
-// be from that home; from is "" over HTTPS.
+// A request in a home's stream must be from that home; from is "" over HTTPS.
 func (h *PeerHandler) process(ctx context.Context, from federation.HomeID, e Envelope) (Envelope, *problem) {
 	asked, err := h.read(e.Body)
 	if err != nil {
@@ -170,8 +168,8 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 	return answer, nil
 }
 
-// judge judges the steps of a batch with a path. It keeps the order within each handoff, and
-// judges all handoffs concurrently, so that the batch of at most [maxItems] needs few commits.
+// judge keeps the order within each handoff, and judges all handoffs concurrently, so that a batch
+// needs few commits.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	inOrder, results := map[federation.HandoffID][]func(){}, make([]result, len(items))
 	for i, it := range items {
@@ -199,7 +197,7 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 	return results
 }
 
-// open reads an item. It returns the ID whose items are judged in order, and the judgement.
+// open returns the ID whose items are judged in order, and the judgement.
 func (p *Peer) open(ctx context.Context, it item, path []federation.HomeID, r *result) (order federation.HandoffID, judge func(), err error) {
 	t, isText, err := p.deps.readText(it.Step)
 	if err != nil || isText {
@@ -277,8 +275,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	}
 }
 
-// judgeAsked judges a step of a user of the other home in a handoff of this home, and answers with
-// the steps missing at the other home.
+// judgeAsked also answers with the steps missing at the other home.
 func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *result) {
 	if ev.Verb == federation.Offer || ev.Verb == federation.Confirm {
 		r.fail(federation.Refuse(ev, federation.WrongSender, "an offer is filed where it enters"))
@@ -312,7 +309,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 	}
 }
 
-// stepsAfter returns the filed steps after a version up to an entry, without erased ones.
+// stepsAfter omits erased steps.
 func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federation.Version) ([]item, error) {
 	var steps []item
 	size := 0
@@ -332,17 +329,17 @@ func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federa
 	return steps, nil
 }
 
-// arrive completes the arrival data of a step or text, which may have a time.
+// If stamped, the item has its own time.
 func (p *Peer) arrive(at federation.Arrival, stamped bool, it item) federation.Arrival {
 	now := p.deps.Now()
 	at.Network, at.Link, at.Home, at.RemoteVenue = Network, p.Name(), p.cfg.Home, true
 	if at.Received = now; !stamped && it.Step.Received.Before(now) {
-		at.Received = it.Step.Received // the step itself names no time
+		at.Received = it.Step.Received // the step itself has no time
 	}
 	return at
 }
 
-// trustedParty returns a party if one of these homes may represent it, otherwise "".
+// trustedParty returns "" unless one of these homes may represent the party.
 func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...federation.HomeID) (federation.DID, error) {
 	for _, home := range homes {
 		if party == "" || home == "" {
@@ -355,7 +352,6 @@ func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...
 	return "", nil
 }
 
-// set writes a judgement into the result.
 func (r *result) set(judged federation.Judgement, err error) {
 	switch {
 	case err != nil:
@@ -369,8 +365,7 @@ func (r *result) set(judged federation.Judgement, err error) {
 	}
 }
 
-// fail writes an error into the result. After an error other than a refusal, other homes retry;
-// they do not see its text.
+// After an error other than a refusal, other homes retry. They do not see its text.
 func (r *result) fail(err error) {
 	*r = result{Event: r.Event, Digest: r.Digest, Outcome: outcomeLater}
 	if gap, ok := errors.AsType[*federation.GapError](err); ok {
@@ -388,8 +383,8 @@ func (r *result) fail(err error) {
 	r.Outcome, r.Code, r.Detail = outcomeRefused, string(refused.Code), refused.Detail
 }
 
-// judgeOwn files a step that this home ruled on, lost in a restore, and gets back from another
-// home. Its own signature on the ruling proves the position of the step, and that this home has
+// judgeOwn files a step that this home ruled on, lost in a restore, and receives from another home.
+// This home's signature on the ruling proves the position of the step, and that this home has
 // verified it.
 func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled federation.Ruling, r *result) {
 	verdict, err := p.deps.Signer.Verify(ctx, p.deps.Home, ruled.Filed, []byte(ruled.Document), ruled.Signature)

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Backoff between two requests for the ruling on a step. It doubles from the first to the last
-// value, and restarts with each connection.
+// The backoff between requests for a ruling doubles from the first to the last value, and restarts
+// with each connection.
 const (
 	firstAsk = time.Second
 	lastAsk  = 10 * time.Minute
@@ -23,10 +23,9 @@ const (
 // lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
 const lookEvery = 10 * time.Second
 
-// maxAwaiting bounds the pending rulings read at a time. More stay in the record.
+// More pending rulings stay in the record.
 const maxAwaiting = 1024
 
-// askPending requests pending rulings from the other home after each wake-up, until ctx ends.
 func (p *Peer) askPending(ctx context.Context) error {
 	wake, stop := p.deps.PubSub.Subscribe(p.deps.Topic(p.cfg.Home))
 	defer stop()
@@ -49,14 +48,13 @@ func (p *Peer) askPending(ctx context.Context) error {
 	}
 }
 
-// wait is the time until the next request for the ruling on a step.
 type wait struct {
 	long time.Duration
 	next time.Time
 }
 
-// askAll requests all due rulings, in order within each handoff. It returns the time until the next
-// ruling is due.
+// Within each handoff, rulings are requested in order. The result is the time until the next ruling
+// is due.
 func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (time.Duration, error) {
 	pending, err := p.deps.Record.ListPending(ctx, p.cfg.Home, maxAwaiting)
 	if err != nil {
@@ -88,7 +86,7 @@ func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (
 	return untilDue(waits, p.deps.Now()), err
 }
 
-// untilDue returns the time until the next step is due, at most [lookEvery].
+// The result is at most [lookEvery].
 func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	until := lookEvery
 	for _, w := range waits {
@@ -97,8 +95,8 @@ func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	return max(until, firstAsk/10)
 }
 
-// askHandoff requests the due rulings on the steps of one handoff, up to the first step that is not
-// due. Later steps must not be filed before it. No other goroutine uses their waits.
+// askHandoff stops at the first step that is not due, because later steps must not be filed before
+// it. No other goroutine uses the waits.
 func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits map[federation.EventID]*wait) error {
 	for _, each := range steps {
 		w := waits[each.Event.ID]
@@ -115,8 +113,7 @@ func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits
 	return nil
 }
 
-// askRuling requests the ruling on one step and files the response. It reports whether the step no
-// longer waits.
+// askRuling reports whether the step no longer waits.
 func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over bool, err error) {
 	view, err := p.deps.Record.View(ctx, pending.Event.Handoff)
 	if err != nil {
@@ -158,7 +155,7 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// returnLost sends a handoff back to its home, which ruled on it before and does not know it now: its
+// returnLost sends a handoff back to its home, which ruled on it before and does not know it now. Its
 // record was restored, and the homes have not compared their histories since. It reports whether the
 // home has the handoff now, and so can rule on further steps.
 func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, error) {
@@ -167,9 +164,8 @@ func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, e
 	return done.Handoffs > 0 && len(done.Lost) == 0, err
 }
 
-// fileAll files the steps that the home sent with its ruling on a step, and reports whether that
-// step was among them. The error is a [*federation.RefusalError] if the home has a different
-// history.
+// fileAll reports whether the step was among the sent steps. The error is a
+// [*federation.RefusalError] if the home has a different history.
 func (p *Peer) fileAll(ctx context.Context, id federation.EventID, steps []item) (found bool, err error) {
 	for _, it := range steps {
 		r := p.takeRuled(ctx, it)

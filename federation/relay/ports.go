@@ -15,9 +15,9 @@ const Network = "home"
 // Record is the part of the record for the exchange between homes. [store.Record] documents the
 // methods.
 type Record interface {
-	// View returns the view of a handoff, or the zero View without a log.
+	// View returns the view of a handoff, or the zero View.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log returns the steps of a handoff after a version in order. Version 0 returns all steps.
+	// Log returns the steps of a handoff after a version, in order. Version 0 returns all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Evidence returns the original behind a vouched step, or [federation.ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
@@ -30,25 +30,25 @@ type Record interface {
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id federation.HandoffID) (bool, error)
-	// Shared returns up to limit handoffs with a step receipted by a home, or delivered without a route
-	// to the mailbox home of a party, ordered by id, after the given one.
+	// Shared returns up to limit handoffs with a step receipted by a home, or delivered without a
+	// route to the mailbox home of a party. They are ordered by ID, after the given one.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
-	// OfHome returns up to limit handoffs of a home after the given one, ordered by id.
+	// OfHome returns up to limit handoffs of a home after the given one, ordered by ID.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// KeepMisbehavior counts an offence of a home.
 	KeepMisbehavior(ctx context.Context, d federation.Misbehavior) error
 }
 
-// Gateway judges the steps of other homes and names the places of their offers.
+// Gateway judges the steps of other homes and determines the places of their offers.
 type Gateway interface {
 	// Submit judges a step in a handoff of this home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// FileRuled files a step ruled by its home: another home, or this home before its record was
-	// restored. Besides refusals and outages its errors are [*federation.GapError] and
+	// restored. Besides refusals and outages, its errors are [*federation.GapError] and
 	// [*federation.ForkError].
 	FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
-	// Say files private text for a participant of this home, once: known reports whether it was on
-	// file before. Its errors are refusals and outages.
+	// Say files private text for a participant of this home, once; known reports whether it was
+	// already on file. Errors are refusals and outages.
 	Say(ctx context.Context, t federation.Text) (known bool, err error)
 	// RejectPending ends the wait of a step refused by a home, and notifies its sender.
 	RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
@@ -58,21 +58,21 @@ type Gateway interface {
 
 // Mailboxes looks up the mailbox home of a DID. Its methods block only on the record, except TakeOver.
 type Mailboxes interface {
-	// MaySpeakFor reports whether this gateway accepts a home's claim that a step is from a DID:
-	// the mailbox is there, or no other location is known.
+	// MaySpeakFor reports whether this gateway accepts a home's claim that a step is from a DID: the
+	// mailbox is there, or no other location is known.
 	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) (bool, error)
 	// Here reports whether a DID has its mailbox here.
 	Here(ctx context.Context, did federation.DID) (bool, error)
-	// MovedHere reports whether the mailbox of a DID was at a home before operators moved it here. It
-	// may have left since.
+	// MovedHere reports whether operators moved the mailbox of a DID from a home to here. It may have
+	// left since.
 	MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) (bool, error)
-	// MovedFrom reports whether the mailbox of any DID was at a home before operators moved it here.
+	// MovedFrom reports whether operators moved any mailbox from a home to here.
 	MovedFrom(ctx context.Context, from federation.HomeID) (bool, error)
 	// TakeOver moves the mailbox of a DID from another home to this home. A non-empty reason means
-	// that this home refuses it. If a third home is known to have the mailbox, TakeOver asks that
-	// home, and blocks on the network.
+	// that this home refuses it. If a third home is known to have the mailbox, TakeOver sends that
+	// home a request, and blocks on the network.
 	TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error)
-	// MovedAway returns the parties of a handoff whose mailboxes were here until they moved.
+	// MovedAway returns the parties of a handoff whose mailboxes moved from here to other homes.
 	MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox
 	// LearnMove records that a home moved the mailbox of a DID to another home.
 	LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error
@@ -82,26 +82,25 @@ type Mailboxes interface {
 type Signer interface {
 	// Sign returns the signature of a message, in the form of [federation.SignatureHeader].
 	Sign(ctx context.Context, message []byte) (string, error)
-	// Verify judges the signature of a home by the keys that the home had at a time. The error
-	// is nil only for [federation.Valid].
+	// Verify verifies the signature of a home with its keys at a time. The error is nil only for
+	// [federation.Valid].
 	Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error)
 }
 
 // Poster is the HTTPS client for configured homes.
 type Poster interface {
-	// Post sends an envelope and returns the answer. The error wraps
-	// [*federation.UnavailableError] if the envelope may have arrived, and a
-	// status other than 200 is an error.
+	// Post sends an envelope and returns the answer. The error wraps [*federation.UnavailableError]
+	// if the envelope may have arrived. A status other than 200 is an error.
 	Post(ctx context.Context, address string, e Envelope) (Envelope, error)
 	// Get fetches an envelope, with the errors of Post.
 	Get(ctx context.Context, address string) (Envelope, error)
 }
 
-// Traces carries the traces of steps to and from other homes. Its methods do not block.
+// Traces propagates the traces of steps to and from other homes. Its methods do not block.
 type Traces interface {
-	// Parent returns the value of the header traceparent for a step; "" for none.
+	// Parent returns the traceparent header for a step, or "".
 	Parent(ctx context.Context, step federation.EventID) string
-	// Join returns ctx with the span of a header traceparent.
+	// Join returns ctx with the span of a traceparent header.
 	Join(ctx context.Context, parent string) context.Context
 }
 
@@ -117,27 +116,26 @@ type Deps struct {
 	Mailboxes Mailboxes
 	Signer    Signer
 	Poster    Poster
-	Hub       *Hub // nil if none is configured
+	Hub       *Hub
 	PubSub    *Relay
-	Traces    Traces // nil if none are recorded
+	Traces    Traces
 	Log       *slog.Logger
-	// Read returns the step in a canonical document.
+	// Read parses the step in a canonical document.
 	Read func(document string) (federation.Event, error)
-	// ReadText returns the private text in a document signed by a home for its author. The error
-	// is a [*federation.RefusalError], even for an invalid signature.
+	// ReadText parses the private text in a document signed by a home for its author. The error is a
+	// [*federation.RefusalError], even for an invalid signature.
 	ReadText func(document, signature string) (federation.Text, error)
-	// Topic returns the topic of the steps pending the ruling of a home.
+	// Topic returns the topic of the steps pending a home's ruling.
 	Topic func(home federation.HomeID) string
-	// MaxHops returns the maximum number of homes that a step may pass through; 0 for any number.
+	// MaxHops returns the maximum number of homes that a step may pass through; 0 means no limit.
 	MaxHops func() int
 	// BadInput counts a refused message of another home, by a reason from a closed set. The home is
-	// "" over HTTPS. Nil counts nothing.
+	// "" over HTTPS. It may be nil.
 	BadInput func(home federation.HomeID, reason string)
-	// Caught is called with a panic in the processing of a hub message, which the hub delivers
-	// again; it may be nil.
+	// Caught is called with a panic in the processing of a hub message, which the hub then
+	// redelivers. It may be nil.
 	Caught func(ctx context.Context, err error)
-	// Linked is called once the link to another home is up; nil for no call. It may block on
-	// the disk.
+	// Linked is called once the link to another home is up. It may be nil, and may block on the disk.
 	Linked func(ctx context.Context)
 	// Now returns the time used for messages sent and received.
 	Now func() time.Time

@@ -158,10 +158,10 @@ import (
 )
 
 // Relay wakes waiters. One connection to the servers keeps the order: a subscription receives each
-// wake-up that follows it.
+// later wake-up.
 type Relay struct {
-	prefix string     // prefix of subjects
-	conn   *nats.Conn // nil inside one process
+	prefix string
+	conn   *nats.Conn // nil within one process
 	closed chan struct{}
 
 	mu     sync.Mutex
@@ -171,9 +171,9 @@ type Relay struct {
 // Local returns a relay for a home with one gateway.
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
-// Join begins to connect to servers shared by the replicas of one home, and keeps trying until
-// [Relay.Close]. It does not wait for a connection. It returns an error if a file cannot be read.
-// Homes that share the servers wake only their own waiters.
+// Join starts connecting to servers shared by the replicas of one home, without waiting for a
+// connection. It retries until [Relay.Close]. It returns an error if a file cannot be read. Homes
+// that share the servers wake only their own waiters.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."
@@ -188,7 +188,7 @@ func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, e
 	return r, nil
 }
 
-// Ready returns nil while waiters can be woken.
+// Ready returns nil if waiters can be woken.
 func (r *Relay) Ready() error {
 	switch {
 	case r == nil:
@@ -228,11 +228,9 @@ func (r *Relay) Close() {
 	}
 }
 
-// maxPending bounds the waiting wake-ups of a topic: while one is processed, a second one covers
-// all later ones.
+// While one wake-up is processed, a second one covers all later ones.
 const maxPending = 2
 
-// liveSubject is the prefix of the subjects of wake-ups.
 const liveSubject = "live."
 
 // Wake wakes all waiters of the topics. It does not block.
@@ -249,8 +247,8 @@ func (r *Relay) Wake(topics ...string) {
 	}
 }
 
-// Subscribe returns a channel that holds one token after the topic was woken, once or repeatedly.
-// After stop, it gets no more tokens. The channel is never closed.
+// Subscribe returns a channel that holds one token after one or more wake-ups of the topic. After
+// stop, it gets no more tokens. The channel is never closed.
 func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	token := make(chan struct{}, 1)
 	if r == nil {
@@ -277,8 +275,8 @@ func (r *Relay) Publish(topic string, message []byte) {
 	}
 }
 
-// Receive calls take for each message about a topic, including messages from this replica, until
-// ctx ends. Messages wait while take is busy: unlike wake-ups, they cannot be merged.
+// Receive calls take for each message about a topic, including messages from this replica, until ctx
+// ends. Messages wait while take is busy: unlike wake-ups, they cannot be merged.
 func (r *Relay) Receive(ctx context.Context, topic string, take func(message []byte)) {
 	if r == nil || r.conn == nil {
 		return
@@ -291,9 +289,9 @@ func (r *Relay) Receive(ctx context.Context, topic string, take func(message []b
 	_ = subscription.Unsubscribe() // fails for an ended one
 }
 
-// waiters has the waiters of one topic, which share one subscription at the servers.
+// The waiters of one topic share one subscription at the servers.
 type waiters struct {
-	subscription *nats.Subscription // nil inside one process
+	subscription *nats.Subscription // nil within one process
 	tokens       map[chan struct{}]struct{}
 }
 
@@ -341,8 +339,8 @@ func (r *Relay) leave(topic string, token chan struct{}) {
 	}
 }
 
-// subject returns the NATS subject of a topic. It contains a hash of the topic, because dots,
-// wildcards and spaces have a meaning in subjects.
+// A subject contains a hash of the topic, because dots, wildcards and spaces have a meaning in
+// subjects.
 func (r *Relay) subject(topic string) string {
 	sum := sha256.Sum256([]byte(topic))
 	return r.prefix + hex.EncodeToString(sum[:16])

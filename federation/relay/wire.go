@@ -12,19 +12,17 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Version is the "v" of all messages between homes. A home reads no other version.
+// Version is the "v" of all messages between homes. A home rejects any other version.
 const Version = federation.HomeProtocol
 
-// Bounds of one exchange.
 const (
 	maxItems      = 256       // steps of a batch
 	batchBytes    = 512 << 10 // bytes of steps in a batch; the last step may exceed it
-	maxBatchBytes = 2 << 20   // maximum size of a read batch: enough for the largest step
-	maxSteps      = 64        // maximum steps in one result; the requesting home requests the rest
+	maxBatchBytes = 2 << 20   // size of a received batch: enough for the largest step
+	maxSteps      = 64        // steps in one result; the requesting home requests the rest
 )
 
-// The types of documents signed by homes, besides [federation.HomeProfileType]. The type is in the
-// signed bytes, so that no signature fits a document of another type.
+// The signed bytes include the type, so that no signature fits a document of another type.
 const (
 	typeSteps      = "steps"
 	typeResults    = "results"
@@ -39,7 +37,6 @@ const (
 	typeFound      = "found"
 )
 
-// heading has the first members of each message between homes.
 type heading struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
@@ -49,7 +46,6 @@ type heading struct {
 	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
-// check returns an error for a message of another type, or for another home.
 func (h heading) check(kind string, to federation.HomeID) error {
 	switch {
 	case h.Type != kind || h.V != Version:
@@ -79,7 +75,7 @@ func (h heading) answers(kind string, question []byte) answerHeading {
 	return answerHeading{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
 }
 
-// is reports whether a heading is the expected one, ignoring the boot ID.
+// The boot ID is ignored.
 func (f answerHeading) is(expected answerHeading) bool {
 	expected.Boot = f.Boot
 	return f == expected
@@ -91,19 +87,19 @@ func (d Deps) answers(h heading, kind string, question []byte) answerHeading {
 	return f
 }
 
-// batch has steps for another home. The steps of one handoff are in order.
+// The steps of one handoff are in order.
 type batch struct {
 	heading
 
 	Items []item `json:"items"`
 }
 
-// item is one step of a batch. An item with a ruling is a filed step; an item without one requests
-// a ruling from the home of the handoff.
+// An item with a ruling is a filed step. An item without one requests a ruling from the home of the
+// handoff.
 type item struct {
 	Step   carried             `json:"step"`
 	Ruling *signed             `json:"ruling,omitempty"`
-	Have   *federation.Version `json:"have,omitempty"` // for a step without a ruling: the version of the log of the requesting home
+	Have   *federation.Version `json:"have,omitempty"` // without a ruling: version of the log of the requesting home
 }
 
 type signed struct {
@@ -111,7 +107,7 @@ type signed struct {
 	Signature string `json:"signature"`
 }
 
-// carried is a signed step. No signature covers the members other than the document.
+// No signature covers the members other than the document.
 type carried struct {
 	Document   string                `json:"document"`
 	Signature  string                `json:"signature"`
@@ -122,7 +118,7 @@ type carried struct {
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
-	Voucher    *signed               `json:"voucher,omitempty"` // voucher of a home on its path
+	Voucher    *signed               `json:"voucher,omitempty"` // of a home on its path
 }
 
 type evidence struct {
@@ -130,7 +126,6 @@ type evidence struct {
 	Content string `json:"content"` // evidence with the SHA-256 in the step
 }
 
-// ruling is the signed statement of the home of a handoff about one step.
 type ruling struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -144,42 +139,39 @@ type ruling struct {
 	Filed   time.Time            `json:"filed"`
 }
 
-// answer has the result of each step of a batch. It is the receipt: the answering home has each
-// stored step on disk.
+// An answer is the receipt: the answering home has each stored step on disk.
 type answer struct {
 	answerHeading
 
 	Results []result `json:"results"`
 }
 
-// result is the outcome of one step, identified by Event and Digest.
+// Event and Digest identify the step.
 type result struct {
 	Event   federation.EventID `json:"event"`
 	Digest  string             `json:"digest"` // SHA-256 of the signed document, hexadecimal
 	Outcome outcome            `json:"outcome"`
-	Code    string             `json:"code,omitempty"`   // code of a refusal
-	Detail  string             `json:"detail,omitempty"` // for people
+	Code    string             `json:"code,omitempty"`   // of a refusal
+	Detail  string             `json:"detail,omitempty"` // readable
 	Have    federation.Version `json:"have,omitempty"`   // version of the log, for a gap
 	// Steps are the steps missing at the requesting home, up to the step in its request.
 	Steps []item `json:"steps,omitempty"`
-	// Moved lists parties whose mailboxes were moved to other homes: later steps for them go
-	// there.
+	// Moved lists parties whose mailboxes were moved to other homes. Later steps for them go there.
 	Moved []federation.MovedMailbox `json:"moved,omitempty"`
 }
 
 type outcome string
 
-// The outcomes, each with the next action.
+// The outcomes, each with the sender's next action.
 const (
-	outcomeStored    outcome = "stored"    // nothing: the step is on disk
-	outcomeDuplicate outcome = "duplicate" // nothing: the step was on disk before
-	outcomeRefused   outcome = "refused"   // nothing: the refusal is final, and Code is the reason
-	outcomeConflict  outcome = "conflict"  // nothing: the ruling contradicts an earlier one of its home
-	outcomeGap       outcome = "gap"       // the sender sends the steps after Have
-	outcomeLater     outcome = "later"     // the sender sends the step again
+	outcomeStored    outcome = "stored"    // none: the step is on disk
+	outcomeDuplicate outcome = "duplicate" // none: the step was on disk before
+	outcomeRefused   outcome = "refused"   // none: the refusal is final, and Code is the reason
+	outcomeConflict  outcome = "conflict"  // none: the ruling contradicts an earlier one of its home
+	outcomeGap       outcome = "gap"       // send the steps after Have
+	outcomeLater     outcome = "later"     // send the step again
 )
 
-// digestOf returns the SHA-256 of a signed document, in the form of results.
 func digestOf(document string) string {
 	sum := sha256.Sum256([]byte(document))
 	return hex.EncodeToString(sum[:])
@@ -199,8 +191,7 @@ func carry(ev federation.Event, original []byte) carried {
 	return c
 }
 
-// decode returns the step of its wire form; read parses its document. A step with evidence is
-// vouched, even if the sender marked it as signed.
+// A step with evidence is vouched, even if the sender marked it as signed.
 func (c carried) decode(read func(document string) (federation.Event, error)) (federation.Event, error) {
 	ev, err := read(c.Document)
 	if err != nil {
@@ -223,7 +214,7 @@ func (c carried) decode(read func(document string) (federation.Event, error)) (f
 	return c.original(ev)
 }
 
-// original adds the evidence to a step, and refuses evidence that does not match the step.
+// Evidence that does not match the step is refused.
 func (c carried) original(ev federation.Event) (federation.Event, error) {
 	named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	switch {
@@ -249,8 +240,7 @@ func (c carried) original(ev federation.Event) (federation.Event, error) {
 	return ev, nil
 }
 
-// parse reads a message of a home strictly. It refuses unknown and repeated members, because two
-// programs could read them differently.
+// parse refuses unknown and repeated members, because two programs could read them differently.
 func parse(text []byte, into any) error {
 	if err := federation.ExactJSON(text); err != nil {
 		return err

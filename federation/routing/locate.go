@@ -14,18 +14,18 @@ import (
 
 // Address is the location of a DID.
 type Address struct {
-	// MailboxLocation has no home if none is known. For the DID of a kept key, it has the DID of
-	// the owner.
+	// MailboxLocation has no home if none is known. For the DID of a kept key, it has the DID of the
+	// owner.
 	federation.MailboxLocation
-	Agent   bool               // whether the DID is an agent of this home
-	Binding federation.Binding // binding with which it last signed, or to which it was bound; zero for none
-	// Link is the link of this home on which it last signed. If it never signed and is not an agent, it
-	// is the link on which it is logged in; "" for none.
+	Agent   bool               // the DID is an agent of this home
+	Binding federation.Binding // with which it last signed, or to which it was bound; may be zero
+	// Link is the link of this home on which it last signed. For a DID that never signed and is not
+	// an agent, it is the link on which it is logged in, or "".
 	Link string
 }
 
-// Resolve returns the address of a DID. The package comment has the precedence. It blocks on the
-// record and on the owners of links, and returns the errors of the record.
+// Resolve returns the address of a DID. The package comment describes the precedence. It blocks on
+// the record and on the owners of links, and returns record errors.
 func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, error) {
 	a, err := l.Recorded(ctx, did)
 	if err == nil && a.Binding.Link == "" && !a.Agent && l.loggedInto != nil {
@@ -34,13 +34,13 @@ func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, err
 	return a, err
 }
 
-// Locate returns the mailbox location of a DID and its source, like [Locator.Recorded].
+// Locate returns the mailbox location in [Locator.Recorded].
 func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	a, err := l.Recorded(ctx, did)
 	return a.MailboxLocation, err
 }
 
-// Recorded is like [Locator.Resolve] but ignores logins. It blocks only on the record.
+// Recorded is [Locator.Resolve] without logins. It blocks only on the record.
 func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, err error) {
 	if a.DID, err = l.owners.Owner(ctx, did); err != nil {
 		return a, err
@@ -66,7 +66,6 @@ func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, 
 	return a, nil
 }
 
-// named returns the peer for a did:web below its name, "" for none.
 func (l *Locator) named(did federation.DID) federation.HomeID {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
@@ -77,7 +76,7 @@ func (l *Locator) named(did federation.DID) federation.HomeID {
 	return peer.Home
 }
 
-// lost reports whether a location is at a home that is no longer a peer.
+// The home of a lost location is no longer a peer.
 func (l *Locator) lost(home federation.HomeID) bool {
 	if home == "" || home == l.home {
 		return false
@@ -86,9 +85,9 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// see adds the home at which a DID was seen. It is this home for the home itself, a local agent or
-// a user of a network here; otherwise it is the home that sent the DID's steps, or to which an
-// operator bound the DID. For an unseen DID, the location has no home.
+// The DID was seen at this home if it is the home itself, a local agent or a user of a network here.
+// Otherwise it was seen at the home that sent its steps, or to which an operator bound it. For an
+// unseen DID, the location has no home.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {
@@ -131,7 +130,7 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 }
 
 // MaySpeakFor reports whether this gateway trusts a home's statements about a DID: the mailbox is
-// there, or the only known location is the claim of a home. The error is that of the record.
+// there, or the only known location is the claim of a home. It returns record errors.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) (bool, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {
@@ -140,8 +139,8 @@ func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home fede
 	return at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer, nil
 }
 
-// OfParties returns the mailbox locations of the parties of a handoff, or nothing if this home
-// never had peers.
+// OfParties returns the mailbox locations of the parties of a handoff, or nothing if this home never
+// had peers.
 func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
 	if knows, err := l.KnowsHomes(ctx); err != nil || !knows {
 		return nil, err
@@ -178,8 +177,7 @@ func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	return l.linked, nil
 }
 
-// looked reports whether the record was searched for other homes. New homes come only from peers,
-// so one read is enough.
+// New homes come only from peers, so one read of the record is enough.
 func (l *Locator) looked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,8 +191,8 @@ func (l *Locator) alone() bool {
 	return true
 }
 
-// LocalName returns the name that a DID has at another home, "" for a DID seen here, which
-// keeps its local name.
+// LocalName returns the name that a DID has at another home, or "" for a DID seen here, which keeps
+// its local name.
 func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string) (string, error) {
 	at := Address{MailboxLocation: federation.MailboxLocation{DID: did}}
 	err := l.see(ctx, &at)
@@ -215,8 +213,8 @@ type KeyOwners interface {
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }
 
-// Owners resolves the DIDs of keys that this gateway keeps for others. Other networks show such a
-// DID as the author of a step, so people write to it. The zero Owners keeps no keys.
+// Owners resolves the DIDs of keys that this gateway keeps for others. Other networks show such a DID
+// as the author of a step, so people write to it. The zero Owners keeps no keys.
 type Owners struct {
 	Record KeyOwners
 	// Kept returns the key that the gateway keeps for a name.
@@ -225,7 +223,7 @@ type Owners struct {
 	DIDKey func(federation.DID) (ed25519.PublicKey, error)
 }
 
-// KeptFor returns the key that the gateway keeps for a DID, as stored in the record.
+// KeptFor returns the key that the gateway keeps for a DID, in the form of the record.
 func (o Owners) KeptFor(did federation.DID) federation.KeptKey {
 	return federation.KeptKey{ID: federation.KeyID(o.kept(did).Public), Owner: did}
 }
@@ -240,7 +238,7 @@ func (o Owners) KeepsFor(kept, of federation.DID) bool {
 }
 
 // Owner returns the DID for which the gateway keeps the key of a did:key, and any other DID
-// unchanged. It ignores an owner whose kept key differs. It returns the errors of the record.
+// unchanged. It ignores an owner whose kept key differs. It returns record errors.
 func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
 	for range maxKept {
 		if o.Record == nil || did.Method() != "key" {
@@ -266,8 +264,8 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 
 // LearnFromStep records that a home sent a step or text of a DID: its mailbox is there, unless
 // another location is known. A signed step also overrules an earlier login here, and the earlier
-// claim of another home to the mailbox, which may have moved since. If the location cannot be stored,
-// this is logged; the next step repeats the attempt.
+// claim of another home to the mailbox, which may have moved since. It logs a failed write; the next
+// step retries it.
 func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by federation.Provenance, home federation.HomeID, now time.Time) {
 	defer l.routed(ctx, did)
 	kept, err := l.record.MailboxLocation(ctx, did)
@@ -279,9 +277,9 @@ func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by fede
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }
 
-// LearnFromLogin records that a DID logged in here: its mailbox is here if no location is known,
-// if its route is lost, or if another home only claims it. If the location cannot be stored, this
-// is logged; the next login repeats the attempt.
+// LearnFromLogin records that a DID logged in here: its mailbox is here if no location is known, if
+// its route is lost, or if another home only claims it. It logs a failed write; the next login
+// retries it.
 func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	switch {

@@ -12,30 +12,26 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// forwardFor bounds the time of forwarding late steps for a DID that moved away. The homes of its
-// handoffs get the new location with the first receipt after the move.
+// forwardFor bounds the forwarding of late steps for a DID that moved away. The homes of its handoffs
+// get the new location with the first receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
-// Bounds of emptying the inbox of a DID that moves.
 const (
-	movingDevice = "inbox move" // the device that leases the entries
+	movingDevice = "inbox move" // leases the entries
 	movingLease  = time.Minute
 	movingBatch  = 64 // entries
 )
 
-// maxFormer bounds the former homes of a mailbox in the record.
 const maxFormer = 16
 
 // PeerError is returned for a move to a home other than a peer.
 type PeerError struct{ Home federation.HomeID }
 
-// Error implements error.
 func (e *PeerError) Error() string { return "there is no peer " + string(e.Home) }
 
 // ElsewhereError is returned for a move of a mailbox that this home does not have.
 type ElsewhereError struct{ DID federation.DID }
 
-// Error implements error.
 func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("the mailbox of %s is not here", e.DID)
 }
@@ -43,8 +39,8 @@ func (e *ElsewhereError) Error() string {
 // Moved is the result of a move.
 type Moved = federation.MovedInbox
 
-// MovedHere reports whether the mailbox of a DID was at a home before operators moved it here. It may
-// have left since.
+// MovedHere reports whether operators moved the mailbox of a DID from a home to here. It may have
+// left since.
 func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) (bool, error) {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -54,13 +50,13 @@ func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federa
 	return at.Source == federation.LocatedByMove && there >= 0 && (at.Home == l.home || 0 <= here && here < there), err
 }
 
-// MovedFrom reports whether any mailbox is here that operators moved from a home, directly or not.
+// MovedFrom reports whether operators moved any mailbox from a home to here, directly or not.
 func (l *Locator) MovedFrom(ctx context.Context, from federation.HomeID) (bool, error) {
 	return l.record.HasMoved(ctx, from, l.home)
 }
 
-// MovedAway returns the parties of a handoff whose mailboxes an operator moved away from here
-// within the last thirty days.
+// MovedAway returns the parties of a handoff whose mailboxes an operator moved away from here within
+// the last thirty days.
 func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox {
 	var gone []federation.MovedMailbox
 	for _, did := range v.Others("") {
@@ -71,8 +67,7 @@ func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Tim
 	return gone
 }
 
-// movedAway returns the location of a mailbox that moved away from here within the last thirty days;
-// the zero value for any other one.
+// movedAway returns the zero value for a mailbox that did not move within [forwardFor].
 func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Time) federation.MailboxLocation {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if err != nil || at.Source != federation.LocatedByMove || at.Home == l.home || !slices.Contains(at.Former, l.home) || now.Sub(at.Since) > forwardFor {
@@ -81,9 +76,9 @@ func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Ti
 	return at
 }
 
-// movedTo returns the home to which the mailbox of a DID moved from here, which may have given it to
-// another one since; "" if it did not move within the last thirty days. That home accepts forwarded
-// steps: a later one does not know that the mailbox was here.
+// movedTo returns the home to which the mailbox of a DID moved from here within the last thirty days,
+// or "". That home accepts forwarded steps. It may have passed the mailbox on, but a later home does
+// not know that the mailbox was here.
 func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
 	at := l.movedAway(ctx, did, now)
 	if i := slices.Index(at.Former, l.home); i > 0 {
@@ -92,7 +87,6 @@ func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time
 	return at.Home
 }
 
-// keepMove stores that a home gave the mailbox of a DID to another one.
 func (l *Locator) keepMove(ctx context.Context, did federation.DID, from, to federation.HomeID, now time.Time) error {
 	before, err := l.record.MailboxLocation(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
@@ -108,9 +102,9 @@ func (l *Locator) keepMove(ctx context.Context, did federation.DID, from, to fed
 }
 
 // TakeOver makes this home the mailbox home of a DID that another home moves. If a third home is
-// known to have the mailbox, TakeOver asks that home, and blocks on the network. A non-empty readable
-// reason means that the third home confirms it. The error is a [*federation.UnavailableError] if it
-// does not answer.
+// known to have the mailbox, TakeOver sends that home a request, and blocks on the network. A
+// non-empty readable reason means that the third home confirms it. The error is a
+// [*federation.UnavailableError] if it does not answer.
 func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error) {
 	at, err := l.Locate(ctx, did)
 	switch {
@@ -124,8 +118,8 @@ func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federat
 	return "", l.keepMove(ctx, did, from, l.home, now)
 }
 
-// LearnMove records that a home moved the mailbox of a DID to another home. It ignores a home
-// without the mailbox, and a new home that is not a peer.
+// LearnMove records that a home moved the mailbox of a DID to another home. It ignores a home without
+// the mailbox, and a new home that is not a peer.
 func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error {
 	at, err := l.Locate(ctx, gone.DID)
 	if err != nil || at.Home != from || gone.Home == l.home {
@@ -140,8 +134,8 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 // Move moves the mailbox of a DID to another home, with its unread entries. It blocks until each
 // entry is receipted or refused. A second call moves the rest. With dry, it only counts them.
 //
-// The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other
-// home, or that of the record or the network.
+// The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other home,
+// or from the record or the network.
 func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.HomeID, dry bool, now func() time.Time) (Moved, error) {
 	done := Moved{DID: did, Home: to}
 	if _, ok := l.peers.Peer(to); !ok {
@@ -175,10 +169,9 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 	return done, err
 }
 
-// moveEntries delivers the unread entries of an inbox to the new mailbox home, and counts the
-// entries left. Entries that the home refuses, or that a device has leased, stay.
+// Entries that the home refuses, or that a device has leased, stay. They are counted.
 func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) (err error) {
-	var left []federation.Lease // a device, or a second call, may have them at once
+	var left []federation.Lease // for a device or a second call
 	defer func() {
 		for _, lease := range left {
 			_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, lease.LeaseToken, now()) // otherwise, its lease expires

@@ -12,10 +12,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Recipients returns the names of the outboxes of other homes for a filed step, with the handoff
-// after it: the mailbox homes of the parties, and all homes for an offer to anyone. [Unrouted]
-// stands for an unknown home, or a home that is not a peer. The home of a remote handoff sends its
-// steps; this home only forwards them to parties that moved to another home.
+// Recipients returns the outboxes of other homes for a filed step, with the handoff after it. These
+// are the mailbox homes of the parties, and all homes for an open offer. [Unrouted] stands for an
+// unknown home, or a home that is not a peer. The home of a remote handoff sends its steps; this home
+// only forwards them to parties that moved to another home.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	knows, err := l.KnowsHomes(ctx)
 	switch {
@@ -59,9 +59,9 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	return names, nil
 }
 
-// submittedBy reports whether another home submitted a step, and so gets it with the answer. A home
-// that gives a lost step back gets it like the others do: homes compare only the handoffs with a step
-// delivered to the other one, and that home may be restored later.
+// A home that submitted a step gets it with the answer. A home that gives a lost step back gets it
+// like the others. Homes compare only handoffs with a step delivered to the other home, and that home
+// may be restored later.
 func submittedBy(home string, ev federation.Event) bool {
 	return ev.Arrival.Link == home && string(ev.Arrival.Home) == home
 }
@@ -81,8 +81,7 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// forwards returns the names of the homes to which a step of another home is forwarded. No step is
-// sent to a home that it passed through.
+// forwards omits homes that the step passed through.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) []string {
 	if !after.Numbered { // no ruling proves the step to a third home
 		return nil
@@ -102,12 +101,12 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 const reroutePage = 256
 
 // Outboxes stores the pending deliveries of the record. Its methods block on the disk and return
-// the errors of the record.
+// record errors.
 type Outboxes interface {
-	// OutboxNames returns the names of the outboxes in which a delivery is pending, in order.
+	// OutboxNames returns the sorted names of the outboxes with a pending delivery.
 	OutboxNames(ctx context.Context) ([]string, error)
-	// Outbox returns up to limit deliveries of an outbox after one, oldest first. The zero Delivery is
-	// before the first.
+	// Outbox returns up to limit deliveries of an outbox after one, oldest first. The zero Delivery
+	// is before the first.
 	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
 	// Reroute moves deliveries from one outbox to another. It skips a delivery that has ended.
 	Reroute(ctx context.Context, from, to string, rows []int64) error
@@ -119,11 +118,11 @@ type Outboxes interface {
 	RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error)
 }
 
-// Reroute moves the deliveries without a link to [Unrouted]: the pending deliveries to former
-// peers, and the steps in inboxes here whose readers have no known mailbox location. The latter
-// were filed while this home had no peers. Call Reroute at startup and after each change of the
-// set of peers. It returns the number of moved deliveries. It blocks on the disk, and a second
-// call completes an interrupted one.
+// Reroute moves the deliveries without a link to [Unrouted]: the pending deliveries to former peers,
+// and the steps in inboxes here whose readers have no known mailbox location. The latter were filed
+// while this home had no peers. Call Reroute at startup and after each change of the set of peers. It
+// returns the number of moved deliveries. It blocks on the disk, and a second call completes an
+// interrupted one.
 func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err error) {
 	names, err := l.outboxes.OutboxNames(ctx)
 	if err != nil {
@@ -145,8 +144,7 @@ func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err er
 	return moved + n, err
 }
 
-// rerouteOutbox moves the deliveries of an outbox, if it belongs to another home. An offer to
-// anyone stays: it has no other recipient.
+// An open offer stays, because it has no other recipient.
 func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, err error) {
 	var last federation.Delivery
 	for ours := false; ; {

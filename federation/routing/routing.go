@@ -46,8 +46,7 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Unrouted is the name of the outbox of steps for DIDs whose mailbox home is not known, or is no
-// longer a peer.
+// Unrouted is the outbox of steps for DIDs whose mailbox home is unknown, or is no longer a peer.
 const Unrouted = federation.UnroutedLink
 
 // homeNetwork is the network of the bindings of DIDs whose steps another home sent.
@@ -59,8 +58,8 @@ type Record interface {
 	MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
 	// HasMoved reports whether an operator moved the mailbox of any DID from one home to another.
 	HasMoved(ctx context.Context, from, to federation.HomeID) (bool, error)
-	// KeepMailboxLocation replaces the kept location of a mailbox. It blocks until the
-	// location is on disk.
+	// KeepMailboxLocation replaces the kept location of a mailbox. It blocks until the location is on
+	// disk.
 	KeepMailboxLocation(ctx context.Context, l federation.MailboxLocation) error
 	// IsAgent reports whether a DID belongs to an agent of this gateway.
 	IsAgent(ctx context.Context, did federation.DID) (bool, error)
@@ -69,7 +68,7 @@ type Record interface {
 	// KnowsHomes reports whether the record has a location at another home, or a DID whose steps
 	// another home sent.
 	KnowsHomes(ctx context.Context, self federation.HomeID) (bool, error)
-	// View returns the view of a handoff, the zero value for one without a log.
+	// View returns the view of a handoff, or the zero View.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
 	// Waiting returns the number of unread entries of an inbox, and their size.
 	Waiting(ctx context.Context, to federation.DID) (entries int, sizeBytes int64, err error)
@@ -78,15 +77,15 @@ type Record interface {
 	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another device
 	// leased the entry meanwhile.
 	Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error
-	// Nack returns a leased entry: no device gets it before a time.
+	// Nack releases a leased entry. No device gets it before a time.
 	Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error
 }
 
-// Peer is another home that this gateway exchanges steps with.
+// Peer is another home that exchanges steps with this gateway.
 type Peer struct {
 	Home    federation.HomeID
 	URL     string // without a path
-	Blocked bool   // blocked: nothing is sent to it
+	Blocked bool   // nothing is sent to it
 }
 
 // Peers is the set of other homes. The methods that block on the network return an error wrapping
@@ -96,11 +95,11 @@ type Peers interface {
 	All() iter.Seq[Peer]
 	// Peer returns the peer with a name, and whether there is one.
 	Peer(home federation.HomeID) (Peer, bool)
-	// Houses reports whether a home has the mailbox of a DID. It sends a request to that home. It
+	// Houses reports whether a home has the mailbox of a DID. It sends that home a request, and
 	// blocks on the network.
 	Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error)
-	// Give requests that a home take over the mailbox of a DID. It blocks on the network. If the
-	// home refuses, the error is a [*federation.RefusalError].
+	// Give requests that a home take over the mailbox of a DID. It blocks on the network. A refusal
+	// is a [*federation.RefusalError].
 	Give(ctx context.Context, home federation.HomeID, did federation.DID) error
 	// Deliver sends a step to a home. It blocks until the home has receipted it. A
 	// [*federation.RefusalError] is final.
@@ -113,26 +112,25 @@ type Peers interface {
 
 // Documents reads published documents about DIDs. Its methods block on the network.
 type Documents interface {
-	// MailboxURL returns the address of the mailbox home in the document of a DID, "" for none.
+	// MailboxURL returns the address of the mailbox home in a DID document, or "".
 	MailboxURL(ctx context.Context, did federation.DID) (string, error)
-	// HostHome returns the home in the well-known document of a host, "" for a host without such a
-	// document.
+	// HostHome returns the home in the well-known document of a host, or "" without such a document.
 	HostHome(ctx context.Context, host string) (federation.HomeID, error)
 }
 
-// Config has the dependencies of a [Locator].
+// Config contains the dependencies of a [Locator].
 type Config struct {
-	Home      federation.HomeID // this home
+	Home      federation.HomeID
 	Record    Record
 	Owners    Owners
 	Outboxes  Outboxes
 	Peers     Peers
 	Documents Documents
-	// LoggedInto returns the link of this home on which a user is logged in as a DID, "" for none. It
-	// blocks on the owners of links. Nil if users log in nowhere.
+	// LoggedInto returns the link of this home on which a user is logged in as a DID, or "". It
+	// blocks on the owners of links, and may be nil.
 	LoggedInto func(ctx context.Context, did federation.DID) string
-	// Routed is called with a DID whose location became known, or with "" if any DID may have a
-	// new route; nil for no call. It may block on the disk.
+	// Routed is called with a DID whose location became known, or with "" if any DID may have a new
+	// route. It may be nil, and may block on the disk.
 	Routed func(ctx context.Context, did federation.DID)
 	Log    *slog.Logger
 }
@@ -150,7 +148,7 @@ type Locator struct {
 	log        *slog.Logger
 
 	mu     sync.Mutex
-	asked  map[federation.DID]time.Time // time of the last query to the peers
+	asked  map[federation.DID]time.Time // last query to the peers
 	linked bool                         // this home has, or had, peers
 	read   bool                         // the record was searched for other homes
 	// The time of the first of successive rounds in which several homes claimed the mailbox of a DID.
@@ -169,21 +167,20 @@ func New(cfg Config) *Locator {
 	return l
 }
 
-// Bounds of mailbox queries.
 const (
 	askedAgain  = time.Minute // between two rounds of queries about one DID
 	askedAtOnce = 32          // concurrent queries to peers about one DID
-	maxAsked    = 4096        // maximum number of DIDs with a stored time of the last round, at about 100 bytes each
-	// Both homes of a move claim the mailbox until the former one has the answer of the other one.
+	maxAsked    = 4096        // DIDs with a stored time of the last round, at about 100 bytes each
+	// Both homes of a move claim the mailbox until the former one has the other's answer.
 	contestedFor = 10 * time.Minute // until the claims are offences
 )
 
 var errNoHome = errors.New("no home is known to have its mailbox")
 
-// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its
-// handoff. It blocks on the network during the search. The error is a
-// [*federation.UnavailableError] while one is not found. A [*federation.RefusalError] means that
-// the handoff has already ended, so the step is dropped.
+// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its handoff.
+// It blocks on the network during the search. The error is a [*federation.UnavailableError] while one
+// is not found. A [*federation.RefusalError] means that the handoff has already ended, so the step is
+// dropped.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {
@@ -209,7 +206,7 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 }
 
 // DeliverText sends text of the outbox [Unrouted] to the mailbox home of its recipient, as Deliver
-// sends a step. For a recipient now at this home it returns a [*federation.RefusalError].
+// sends a step. For a recipient now at this home, it returns a [*federation.RefusalError].
 func (l *Locator) DeliverText(ctx context.Context, t federation.Text, now time.Time) error {
 	home, err := l.find(ctx, t.To, now)
 	switch {
@@ -227,10 +224,9 @@ func noRoute(did federation.DID, home federation.HomeID) error {
 	return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
 }
 
-// find returns the mailbox home of a DID. If no location is known, or its route is lost, it reads
-// the document of the DID, then the well-known document of its host, and then queries the peers.
-// The first source that names a home wins, and the record stores the location. A moved mailbox is
-// not searched.
+// If no location is known, or its route is lost, find reads the DID document and the well-known
+// document of its host, and then queries the peers. The first source that names a home wins, and the
+// record stores the location. A moved mailbox is not searched.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
@@ -246,8 +242,7 @@ func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (
 	return "", notFound(did, why)
 }
 
-// search looks for the mailbox home of a DID, once a minute. It returns the reason why none is
-// found.
+// A search runs at most once a minute. The result why is the reason for finding no home.
 func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time) (found federation.HomeID, why error) {
 	if l.alone() || !l.due(did, now) {
 		return "", errNoHome
@@ -273,8 +268,8 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 	return "", why
 }
 
-// Linked records that the link to another home is up: queries about each DID are allowed again,
-// and the steps of [Unrouted] are retried. It may block on the disk.
+// Linked records that the link to another home is up. Queries about each DID are allowed again, and
+// the steps of [Unrouted] are retried. It may block on the disk.
 func (l *Locator) Linked(ctx context.Context) {
 	l.mu.Lock()
 	clear(l.asked)
@@ -286,7 +281,7 @@ func notFound(did federation.DID, why error) error {
 	return &federation.UnavailableError{What: "home of " + string(did), Err: why}
 }
 
-// due reports whether another round of queries about a DID is due, and counts it as begun.
+// due counts the round as begun.
 func (l *Locator) due(did federation.DID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,7 +295,7 @@ func (l *Locator) due(did federation.DID, now time.Time) bool {
 	return true
 }
 
-// documented returns the peer in the document of a DID, "" for none.
+// documented returns "" for a home that is not a peer.
 func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	named, err := l.documents.MailboxURL(ctx, did)
 	if err != nil || named == "" {
@@ -315,8 +310,7 @@ func (l *Locator) documented(ctx context.Context, did federation.DID) (federatio
 	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", named)
 }
 
-// hosted returns the peer in the well-known document of the host of a did:web, "" for none and for
-// other DIDs.
+// hosted returns "" for a home that is not a peer, and for DIDs other than did:web.
 func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
@@ -337,9 +331,9 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// ask queries all peers for the mailbox of a DID, and returns the only peer that has it. If several
-// claim it, it trusts none of them, and reports the offence of each if they have done so for longer
-// than a move takes. If none does, it returns the errors of the peers that did not respond.
+// ask returns the only peer that has the mailbox. If several claim it, it trusts none of them, and
+// reports the offence of each if they have done so for longer than a move takes. If none does, it
+// returns the errors of the peers that did not respond.
 func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {
@@ -379,7 +373,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (f
 	return "", fmt.Errorf("%s say each that they have its mailbox", all)
 }
 
-// contest notes whether several homes claim the mailbox of a DID, and returns since when.
+// contest returns since when several homes claim the mailbox.
 func (l *Locator) contest(did federation.DID, several bool, now time.Time) (since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,8 +22,8 @@ func JCS(text []byte) ([]byte, error) {
 	return canonical(text)
 }
 
-// canonical returns the canonical form of JSON. The library for RFC 8785 takes seven times as long
-// as the comparison, so it is skipped for text that is already canonical, which is the usual case.
+// The library for RFC 8785 takes seven times as long as a comparison. Text is usually already
+// canonical, and then skips it.
 func canonical(text []byte) ([]byte, error) {
 	same := jsontext.Value(bytes.Clone(text))
 	if err := same.Canonicalize(); err == nil && bytes.Equal(same, text) {
@@ -32,8 +32,7 @@ func canonical(text []byte) ([]byte, error) {
 	return jcs.Transform(text)
 }
 
-// without returns the canonical form of a JSON object without some of its members. Their
-// names contain no character that JSON escapes.
+// The names contain no character that JSON escapes.
 func without(text []byte, names ...string) ([]byte, error) {
 	object, err := JCS(text)
 	if err != nil {
@@ -85,7 +84,6 @@ func memberLength(text []byte) int {
 	}
 }
 
-// readObject returns the members of a JSON object with a canonical form.
 func readObject(text []byte) (map[string]json.RawMessage, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err
@@ -100,7 +98,7 @@ func readObject(text []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-// canonicalObject returns the canonical form of an object. Invalid UTF-8 becomes U+FFFD.
+// Invalid UTF-8 becomes U+FFFD.
 func canonicalObject[V any](object map[string]V) ([]byte, error) {
 	text, err := exact.Marshal(object, exact.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
@@ -109,7 +107,7 @@ func canonicalObject[V any](object map[string]V) ([]byte, error) {
 	return canonical(text)
 }
 
-// canonicalStrings returns the canonical form and the members of a JSON object whose values are strings.
+// The values of the object are strings.
 func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
 	members, err := federation.DecodeStrings(text)
 	if err != nil {

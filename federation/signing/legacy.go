@@ -11,9 +11,9 @@ import (
 )
 
 // The forms signed by AIRC clients, besides [Message]. A message does not contain the name of its
-// form: see [Match].
+// form; see [Match].
 
-// Relay is the scheme of a message between registries, which the origin signs.
+// Relay is the scheme of a message between registries, signed by the origin.
 //
 // spec: airc-v0.2 "Federation relay"
 func Relay() Scheme {
@@ -32,8 +32,8 @@ func DecodedChallenge() Scheme {
 	return Scheme{Name: "airc-challenge-bytes", Document: decodedText, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// Rotation is the scheme of a request for another key: the old key signs it, and the new
-// key may sign the same document, to prove that the agent has it.
+// Rotation is the scheme of a request for another key, signed with the old key. The new key may sign
+// the same document, to prove that the agent has it.
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Requests"
 func Rotation() Scheme {
@@ -69,19 +69,18 @@ func LegacyFive() Scheme {
 	return Scheme{Name: "airc-legacy-five", Document: canonicalOf("from", "to", "text", "timestamp", "nonce"), Encoding: asFound()}
 }
 
-// LegacyHeader is the scheme of a signature in a header, which covers the whole body of a
-// request. It covers neither sender nor time, so it proves no sender.
+// LegacyHeader is the scheme of a signature in a header, which covers the whole body of a request. It
+// covers neither sender nor time, so it proves no sender.
 func LegacyHeader() Scheme {
 	return Scheme{Name: "airc-header", Document: canonicalWithout(), Encoding: asFound()}
 }
 
-// LegacyASCIIHeader is [LegacyHeader] of clients whose canonical form escapes all non-ASCII
+// LegacyASCIIHeader is [LegacyHeader] for clients whose canonical form escapes all non-ASCII
 // characters.
 func LegacyASCIIHeader() Scheme {
 	return Scheme{Name: "airc-header-ascii", Document: escapedASCII, Encoding: asFound()}
 }
 
-// canonicalWithout returns the document as the message without some members.
 func canonicalWithout(members ...string) func([]byte) ([]byte, error) {
 	return func(message []byte) ([]byte, error) {
 		document, err := without(message, members...)
@@ -99,7 +98,7 @@ func asGiven(challenge []byte) ([]byte, error) {
 	return challenge, nil
 }
 
-// decodedText decodes a challenge. It ignores unused bits, which some registries set.
+// decodedText ignores unused bits, which some registries set.
 func decodedText(challenge []byte) ([]byte, error) {
 	document := decodeAnyBase64(string(challenge))
 	if len(document) == 0 {
@@ -150,8 +149,8 @@ func escapedASCII(body []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// BoundRegistration is the signing scheme of a registration that names the registry. Its message is
-// the request.
+// BoundRegistration is the scheme of a registration that names the registry. Its message is the
+// request.
 //
 // spec: airc-shapes "Sessions and proofs"
 func BoundRegistration() Scheme {
@@ -172,8 +171,7 @@ func boundScheme(name string, covered ...string) Scheme {
 	return Scheme{Name: name, Document: canonicalOf(covered...), Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// canonicalOf returns a function that builds the canonical document from some members of the
-// message, all of them required.
+// All covered members are required.
 func canonicalOf(covered ...string) func([]byte) ([]byte, error) {
 	return func(message []byte) ([]byte, error) {
 		members, err := readObject(message)

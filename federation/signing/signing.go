@@ -38,8 +38,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Document returns the canonical document of a step: its signed fields, the DID of the signer, the venue,
-// and the event ID if the signature covers it. In the act dialect it always does.
+// Document returns the canonical document of a step: its signed fields, the DID of the signer, the
+// venue, and the event ID if the signature covers it. In the act dialect it always does.
 func Document(ev federation.Event) (string, error) {
 	if ev.From == "" || ev.Venue == "" || ev.Handoff.IsZero() || ev.Dialect == federation.ActTags && !ev.Stamped {
 		return "", errors.New("canonical document: signer, venue and ids are needed")
@@ -51,8 +51,8 @@ func Document(ev federation.Event) (string, error) {
 	return Canonical(ev.Fields, ev.From, ev.Venue, id)
 }
 
-// Canonical returns the document that a signature covers: a JSON object of strings, with the fields, the
-// signer as "from", the venue as "target" and the id if there is one. It is the same in both dialects.
+// Canonical returns the document that a signature covers: a JSON object of strings, with the fields,
+// the signer as "from", the venue as "target" and the ID, if any. It is the same in both dialects.
 //
 // spec: handofftag "Canonical document"; freeq-act "Canonical document"
 func Canonical(fields map[string]string, from federation.DID, target, id string) (string, error) {
@@ -74,7 +74,7 @@ func Canonical(fields map[string]string, from federation.DID, target, id string)
 	return string(canonical), nil
 }
 
-// Seal signs a step with a key that the gateway keeps. The signature covers the id.
+// Seal signs a step with a key that the gateway keeps. The signature covers the ID.
 func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (federation.Event, error) {
 	ev.Stamped = true
 	document, err := Document(ev)
@@ -93,9 +93,9 @@ func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (
 	return ev, nil
 }
 
-// Envelope returns the bytes that the signature of an AIRC message covers: its canonical JSON without the
-// member signature, and without seq, which the registry adds at delivery. Unknown members are covered. It
-// returns an error for an envelope without a canonical form; see [federation.ExactJSON].
+// Envelope returns the bytes that the signature of an AIRC message covers: its canonical JSON without
+// the member signature, and without seq, which the registry adds at delivery. Unknown members are
+// covered. It returns an error without a canonical form; see [federation.ExactJSON].
 //
 // spec: airc-v0.1.1 §6.2
 func Envelope(envelope []byte) ([]byte, error) {
@@ -106,15 +106,15 @@ func Envelope(envelope []byte) ([]byte, error) {
 	return canonical, nil
 }
 
-// Message is the scheme of the message of an AIRC agent.
+// Message is the scheme of an AIRC agent's message.
 //
 // spec: airc-v0.1.1 §6.2
 func Message() Scheme {
 	return Scheme{Name: "airc", Document: Envelope, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// SignEnvelope returns an AIRC envelope as canonical JSON with its signature
-// added. The envelope is anything that marshals to a JSON object.
+// SignEnvelope returns an AIRC envelope as canonical JSON with its signature. The envelope is any
+// value that marshals to a JSON object.
 func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) ([]byte, error) {
 	text, err := json.Marshal(envelope)
 	if err != nil {
@@ -136,31 +136,30 @@ func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) 
 	return signed, nil
 }
 
-// algorithm is the prefix of a signature on the wire, with its separator.
 const algorithm = "ed25519:"
 
 // Encoding is the form of a signature in a scheme: base64 of its 64 bytes, after an optional prefix
-// and an optional key id with a colon.
+// and an optional key ID with a colon.
 type Encoding struct {
 	prefix string
-	named  bool // the id of the key precedes the signature
+	named  bool // the key ID precedes the signature
 	base64 *base64.Encoding
-	lax    bool // reads either alphabet, padded or not, with or without the prefix
+	lax    bool // accepts either alphabet, padded or not, with or without the prefix
 }
 
-// inTag is the signature tag of a step: "ed25519:<kid>:<base64url>".
+// The tag is "ed25519:<kid>:<base64url>".
 func inTag() Encoding { return Encoding{prefix: algorithm, named: true, base64: base64.RawURLEncoding} }
 
-// inEnvelope is bare base64url without padding.
+// The text is base64url without padding.
 func inEnvelope() Encoding { return Encoding{base64: base64.RawURLEncoding} }
 
-// withAlgorithm is "ed25519:" and padded base64 of the standard alphabet.
+// The text is "ed25519:" and padded base64 of the standard alphabet.
 func withAlgorithm() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding} }
 
-// asFound writes padded base64 of the standard alphabet, and reads all forms that clients in use send.
+// asFound writes padded base64 of the standard alphabet, and accepts all forms that clients send.
 func asFound() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding, lax: true} }
 
-// Write returns a signature in its wire form. Only encodings that name a key use the key id.
+// Write returns a signature in its wire form. Only encodings that name a key use the key ID.
 func (e Encoding) Write(kid string, sig []byte) string {
 	prefix := e.prefix
 	if e.lax {
@@ -172,9 +171,8 @@ func (e Encoding) Write(kid string, sig []byte) string {
 	return prefix + e.base64.EncodeToString(sig)
 }
 
-// Read is the reverse of Write. The result ours is false for a signature of another algorithm. A
-// signature of other than 64 bytes never verifies. Each value has one spelling, except in the
-// encoding asFound.
+// Read is the reverse of Write. It returns false for a signature of another algorithm. A signature of
+// other than 64 bytes never verifies. Each value has one spelling, except in the encoding asFound.
 func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	rest, found := strings.CutPrefix(text, e.prefix)
 	if !found && !e.lax {
@@ -192,7 +190,7 @@ func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	return kid, sig, true
 }
 
-// decodeAnyBase64 decodes either alphabet, padded or not; nil for invalid base64.
+// Either alphabet is valid, padded or not. The result is nil for invalid base64.
 func decodeAnyBase64(s string) []byte {
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(s), "="))
 	if err != nil {
@@ -201,8 +199,8 @@ func decodeAnyBase64(s string) []byte {
 	return raw
 }
 
-// DecodeBase64URL decodes base64url without padding. Unused bits must be zero, so that each value has one
-// spelling.
+// DecodeBase64URL decodes base64url without padding. Unused bits must be zero, so that each value has
+// one spelling.
 func DecodeBase64URL(s string) ([]byte, error) { return decodeStrict(base64.RawURLEncoding, s) }
 
 func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
@@ -216,8 +214,8 @@ func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
 	return raw, nil
 }
 
-// parse reads the signature of a step: "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC,
-// without key id, in either alphabet and padded or not. The result ours is false for another algorithm.
+// The signature of a step is "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC,
+// without key ID, in either alphabet and padded or not. The result is false for another algorithm.
 func parse(text string) (kid string, sig []byte, ours bool) {
 	if kid, sig, ours = inTag().Read(text); ours {
 		return kid, sig, true
@@ -231,19 +229,18 @@ func parse(text string) (kid string, sig []byte, ours bool) {
 // Scheme describes how one format signs, as data: the signed bytes, the encoding, and how a message
 // names the key. All schemes are Ed25519 under the one rule of this package.
 type Scheme struct {
-	Name string // name in passports
-	// Document returns the bytes that the signature of a message covers. The message is JSON with
-	// or without its signature, unless the scheme defines otherwise. It returns an error for a
-	// message without such bytes.
+	Name string // in passports
+	// Document returns the bytes that the signature of a message covers. The message is JSON with or
+	// without its signature, unless the scheme defines otherwise. It returns an error for a message
+	// without such bytes.
 	Document func(message []byte) ([]byte, error)
 	Encoding Encoding
-	// KeyID returns the name of a key in the messages of the scheme; nil if messages name
-	// only the owner.
+	// KeyID returns the name of a key in the messages of the scheme. It is nil if messages name only
+	// the owner.
 	KeyID func(ed25519.PublicKey) string
 }
 
-// Sign returns the signature of a message as the scheme writes it, and the bytes
-// that it covers.
+// Sign returns the signature of a message in the scheme's encoding, and the bytes that it covers.
 func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []byte) (signature string, document []byte, err error) {
 	if document, err = s.Document(message); err != nil {
 		return "", nil, err
@@ -259,9 +256,9 @@ func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []b
 	return s.Encoding.Write(kid, sig), document, nil
 }
 
-// Verify judges the signature of a message under one key. The verdict is [federation.Unverifiable]
-// for a message without a canonical form, and for a signature of another algorithm or naming
-// another key. The error explains why a message has no canonical form, and is nil otherwise.
+// Verify verifies the signature of a message under one key. The verdict is [federation.Unverifiable]
+// for a message without a canonical form, and for a signature of another algorithm or naming another
+// key. The error explains why a message has no canonical form, and is nil otherwise.
 func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	document, err := s.Document(message)
 	if err != nil {
@@ -270,7 +267,6 @@ func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) 
 	return s.verify(document, signature, key), nil
 }
 
-// verify verifies a signature over the bytes that it must cover.
 func (s Scheme) verify(document []byte, signature string, key ed25519.PublicKey) federation.Verdict {
 	kid, sig, ours := s.Encoding.Read(signature)
 	switch {
@@ -282,9 +278,9 @@ func (s Scheme) verify(document []byte, signature string, key ed25519.PublicKey)
 	return federation.Valid
 }
 
-// Match judges the signature of a message that does not name its scheme. It returns the first
-// scheme under which the signature is valid. If there is none, the Scheme is zero, and the verdict
-// is [federation.Invalid] if any scheme could judge the signature.
+// Match verifies the signature of a message that does not name its scheme. It returns the first
+// scheme under which the signature is valid. If there is none, the Scheme is zero, and the verdict is
+// [federation.Invalid] if any scheme could judge the signature.
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable
 	for _, s := range schemes {
@@ -300,8 +296,7 @@ func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...S
 	return Scheme{}, verdict
 }
 
-// AgentKeyID names the key of an AIRC agent: "k_" and the first 16 hexadecimal digits
-// of its SHA-256.
+// AgentKeyID names the key of an AIRC agent: "k_" and the first 16 hexadecimal digits of its SHA-256.
 //
 // spec: airc-shapes "Rules for all"
 func AgentKeyID(public ed25519.PublicKey) string { return "k_" + shortHash(public) }
@@ -316,8 +311,8 @@ func shortHash(public ed25519.PublicKey) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// HandoffStep is the scheme of a step in the tags of the handoff RFC. Its message is the document that
-// [Document] returns, in any order and spacing.
+// HandoffStep is the scheme of a step in the tags of the handoff RFC. Its message is the result of
+// [Document], in any order and spacing.
 //
 // spec: handofftag "Canonical document"
 func HandoffStep() Scheme {
@@ -331,7 +326,7 @@ func ActStep() Scheme {
 	return Scheme{Name: string(federation.ActTags), Document: actDocument, Encoding: inTag(), KeyID: federation.KeyID}
 }
 
-// Receipt is the scheme of the receipt of a home for a step, in either dialect.
+// Receipt is the scheme of a home's receipt for a step, in either dialect.
 //
 // spec: handofftag "Confirm"; freeq-act "Receipts"
 func Receipt() Scheme {
@@ -351,7 +346,7 @@ func actDocument(message []byte) ([]byte, error) {
 	return stepDocument(message, federation.ActTags, nil)
 }
 
-// receiptDocument finds the dialect by the tag that every step of a dialect has.
+// receiptDocument finds the dialect by the tag in every step of a dialect.
 func receiptDocument(message []byte) ([]byte, error) {
 	document, err := stepDocument(message, federation.HandoffTags, checkReceipt)
 	if errors.Is(err, errOtherDialect) {
@@ -360,11 +355,10 @@ func receiptDocument(message []byte) ([]byte, error) {
 	return document, err
 }
 
-// errOtherDialect means that a document lacks the tag of its dialect.
 var errOtherDialect = errors.New("it is no step of this dialect")
 
-// stepDocument canonicalises the document of a step in one dialect. It refuses a document rejected
-// by check, and members other than signed tags of the dialect, which no link could have read.
+// stepDocument refuses a document rejected by check, and members other than signed tags of the
+// dialect, which no link could have read.
 func stepDocument(message []byte, dialect federation.Dialect, check func(map[string]string) error) ([]byte, error) {
 	canonical, members, err := canonicalStrings(message)
 	if err == nil {
@@ -420,8 +414,8 @@ func checkReceipt(members map[string]string) error {
 	return nil
 }
 
-// homePrefix precedes the signed bytes of a message between homes, so that the signature is valid for no
-// other purpose.
+// homePrefix precedes the signed bytes of a message between homes, so that the signature is valid for
+// no other purpose.
 const homePrefix = "baton-home/1\n"
 
 // SignHome returns the signature of a message from one home to another. It is not a [Scheme]: the
@@ -436,9 +430,9 @@ func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (s
 
 func homeDocument(message []byte) []byte { return append([]byte(homePrefix), message...) }
 
-// VerifyHome judges a signature of a home by the keys that its DID had at a time. The error is
-// nil only for [federation.Valid]; for [federation.Unverifiable] it wraps
-// [*federation.UnavailableError] if a retry may help.
+// VerifyHome verifies a home's signature with the keys of its DID at a time. The error is nil only
+// for [federation.Valid]. For [federation.Unverifiable] it wraps [*federation.UnavailableError] if a
+// retry may help.
 func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.HomeID, message []byte, signature string, at time.Time) (federation.Verdict, error) {
 	kid, sig, ours := inTag().Read(signature)
 	if !ours {
@@ -460,9 +454,9 @@ func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.
 	return federation.Invalid, fmt.Errorf("signature of home %s: it is not made with a key of its own", home)
 }
 
-// HomeSigner signs for a home, and judges the signatures of other homes.
+// HomeSigner signs for a home, and verifies the signatures of other homes.
 type HomeSigner struct {
-	Key  func() federation.SigningKey // key of the home; the current one
+	Key  func() federation.SigningKey // current key of the home
 	Keys func() federation.KeySource  // keys of the other homes; it may block on their hosts
 }
 

@@ -10,14 +10,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Verify judges the signature of a step against the keys that its From had when the step was
-// received. It fills in the document, the key id and the key.
+// Verify verifies the signature of a step with the keys of its From at the time of its arrival. It
+// fills in the document, the key ID and the key.
 //
 // The error is nil only for [federation.Valid]. It is a [*federation.RefusalError] for a missing or
 // invalid signature, the key of another DID, a did:key whose key cannot be an identity
 // ([federation.InvalidTag]), and a signature that cannot be judged now
-// ([federation.SignatureUnverifiable]). Any other error is the error of the record behind the key
-// source.
+// ([federation.SignatureUnverifiable]). Any other error comes from the record behind the key source.
 func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.Text == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.NeedSignature, "")
@@ -59,7 +58,7 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 	return judgeStrangeKey(ctx, keys, ev)
 }
 
-// Query returns the query of [Verify] about a step; ok is false if the step needs none.
+// Query returns the query of [Verify] about a step, or false if the step needs none.
 func Query(ev federation.Event) (q federation.KeyQuery, ok bool) {
 	if ev.Signature.Text == "" || ev.From == "" {
 		return federation.KeyQuery{}, false
@@ -91,7 +90,7 @@ func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federati
 	return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
 }
 
-// NamedKey returns the key id in the wire form of the signature of a step; "" for none.
+// NamedKey returns the key ID in the wire form of a step's signature, or "".
 func NamedKey(text string) string {
 	kid, _, _ := inTag().Read(text)
 	return kid
@@ -102,14 +101,14 @@ func unverifiable(ev federation.Event, cause error) error {
 	return errors.Join(federation.Refuse(ev, federation.SignatureUnverifiable, ""), fmt.Errorf("keys of %s: %w", ev.From, cause))
 }
 
-// VerifyEnvelope judges the base64url signature of an AIRC envelope under one key. The error
+// VerifyEnvelope verifies the base64url signature of an AIRC envelope under one key. The error
 // explains why the envelope has no canonical form.
 func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	return Message().Verify(envelope, signature, key)
 }
 
-// verified reports whether a key signed a document. It refuses keys of small order, for which signatures
-// need no private key: an old record may have such a key.
+// verified refuses keys of small order, for which signatures need no private key, because an old
+// record may have such a key.
 func verified(key ed25519.PublicKey, document, sig []byte) bool {
 	public, err := federation.ParsePublicKey(key)
 	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
@@ -132,7 +131,7 @@ func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federatio
 	return nil
 }
 
-// filedKey is the key of one step. It implements [federation.KeySource].
+// filedKey is a [federation.KeySource] with the key of one step.
 type filedKey struct {
 	ev     federation.Event
 	didKey func(federation.DID) (ed25519.PublicKey, error)
@@ -172,7 +171,7 @@ func Open(ctx context.Context, keys federation.KeySource, read Reader, ev federa
 	return ev, verdict, err
 }
 
-// Signed returns a step with a verified signature, with the members of its document.
+// Signed returns a verified step with the members of its document.
 func Signed(read Reader, ev federation.Event) (federation.Event, error) {
 	signed, err := read(ev.Signature.Document)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {

@@ -1,5 +1,5 @@
-// Package a2atask translates between handoffs and the tasks of external A2A agents: an offer
-// becomes a message, and the states of a task become the steps of its handoff.
+// Package a2atask translates between handoffs and the tasks of external A2A agents: an offer becomes
+// a message, and the states of a task become the steps of its handoff.
 //
 // spec: a2a-1.0, agent-faces §5
 package a2atask
@@ -17,18 +17,17 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Media types of the parts of a message.
+// Media types of message parts.
 const (
 	mediaText = "text/plain"
 	mediaJSON = "application/json"
 )
 
-// metadataKey is the member of the metadata of a message with the terms of the handoff.
+// metadataKey is the metadata member of a message with the terms of the handoff.
 const metadataKey = "handoff"
 
 // Offer returns the message that offers a handoff. It has the ID of the step and the context of the
-// handoff, so that a repeated send is recognized. The passport is the URL of the proof of the
-// handoff.
+// handoff, so that a repeated send is recognized. Passport is the URL of the proof of the handoff.
 func Offer(ev federation.Event, view federation.View, passport string) (*wire.Message, []federation.Loss) {
 	terms := map[string]any{"id": ev.Handoff.String(), "kind": string(view.Kind), "offerer": string(view.Offerer), "passport": passport}
 	if !view.Deadline.IsZero() {
@@ -63,7 +62,7 @@ func textPart(text string) *wire.Part {
 	return part
 }
 
-// contextPart returns the context of an offer as a part, nil for none: data, or a link.
+// contextPart returns a context as data or a link, or nil.
 func contextPart(context string) (*wire.Part, []federation.Loss) {
 	switch {
 	case context == "":
@@ -82,17 +81,17 @@ func contextPart(context string) (*wire.Part, []federation.Loss) {
 type Step struct {
 	Verb    federation.Verb
 	Note    string
-	Context string // JSON or a link; "" for none
-	// Key identifies a report of a task: a report with the key of an earlier one is a repeat.
+	Context string // JSON or a link, or ""
+	// Key identifies a report of a task. A report with the key of an earlier one is a repeat.
 	Key string
 }
 
 // Reading is the content of a task beyond the state of its handoff.
 type Reading struct {
 	Steps    []Step
-	Question *Question // to the offerer; nil for none
-	// Blocked is the reason why the agent waits for its operator or for that of this gateway; "" if
-	// not.
+	Question *Question // to the offerer, or nil
+	// Blocked is the reason why the agent waits for its operator or for this gateway's operator, or
+	// "".
 	Blocked string
 	Losses  []federation.Loss
 }
@@ -178,7 +177,6 @@ func leavesOpen(state wire.TaskState) bool {
 	return state == wire.TaskStateFailed || state == wire.TaskStateCanceled || state == wire.TaskStateRejected
 }
 
-// canceled returns the note of a task that its agent canceled.
 func canceled(note string) string {
 	if note == "" {
 		return "canceled"
@@ -197,9 +195,8 @@ func Lost(why string, state federation.State) Reading {
 	return Read(&wire.Task{Status: wire.TaskStatus{State: wire.TaskStateFailed, Message: wire.NewMessage(wire.MessageRoleAgent, wire.NewTextPart(why))}}, state)
 }
 
-// result returns the step that completes a handoff. It contains the last message and the artifacts
-// of the task. The context has the rest: a single data or link by itself, and anything else as the
-// agent sent it.
+// The result contains the last message and the artifacts of the task. The context has the rest: a
+// single data or link by itself, and any other content as the agent sent it.
 func result(last *wire.Message, artifacts []*wire.Artifact) Step {
 	artifacts = slices.DeleteFunc(slices.Clone(artifacts), func(a *wire.Artifact) bool { return a == nil || len(a.Parts) == 0 })
 	produced := &wire.Message{}
@@ -239,12 +236,10 @@ func result(last *wire.Message, artifacts []*wire.Artifact) Step {
 	return step
 }
 
-// present returns the parts of a message, without null parts.
 func present(parts wire.ContentParts) wire.ContentParts {
 	return slices.DeleteFunc(slices.Clone(parts), func(p *wire.Part) bool { return p == nil })
 }
 
-// saidBy reports whether a note has the whole text of a message.
 func saidBy(note string, m *wire.Message) bool {
 	if m == nil || len(m.Parts) == 0 {
 		return true
@@ -253,7 +248,7 @@ func saidBy(note string, m *wire.Message) bool {
 	return onlyText && textOf(m) == note
 }
 
-// inline returns a value as an inline context, "" if it cannot be inline.
+// inline returns "" for a value that cannot be inline.
 func inline(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil || !federation.InlineContext(string(text)) {
@@ -262,7 +257,7 @@ func inline(value any) string {
 	return string(text)
 }
 
-// textOf returns the text of a message, one line per part.
+// textOf returns one line per part.
 func textOf(m *wire.Message) string {
 	if m == nil {
 		return ""
@@ -276,10 +271,10 @@ func textOf(m *wire.Message) string {
 	return strings.Join(lines, "\n")
 }
 
-// noteOf returns the text of a message as a note: one line without hidden characters.
+// noteOf returns one line without hidden characters.
 func noteOf(m *wire.Message) string { return federation.PlainText(translate.OneLine(textOf(m))) }
 
-// statusKey returns the key of the status of a task: the ID of its message, or its time.
+// statusKey returns the key of a task status: the ID of its message, or its time.
 func statusKey(task *wire.Task) string {
 	s := task.Status
 	switch {

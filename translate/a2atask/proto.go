@@ -12,13 +12,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// exactDigits is the number of decimal digits exact in a number of protocol buffers: it is a
-// double.
+// exactDigits is the number of decimal digits that a protocol buffer number, a double, keeps exactly.
 const exactDigits = 15
 
-// ForProto returns a message in a form that protocol buffers can carry. The library encodes data
-// only if it is an object, with numbers as doubles. Other data is converted to text with the media
-// type of JSON.
+// ForProto returns a message in a form that protocol buffers can carry. The library encodes data only
+// if it is an object, with numbers as doubles. Other data becomes text with the media type of JSON.
 func ForProto(m wire.Message) *wire.Message {
 	parts := make(wire.ContentParts, len(m.Parts))
 	for i, part := range m.Parts {
@@ -39,7 +37,7 @@ func ForProto(m wire.Message) *wire.Message {
 	return &m
 }
 
-// isExact reports whether a double keeps each number of a value, which is valid JSON.
+// The value is valid JSON.
 func isExact(value json.RawMessage) bool {
 	tokens := json.NewDecoder(bytes.NewReader(value))
 	tokens.UseNumber()
@@ -54,7 +52,6 @@ func isExact(value json.RawMessage) bool {
 	}
 }
 
-// keepsDouble reports whether a number is the same as a double.
 func keepsDouble(n json.Number) bool {
 	number, err := n.Float64()
 	mantissa, _, _ := strings.Cut(strings.ToLower(n.String()), "e")

@@ -1,13 +1,13 @@
 // Package acttag reads and writes the steps of a handoff as IRC message tags in the dialect that
-// freeq servers deploy: "+freeq.at/act" holds the kind, "+freeq.at/act-verb" the verb,
-// "+freeq.at/act-*" the other members, and "+freeq.at/from" and "+freeq.at/eventid" the envelope.
+// freeq servers deploy. The kind is in "+freeq.at/act", the verb in "+freeq.at/act-verb", the other
+// members in "+freeq.at/act-*", and the envelope in "+freeq.at/from" and "+freeq.at/eventid".
 //
-// The opening step has no act-id: its event id is the id of the handoff. Every act tag is kept
-// verbatim, known or unknown, because the signature covers all of them. A step is only ever a
-// TAGMSG. The tags of the value of a bounty ("act-price", "act-bid", "act-pay-to", "act-tx") are
-// carried unread.
+// The opening step has no act-id: its event ID is the ID of the handoff. Every act tag is kept
+// verbatim, known or unknown, because the signature covers all of them. A step is always a TAGMSG.
+// The tags for the value of a bounty ("act-price", "act-bid", "act-pay-to", "act-tx") are carried
+// unread.
 //
-// STATUS lists which sections of the sources hold.
+// STATUS lists the implemented sections of the sources.
 //
 // spec: freeq-act "Tags"; handofftag "Tags"
 package acttag
@@ -46,10 +46,9 @@ const (
 	tagFrom        = "from"           // of the envelope
 )
 
-// untitled is the title of an offer without a title, which this dialect allows.
+// This dialect allows an offer without a title.
 const untitled = "untitled"
 
-// errNotSigned is returned for a step signed in another dialect.
 var errNotSigned = errors.New("acttag: the step is not signed in this dialect")
 
 // Codec implements [translate.Codec] for this dialect. It is safe for concurrent
@@ -77,7 +76,7 @@ func terms() []translate.Term {
 	}
 }
 
-// readContextHash reads a hash unchanged: freeq names no algorithm.
+// readContextHash reads a hash unchanged, because freeq names no algorithm.
 func readContextHash(ev *federation.Event, value string) error {
 	ev.ContextHash = value
 	return nil
@@ -90,7 +89,7 @@ func Knows(tag string) bool {
 }
 
 // Decode reads one message. The event has no From if the tag is absent, and no Venue if it was sent
-// to one user: their meaning depends on the link.
+// to one user. Their meaning depends on the link.
 func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	return decode(m, readVerb)
 }
@@ -127,8 +126,7 @@ func decode(m translate.Tagged, readVerb func(*federation.Event, map[string]stri
 	return ev, nil
 }
 
-// readEventID reads the event ID first, so that every later refusal can name the step. This dialect
-// has no step without one.
+// Every later refusal can name the step. In this dialect, every step has an event ID.
 func readEventID(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadEventID(ev, own); err != nil || ev.Stamped {
 		return err
@@ -151,7 +149,7 @@ func readVerb(ev *federation.Event, own map[string]string) error {
 	return translate.ReadVerb(ev, own, tagVerb)
 }
 
-// readHandoff reads the ID of the handoff. A handoff has the ID of its offer.
+// A handoff has the ID of its offer.
 func readHandoff(ev *federation.Event, own map[string]string) error {
 	if ev.Verb != federation.Offer {
 		return translate.ReadHandoff(ev, own, tagID)
@@ -174,8 +172,8 @@ func readFrom(ev *federation.Event, own map[string]string) error {
 	return nil
 }
 
-// Encode writes a step signed in this dialect with exactly the signed tags. Nothing is lost: a link
-// refuses a step that does not fit.
+// Encode writes a step signed in this dialect with exactly the signed tags. Nothing is lost, because
+// a link refuses a step that does not fit.
 func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, error) {
 	if s.Event.Dialect != federation.ActTags || len(s.Event.Fields) == 0 || s.Event.Signature.Text == "" {
 		return translate.Tagged{}, nil, errNotSigned
@@ -184,9 +182,8 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, erro
 	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: tags}, nil, nil
 }
 
-// Write returns the fields to be signed by a gateway for a step given only by its members, and the
-// losses: a note is cut to 400 characters, and a context that would not fit one message is left
-// out.
+// Write returns the fields to be signed by a gateway for a step given only by its members, with the
+// losses of [translate.Names.Fill].
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	fields := map[string]string{
 		tagKind: string(cmp.Or(ev.Kind, federation.Handoff)), tagVerb: string(ev.Verb), tagTo: string(ev.To), tagFor: string(ev.For),
@@ -204,8 +201,8 @@ func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	return fields, names.Fill(fields, ev)
 }
 
-// DecodeFromHome reads one message as [Codec.Decode] does. It also reads the receipt of a home,
-// which is not a step and can only be written by a home.
+// DecodeFromHome is [Codec.Decode], but also reads the receipt of a home, which is not a step and can
+// only be written by a home.
 //
 // spec: freeq-act "Receipts"
 func (Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {

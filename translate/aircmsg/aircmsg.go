@@ -1,9 +1,9 @@
-// Package aircmsg reads and writes the steps of a handoff as AIRC payloads: the standard types
-// where one exists (task:request, ack, task:result), each with all of the handoff in data.handoff,
-// and "at.freeq:handoff" for all other steps and for agents that request it.
+// Package aircmsg reads and writes the steps of a handoff as AIRC payloads. It uses the standard
+// types if one exists (task:request, ack, task:result), each with the whole handoff in data.handoff.
+// It uses "at.freeq:handoff" for all other steps and for agents that request it.
 //
-// It converts payloads and bodies. The envelope around them, with its handles, ids and signature,
-// is the registry's. STATUS lists which sections of the sources hold.
+// It converts payloads and bodies. The registry adds the envelope around them, with its handles, IDs
+// and signature. STATUS lists the implemented sections of the sources.
 //
 // spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
 package aircmsg
@@ -17,7 +17,7 @@ import (
 
 //go:generate go test -run TestFidelityTable -fidelity .
 
-// The payload types of steps.
+// Payload types of steps.
 const (
 	typeRequest = "task:request"
 	typeResult  = "task:result"
@@ -25,28 +25,27 @@ const (
 	typeSession = "handoff:session"
 	typeFlat    = "handoff"
 
-	// TypeHandoff is the type that carries every verb. An agent that lists it in
-	// capabilities.payloads receives no other type.
+	// TypeHandoff is the type for every verb. An agent that lists it in capabilities.payloads
+	// receives no other type.
 	TypeHandoff = "at.freeq:handoff"
 )
 
-// The texts of an ack and a result.
+// Texts of an ack and a result.
 const (
 	statusReceived  = "received"
 	statusProcessed = "processed"
 	statusRejected  = "rejected"
-	statusUnread    = "unsupported_payload" // a recipient that cannot do anything with it
+	statusUnread    = "unsupported_payload" // the recipient cannot process the payload
 	statusPartial   = "partial"
 	statusCompleted = "completed"
 	statusFailed    = "failed"
 )
 
-// noticeTaken reports that an open offer is no longer open.
 const noticeTaken = "taken"
 
 // Message is the part of an AIRC message that reports a step.
 type Message struct {
-	Body    string // a whole sentence, for people
+	Body    string // a whole readable sentence
 	Payload Payload
 }
 
@@ -101,13 +100,13 @@ type Step struct {
 	Verb federation.Verb
 	// Explicit is true if the payload named the verb. Its type then has no meaning.
 	Explicit bool
-	// Handoff and Refs name the handoff, each zero if the payload does not: by
-	// its id, and by the ids of messages about it.
+	// Handoff and Refs name the handoff: by its ID, and by the IDs of messages about it. Each may be
+	// zero.
 	Handoff federation.HandoffID
 	Refs    []string
 	Note    string
 	Context string // JSON, or a reference to it
-	// ContextHash is the hash of the content behind Context; empty if the sender named none.
+	// ContextHash is the hash of the content behind Context, or empty if the sender sent none.
 	ContextHash string
 	Proof       *Proof // nil if the sender signed no document of its own
 
@@ -118,12 +117,12 @@ type Step struct {
 	Deadline time.Time            // zero for none
 	Replaces federation.HandoffID `json:",omitzero"` // the earlier handoff offered again; zero for none
 	Priority string
-	Channel  string // the channel requested for it; may be empty
+	Channel  string // requested channel; may be empty
 
 	Losses []federation.Loss // members that no step can carry, in any dialect
 }
 
-// envelope of a received payload: typed data, under either name, or the other members beside the
+// envelope is a received payload: typed data, under either name, or the other members beside the
 // type.
 type envelope struct {
 	Type    string          `json:"type"`
@@ -131,7 +130,7 @@ type envelope struct {
 	Content json.RawMessage `json:"content"` // an object, or a text
 }
 
-// members returns the members of a payload from their place in its dialect.
+// Each dialect has its own place for the members.
 func (e envelope) members(payload json.RawMessage) json.RawMessage {
 	var text string
 	switch {
@@ -145,13 +144,12 @@ func (e envelope) members(payload json.RawMessage) json.RawMessage {
 	return payload
 }
 
-// TypeMessage is the type of the payload of a message with text about a handoff, and no step.
+// TypeMessage is the payload type of a text about a handoff without a step.
 const TypeMessage = "at.freeq:message"
 
-// mentioned is the payload of such a message.
 type mentioned struct {
 	Type    string `json:"type"`
-	ReplyTo string `json:"replyTo,omitempty"` // the id of a message about the handoff, instead of the id
+	ReplyTo string `json:"replyTo,omitempty"` // ID of a message about the handoff, instead of the handoff ID
 	Data    struct {
 		Handoff struct {
 			ID string `json:"id"`
@@ -167,8 +165,8 @@ func Mention(id federation.HandoffID) json.RawMessage {
 	return text
 }
 
-// Mentions returns the handoff named by a payload of text, the zero ID for none, the message that
-// the text answers, and false for any other payload. Text may have no payload.
+// Mentions returns the handoff named by a payload of text, or the zero ID, and the message that the
+// text answers. It returns false for any other payload. Text may have no payload.
 func Mentions(payload json.RawMessage) (id federation.HandoffID, replyTo string, ok bool) {
 	if payload == nil {
 		return id, "", true

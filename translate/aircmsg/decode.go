@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// data are the members of a payload about a step, over all types.
+// data contains the members of a payload about a step, over all types.
 type data struct {
 	ReplyTo   string          `json:"replyTo"`
 	Ref       string          `json:"ref"` // replyTo in older acks
@@ -78,7 +78,7 @@ func Decode(payload json.RawMessage) (Step, error) {
 	return s, s.readHash(d.Handoff.ContextH)
 }
 
-// readVerb determines the verb: from the payload, or else from its type and status.
+// readVerb reads the verb from the payload, or else from its type and status.
 func (s *Step) readVerb(kind string, d data) error {
 	named := d.Handoff.Event
 	if named == "" {
@@ -117,7 +117,6 @@ func (s *Step) readStatus(status string, verbs map[string]federation.Verb) error
 	return nil
 }
 
-// readID reads the id of the handoff.
 func (s *Step) readID(d data) error {
 	if d.Handoff.ID == "" {
 		return nil
@@ -130,8 +129,7 @@ func (s *Step) readID(d data) error {
 	return nil
 }
 
-// readRefs reads the references to the handoff in an answer. It refuses two different ids. The
-// registry looks up the ids of messages.
+// Two different IDs are refused. The registry looks up the IDs of messages.
 func (s *Step) readRefs(d data) error {
 	for _, ref := range []string{d.ReplyTo, d.RequestID, d.Ref} {
 		if ref == "" {
@@ -150,8 +148,7 @@ func (s *Step) readRefs(d data) error {
 	return nil
 }
 
-// readText reads the text of a step: the first of the members that may hold it. Different text in
-// the others is lost.
+// The first of the members with a text counts. Different text in the others is lost.
 func (s *Step) readText(d data) {
 	var result struct {
 		Note string `json:"note"`
@@ -173,8 +170,8 @@ func (s *Step) readText(d data) {
 	}
 }
 
-// readContext reads the reference of a step. Without one it returns a JSON object with the members
-// of the result except the note, the artifacts and the context.
+// Without a reference, the context is a JSON object with the members of the result except the note,
+// the artifacts and the context.
 func (s *Step) readContext(d data) {
 	members := map[string]json.RawMessage{}
 	var text string
@@ -206,7 +203,7 @@ func (s *Step) readContext(d data) {
 	}
 }
 
-// readHash reads the hash of a referenced context. Without a reference it has no meaning.
+// readHash ignores a hash without a reference.
 func (s *Step) readHash(text string) error {
 	if text == "" || s.Context == "" || federation.InlineContext(s.Context) {
 		return nil
@@ -219,10 +216,8 @@ func (s *Step) readHash(text string) error {
 	return nil
 }
 
-// there reports whether a member was sent and is not null.
 func there(member json.RawMessage) bool { return len(member) > 0 && string(member) != "null" }
 
-// object returns members as one JSON object, "" if there are none.
 func object(members map[string]json.RawMessage) string {
 	if len(members) == 0 {
 		return ""
@@ -244,8 +239,7 @@ func compact(text []byte) string {
 	return b.String()
 }
 
-// unreadable returns a refusal with the name of the mistyped member of a payload, or nil for a nil
-// error.
+// The refusal names the mistyped member of the payload. A nil error returns nil.
 func unreadable(err error) error {
 	if err == nil {
 		return nil
@@ -260,10 +254,10 @@ func malformed(what, why string) error {
 	return &federation.RefusalError{Code: federation.InvalidTag, Detail: what + ", " + why}
 }
 
-// maxPriorityBytes bounds a priority. All vocabularies in use have single words.
+// All vocabularies in use have single words.
 const maxPriorityBytes = 32
 
-// terms are the members of a payload about an offer, over all types that open one.
+// terms contains the members of a payload about an offer, over all types that open one.
 type terms struct {
 	Description string          `json:"description"`
 	Task        json.RawMessage `json:"task"` // a text, or a [task]
@@ -286,15 +280,13 @@ type terms struct {
 	} `json:"handoff"`
 }
 
-// task are the members of a flat payload about the work.
+// task contains the members of a flat payload about the work.
 type task struct {
 	Title    string          `json:"title"`
 	Intent   json.RawMessage `json:"intent"`
 	Priority string          `json:"priority"`
 }
 
-// readOffer reads the terms of an offer.
-//
 // spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
 func (s *Step) readOffer(members json.RawMessage) error {
 	var t terms
@@ -352,7 +344,6 @@ func (s *Step) readPriority(text string) error {
 	return nil
 }
 
-// readReplaces reads the ID of the handoff to offer again.
 func (s *Step) readReplaces(text string) error {
 	if text == "" {
 		return nil
@@ -377,7 +368,7 @@ func (s *Step) readCaps(caps []string) error {
 	return nil
 }
 
-// readDeadline reads a deadline: a whole number of Unix seconds, or an RFC 3339 time.
+// A deadline is a whole number of Unix seconds, or an RFC 3339 time.
 func (s *Step) readDeadline(member string, value json.RawMessage) error {
 	if !there(value) {
 		return nil
@@ -398,8 +389,8 @@ func (s *Step) readDeadline(member string, value json.RawMessage) error {
 	return nil
 }
 
-// context returns the reference of an offer, else its context as JSON: unchanged if the payload
-// has no other members, else as a member beside the members of sessions and flat payloads.
+// The context is the reference of an offer, or JSON. The JSON is unchanged if the payload has no
+// other members, else it is a member beside the members of sessions and flat payloads.
 func (t terms) context(work task) string {
 	if t.Handoff.ContextRef != "" {
 		return t.Handoff.ContextRef

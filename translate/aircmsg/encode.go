@@ -18,13 +18,13 @@ const maxBodyChars = 4000
 
 // Out is the input for a message besides the step.
 type Out struct {
-	// OfferMessage is the id of the message of the offer, received or sent by the recipient; if
-	// empty, the handoff is named by its own id.
+	// OfferMessage is the ID of the offer's message, received or sent by the recipient. If it is
+	// empty, the handoff is named by its own ID.
 	OfferMessage string
-	// Native is true if the recipient takes [TypeHandoff].
+	// Native is true if the recipient accepts [TypeHandoff].
 	Native bool
-	// Evidence replaces the proof for a recipient that accepts no payload of that size. Nil for
-	// none.
+	// Evidence replaces the proof for a recipient that accepts no payload of that size. It may be
+	// nil.
 	Evidence *Evidence
 }
 
@@ -45,8 +45,8 @@ func Encode(s translate.Step, o Out) (Message, []federation.Loss, error) {
 	return m, losses, nil
 }
 
-// EncodeTaken writes the message for agents with a shown open offer, when another agent claimed the
-// offer or it ended. The message is not a step.
+// EncodeTaken writes the message for agents that saw an open offer, after another agent claimed it or
+// it ended. The message is not a step.
 func EncodeTaken(s translate.Step, o Out) Message {
 	return Message{
 		Body: cut("This offer is no longer open: "+Sentence(s), maxBodyChars),
@@ -56,8 +56,8 @@ func EncodeTaken(s translate.Step, o Out) Message {
 	}
 }
 
-// payloadType returns the standard type of a step. Other kinds than handoff have no standard type,
-// not even for their offer: the taker of a task never bids for it first.
+// payloadType returns the standard type of a step. Only the kind handoff has standard types, because
+// the taker of a task never bids for it first.
 func payloadType(ev federation.Event) string {
 	if ev.Kind != federation.Handoff {
 		return TypeHandoff
@@ -74,7 +74,6 @@ func payloadType(ev federation.Event) string {
 	return TypeHandoff
 }
 
-// writeData adds the members of the standard type and of the context.
 func writeData(data map[string]any, s translate.Step, o Out) []federation.Loss {
 	ev := s.Event
 	switch ev.Verb {
@@ -101,7 +100,7 @@ func writeData(data map[string]any, s translate.Step, o Out) []federation.Loss {
 	return append(writeContext(data, ev), lost(ev)...)
 }
 
-// lost returns the content without a member in a payload. It is in the proof.
+// The lost content is in the proof.
 func lost(ev federation.Event) []federation.Loss {
 	var losses []federation.Loss
 	for _, member := range []struct {
@@ -124,14 +123,14 @@ func noted(note string) map[string]any {
 	return map[string]any{"note": note}
 }
 
-// writeContext adds an inline context as JSON: unchanged on an offer, as result and artifacts on a
-// result. A reference is in data.handoff.
+// An inline context is unchanged on an offer, and becomes result and artifacts on a result. A
+// reference is in data.handoff.
 func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 	if !federation.InlineContext(ev.Context) {
 		return nil
 	}
 	if err := federation.LosslessJSON([]byte(ev.Context)); err != nil {
-		// The registry signs canonical JSON and would change it; the text is in the proof.
+		// The registry signs canonical JSON and would change it. The text is in the proof.
 		return []federation.Loss{{Field: "context", Fate: federation.Lost, Why: err.Error()}}
 	}
 	value := json.RawMessage(ev.Context)
@@ -157,7 +156,6 @@ func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 	return nil
 }
 
-// describe returns the description of the handoff after the step.
 func describe(s translate.Step, o Out) Handoff {
 	ev, v := s.Event, s.View
 	h := Handoff{
@@ -189,8 +187,8 @@ func describe(s translate.Step, o Out) Handoff {
 	return h
 }
 
-// Update adds the current state of the handoff, as state_now, to a canonical payload. It returns false
-// if the payload has this state already, or none.
+// Update adds the current state of the handoff, as state_now, to a canonical payload. It returns
+// false if the payload already has this state, or none.
 //
 // spec: airc-shapes "Sessions and proofs"
 func Update(payload json.RawMessage, now federation.State) (updated json.RawMessage, changed bool) {
@@ -208,7 +206,7 @@ func Update(payload json.RawMessage, now federation.State) (updated json.RawMess
 	return updated, true
 }
 
-// Sentence describes a step for people.
+// Sentence describes a step in a readable sentence.
 func Sentence(s translate.Step) string { return federation.PlainText(sentence(s)) }
 
 func sentence(s translate.Step) string {

@@ -15,9 +15,8 @@ import (
 	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
-// Decode reads a message in any dialect of tags. It returns [translate.ErrNotHandoff] for a
-// message without such tags, and a [*federation.RefusalError] for a message that cannot be read as
-// a step.
+// Decode reads a message in any dialect of tags. It returns [translate.ErrNotHandoff] for a message
+// without such tags, and a [*federation.RefusalError] for a message that cannot be read as a step.
 func Decode(m translate.Tagged) (federation.Event, error) {
 	ev, err := handofftag.Codec{}.Decode(m)
 	if errors.Is(err, translate.ErrNotHandoff) {
@@ -41,8 +40,8 @@ func Encode(s translate.Step) (translate.Tagged, error) {
 	return m, err
 }
 
-// Rewrite returns the fields that a gateway signs for a signed step, in the dialect of the step,
-// and the members that they cannot carry. Tags unknown to codecs are kept: all of them within one
+// Rewrite returns the fields that a gateway signs for a signed step, in the dialect of the step, and
+// the members that they cannot carry. It keeps tags unknown to codecs: all of them within one
 // dialect, and only user tags (prefix "x-") in the other.
 func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []federation.Loss) {
 	fields, losses := Write(ev)
@@ -73,8 +72,8 @@ func knows(d federation.Dialect, tag string) bool {
 	return handofftag.Knows(tag)
 }
 
-// Write returns the fields to be signed by a gateway for a step given by its members, in the
-// dialect of the step, with the losses.
+// Write returns the fields to be signed by a gateway for a step given by its members, in the dialect
+// of the step, with the losses.
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	if ev.Dialect == federation.ActTags {
 		return acttag.Write(ev)
@@ -92,12 +91,11 @@ func FromDocument(document string) (federation.Event, error) {
 	return fromDocument(document, Decode)
 }
 
-// Read is like [FromDocument], but also reads the receipts of homes.
+// Read is [FromDocument], but also reads the receipts of homes.
 func Read(document string) (federation.Event, error) {
 	return fromDocument(document, decodeFromHome)
 }
 
-// decodeFromHome is like [Decode], but also reads receipts.
 func decodeFromHome(m translate.Tagged) (federation.Event, error) {
 	ev, err := handofftag.Codec{}.DecodeFromHome(m)
 	if errors.Is(err, translate.ErrNotHandoff) {

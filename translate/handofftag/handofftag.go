@@ -1,15 +1,13 @@
 // Package handofftag reads and writes the steps of a handoff as IRC message tags in the dialect of
-// the handoff RFC: "+freeq.at/handoff" holds the verb and "+freeq.at/handoff-*" the rest.
+// the handoff RFC: "+freeq.at/handoff" contains the verb and "+freeq.at/handoff-*" the rest.
 //
-// The tags of a step are on a TAGMSG, or on a PRIVMSG or NOTICE with text. Every tag of the
-// dialect is kept verbatim, known or unknown, because the signature covers all of them.
-// [Codec.Decode] also reads the known ones strictly. STATUS lists which sections of the sources
-// hold.
+// The tags of a step are on a TAGMSG, or on a PRIVMSG or NOTICE with text. Every tag of the dialect
+// is kept verbatim, known or unknown, because the signature covers all of them. [Codec.Decode] also
+// reads the known ones strictly. STATUS lists the implemented sections of the sources.
 //
-// The RFC defines one kind of handoff. All steps of another kind name it in
-// "+freeq.at/handoff-kind". A bounty is offered with "+freeq.at/handoff-bid-deadline" and awarded
-// with "+freeq.at/handoff-accepts". These tags have the meaning of their namesakes in the act
-// dialect.
+// The RFC defines one kind of handoff. All steps of another kind name it in "+freeq.at/handoff-kind".
+// A bounty is offered with "+freeq.at/handoff-bid-deadline" and awarded with
+// "+freeq.at/handoff-accepts". These tags have the meaning of their namesakes in the act dialect.
 //
 // spec: freeq-handoff-rfc "The primitive"; handofftag "Tags"
 package handofftag
@@ -48,7 +46,6 @@ const (
 	tagSubject     = "handoff-subject"
 )
 
-// errNotSigned is returned for a step signed in another dialect.
 var errNotSigned = errors.New("handofftag: the step is not signed in this dialect")
 
 // Codec implements [translate.Codec] for this dialect. It is safe for concurrent
@@ -83,8 +80,8 @@ func Knows(tag string) bool {
 		slices.Contains([]string{tagVerb, tagKind, tagID, tagAck, tagSource, tagSourceHash, tagSubject}, tag)
 }
 
-// Decode reads one message. The event has no ID if the message gave none, no From if the tag is
-// absent, and no Venue if it was sent to one user: their meaning depends on the link.
+// Decode reads one message. The event has no ID if the message has none, no From if the tag is
+// absent, and no Venue if it was sent to one user. Their meaning depends on the link.
 func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	own, wrong := translate.OwnTags(m.Tags, federation.HandoffTags, tagAck)
 	if len(own) == 0 {
@@ -155,8 +152,8 @@ func readIDs(ev *federation.Event, own map[string]string) error {
 	return nil
 }
 
-// Encode writes a step signed in this dialect with exactly the signed tags. Nothing is lost: a link
-// refuses a step that does not fit.
+// Encode writes a step signed in this dialect with exactly the signed tags. Nothing is lost, because
+// a link refuses a step that does not fit.
 func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, error) {
 	if s.Event.Dialect != federation.HandoffTags || len(s.Event.Fields) == 0 || s.Event.Signature.Text == "" {
 		return translate.Tagged{}, nil, errNotSigned
@@ -164,9 +161,8 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, erro
 	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: translate.Wire(s.Event, nil)}, nil, nil
 }
 
-// Write returns the fields to be signed by a gateway for a step given only by its members, and the
-// losses: a note is cut to 400 characters, and a context that would not fit one message is left
-// out.
+// Write returns the fields to be signed by a gateway for a step given only by its members, with the
+// losses of [translate.Names.Fill].
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	fields := map[string]string{
 		tagVerb: string(ev.Verb), tagID: ev.Handoff.String(), tagFrom: string(ev.From), tagTo: string(ev.To),

@@ -12,8 +12,8 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
-// Apply makes the change of one entry of the history. It does not check the entry, which was
-// checked before it was accepted. Its error means that the history is damaged.
+// Apply makes the change of one entry of the history. It does not check the entry, which was checked
+// before it was accepted. Its error means that the history is damaged.
 func (s *Session) Apply(entry *historyv1.Entry) error {
 	s.Length++
 	if entry.GetSource() == historyv1.Source_SOURCE_NOTE {
@@ -103,7 +103,7 @@ func (s *Session) begin(entry *historyv1.Entry, env *macpv1.Envelope) error {
 const OfferWait = 1000
 
 // Files reports whether an entry is a step of a handoff. An entry that only shows a step does not
-// count, nor does an accept by the runtime: the target did not send it.
+// count. Nor does an accept by the runtime, because the target did not send it.
 func Files(entry *historyv1.Entry, env *macpv1.Envelope) bool {
 	if entry.GetEvent() != "" || strings.HasPrefix(env.GetMessageId(), implicitPrefix) {
 		return false
@@ -117,7 +117,6 @@ func Files(entry *historyv1.Entry, env *macpv1.Envelope) bool {
 	return false
 }
 
-// plan notes when an entry is filed.
 func (s *Session) plan(entry *historyv1.Entry, env *macpv1.Envelope) {
 	at := entry.GetAtUnixMs()
 	switch {
@@ -131,7 +130,6 @@ func (s *Session) plan(entry *historyv1.Entry, env *macpv1.Envelope) {
 	}
 }
 
-// message makes the change of a message of the mode.
 func (s *Session) message(at int64, env *macpv1.Envelope) error {
 	switch env.GetMessageType() {
 	case TypeOffer:
@@ -179,7 +177,6 @@ func (s *Session) message(at int64, env *macpv1.Envelope) error {
 	return nil
 }
 
-// control makes a change by the runtime.
 func (s *Session) control(at int64, env *macpv1.Envelope) error {
 	switch env.GetMessageType() {
 	case TypeSessionCancel:

@@ -19,19 +19,18 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// maxExactInt is the largest integer that every JSON reader reads exactly.
+// Every JSON reader reads integers up to this one exactly.
 const maxExactInt = 1<<53 - 1
 
-// timeLayout is RFC 3339 with the milliseconds that an envelope has.
+// timeLayout is RFC 3339 with the milliseconds of an envelope.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// maxYear is the last year in RFC 3339. The time of an envelope beyond it stays a number, so that
-// no evidence has another time than its envelope.
+// maxYear is the last year in RFC 3339. A later envelope time stays a number, so that evidence and
+// envelope have the same time.
 const maxYear = 9999
 
-// JSON writes a message in the canonical JSON of the protocol: names of the fields as they are
-// defined, whole numbers as numbers, members with their default written out, and the members of an
-// envelope with another form there.
+// JSON writes a message in the canonical JSON of the protocol: field names as defined, whole numbers
+// as numbers, defaults written out, and the special forms of envelope members.
 //
 // spec: RFC-MACP-0001 §10
 func JSON(m proto.Message) ([]byte, error) {
@@ -129,7 +128,7 @@ func jsonScalar(field protoreflect.FieldDescriptor, value protoreflect.Value) (a
 	}
 }
 
-// ReadJSON reads a message from canonical JSON. Unknown members are ignored.
+// ReadJSON parses a message from canonical JSON. It ignores unknown members.
 func ReadJSON(text []byte, into proto.Message) error {
 	adapted, err := adapt(text, into.ProtoReflect().Descriptor())
 	if err == nil {
@@ -141,7 +140,7 @@ func ReadJSON(text []byte, into proto.Message) error {
 	return nil
 }
 
-// adapt returns JSON with the forms that the Go library reads, at each depth.
+// adapt converts JSON to the forms that the Go library reads, at each depth.
 func adapt(text []byte, as protoreflect.MessageDescriptor) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil {
@@ -170,7 +169,6 @@ func adapt(text []byte, as protoreflect.MessageDescriptor) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// isForm reports whether a member has a form of its own in JSON.
 func isForm(as protoreflect.MessageDescriptor, name string) bool {
 	switch as.FullName() {
 	case "macp.v1.Envelope":
@@ -195,7 +193,6 @@ func adaptForms(members map[string]json.RawMessage, as protoreflect.MessageDescr
 	return nil
 }
 
-// adaptEnvelope gives an envelope its time in milliseconds and its payload in base64.
 func adaptEnvelope(members map[string]json.RawMessage) error {
 	if text, there := members["timestamp"]; there {
 		delete(members, "timestamp")
@@ -241,7 +238,7 @@ func payloadBytes(kind, payload json.RawMessage) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// PayloadOf returns an empty payload of a type of message, nil for an unknown type.
+// PayloadOf returns an empty payload for a message type, or nil for an unknown type.
 func PayloadOf(kind string) proto.Message { //nolint:ireturn // each type of message has a type of payload
 	switch kind {
 	case TypeSessionStart:

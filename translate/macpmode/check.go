@@ -10,14 +10,14 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// implicitPrefix begins the message_id of an accept by the runtime. Clients may not use it.
+// implicitPrefix begins the message_id of an accept by the runtime. Clients must not use it.
 //
 // spec: RFC-MACP-0010 §5.1
 const implicitPrefix = "implicit-accept:"
 
-// Check judges a message to the session, at a time in unix milliseconds. The sender is
-// authenticated. It returns the entry that accepts the message; nil for a message accepted before.
-// The caller has applied [Session.Due] before.
+// Check judges a message to the session, at a time in unix milliseconds. The sender is authenticated.
+// It returns the entry that accepts the message, or nil for a duplicate. The caller must have applied
+// [Session.Due].
 func (s *Session) Check(env *macpv1.Envelope, now int64) (*historyv1.Entry, error) {
 	if !s.Exists() {
 		return nil, Refuse(SessionNotFound, "there is no such session")
@@ -51,8 +51,6 @@ func participantEntry(env *macpv1.Envelope, now int64) (*historyv1.Entry, error)
 	return &historyv1.Entry{AtUnixMs: now, Envelope: text, Source: historyv1.Source_SOURCE_PARTICIPANT}, err
 }
 
-// checkMessage judges a message by the rules of the mode.
-//
 // spec: RFC-MACP-0010 §2.1, §5
 func (s *Session) checkMessage(env *macpv1.Envelope) error {
 	switch env.GetMessageType() {
@@ -147,8 +145,6 @@ func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error 
 	return nil
 }
 
-// checkCommitment judges the message that resolves the session.
-//
 // spec: RFC-MACP-0001 §7.3; RFC-MACP-0010 §6; RFC-MACP-0012 §6.1
 func (s *Session) checkCommitment(env *macpv1.Envelope) error {
 	var p macpv1.CommitmentPayload
@@ -185,8 +181,8 @@ func (s *Session) checkCommitment(env *macpv1.Envelope) error {
 	return Refuse(InvalidEnvelope, "no offer was accepted or declined")
 }
 
-// MayCommit reports whether the policy of the session allows a participant to commit, cancel,
-// suspend and resume it.
+// MayCommit reports whether the policy of the session allows a participant to commit, cancel, suspend
+// and resume it.
 func (s *Session) MayCommit(sender string) bool {
 	switch s.Policy.Authority {
 	case AnyParticipant:
@@ -207,8 +203,6 @@ func endsIn(action string, endings ...string) bool {
 	return false
 }
 
-// validHash reports whether a text is the hash of a commitment.
-//
 // spec: RFC-MACP-0013 §9
 func validHash(text string) bool {
 	digits, ok := strings.CutPrefix(text, "sha256:")

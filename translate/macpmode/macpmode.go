@@ -1,17 +1,16 @@
-// Package macpmode is the handoff mode of the Multi-Agent Coordination Protocol as pure functions:
-// which messages a session accepts, what they change, and how a session and a handoff describe each
-// other.
+// Package macpmode implements the handoff mode of the Multi-Agent Coordination Protocol as pure
+// functions: which messages a session accepts, the resulting changes, and how a session and a handoff
+// describe each other.
 //
-// A [Session] follows from its history. [Start] and [Session.Check] judge an envelope and return
-// the entries that accept it; [Session.Apply] makes the change of one entry. The caller makes the
-// entries durable between the two. The same entries, applied from the beginning, give the same
-// session.
+// A [Session] follows from its history. [Start] and [Session.Check] judge an envelope and return the
+// entries that accept it; [Session.Apply] makes the change of one entry. The caller makes the entries
+// durable between the two. The same entries, applied from the beginning, give the same session.
 //
-// The handoff mode moves responsibility: one pending offer at a time, with a target that never
-// changes; the owner adds context, only the target accepts or declines, and only a Commitment
+// The handoff mode transfers responsibility: one pending offer at a time, with a target that never
+// changes. The owner adds context, only the target accepts or declines, and only a Commitment
 // resolves the session. [Describe] returns the handoff of an offer.
 //
-// STATUS lists which sections of the sources hold.
+// STATUS lists the implemented sections of the sources.
 package macpmode
 
 import (
@@ -55,13 +54,13 @@ const (
 	TypeSessionExpire  = "SessionExpire" // only of this runtime: the session has expired
 )
 
-// RuntimeSender is the sender of the entries that the runtime itself writes.
+// RuntimeSender is the sender of the entries written by the runtime itself.
 const RuntimeSender = "_runtime"
 
 // Code is an error code of the protocol.
 type Code string
 
-// The codes in use here.
+// The codes in use.
 const (
 	Unauthenticated         Code = "UNAUTHENTICATED"
 	Forbidden               Code = "FORBIDDEN"
@@ -88,7 +87,6 @@ type Error struct {
 	Message string
 }
 
-// Error implements error.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Refuse returns an [*Error].
@@ -98,13 +96,13 @@ func Refuse(code Code, format string, args ...any) error {
 
 // Limits on data that clients can grow.
 const (
-	MaxPayloadBytes  = 1 << 20 // maximum size of one envelope
-	MaxParticipants  = 1000    // maximum number of participants of a session
+	MaxPayloadBytes  = 1 << 20 // per envelope
+	MaxParticipants  = 1000    // per session
 	MaxTTLMillis     = 24 * 60 * 60 * 1000
-	MaxSuspendMillis = 7 * 24 * 60 * 60 * 1000 // unless the session binds another cap
-	MaxHistory       = 20_000                  // envelopes of a session
-	MaxHistoryBytes  = 64 << 20                // maximum size of their payloads
-	maxNameBytes     = 512                     // maximum size of a participant, and of a message_id
+	MaxSuspendMillis = 7 * 24 * 60 * 60 * 1000 // unless the session binds another limit
+	MaxHistory       = 20_000                  // envelopes per session
+	MaxHistoryBytes  = 64 << 20                // of their payloads
+	maxNameBytes     = 512                     // of a participant, and of a message_id
 	maxSessionID     = 128
 )
 
@@ -137,7 +135,7 @@ func decode(env *macpv1.Envelope, into proto.Message) error {
 	return nil
 }
 
-// Names used by the two sides.
+// Names shared by both sides.
 const (
 	CarryExtension       = "x-fed.handoff.v1"                     // key of the [Carry] in the extensions of a session
 	CarryType            = "application/vnd.fed.handoff+json;v=1" // of a context that describes a step
@@ -149,7 +147,7 @@ const (
 	ConfigurationVersion = "baton-1" // of the sessions that the gateway opens
 )
 
-// Carry is the data, as JSON, for which a session has no members of its own.
+// Carry is the data, as JSON, without a session member of its own.
 type Carry struct {
 	V        int      `json:"v"`
 	ID       string   `json:"id"`
@@ -163,9 +161,9 @@ type Carry struct {
 	Profile  string   `json:"macp_profile,omitempty"`
 	Href     string   `json:"href,omitempty"`
 
-	// Only of a step:
+	// Only for a step:
 	HandoffID string          `json:"handoff_id,omitempty"`
-	Event     string          `json:"event,omitempty"` // the ID of the step
+	Event     string          `json:"event,omitempty"` // step ID
 	Verb      string          `json:"verb,omitempty"`
 	State     string          `json:"state,omitempty"`
 	By        string          `json:"by,omitempty"`
@@ -175,7 +173,7 @@ type Carry struct {
 	Signature *Signed         `json:"sig,omitempty"`
 }
 
-// Signed is the signature of a step, for a reader that verifies it.
+// Signed is the signature of a step, for verification by a reader.
 type Signed struct {
 	Provenance string `json:"provenance"`
 	Document   string `json:"document"`
@@ -191,8 +189,8 @@ type Reference struct {
 // Description is an offer of a session as an offer of the gateway.
 type Description struct {
 	Title    string
-	Context  string // inline JSON, or a reference; "" for none
-	Content  []byte // content of any other context, to be stored and referred to
+	Context  string // inline JSON, or a reference; may be empty
+	Content  []byte // of any other context, to be stored and referenced
 	Deadline time.Time
 	Caps     []string
 	Priority string
@@ -200,7 +198,7 @@ type Description struct {
 }
 
 // Describe returns the handoff of an offer of a session, and the content that a handoff cannot
-// express. The context is the payload of the first HandoffContext, nil for none.
+// express. The context is the payload of the first HandoffContext, or nil.
 func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload) (Description, []federation.Loss) {
 	d := Description{Deadline: time.UnixMilli(s.Expires).UTC().Truncate(time.Second)}
 	title := s.Start.GetIntent()
@@ -239,8 +237,7 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 	return d, losses
 }
 
-// carried reads the additions of a peer that supports handoffs. They are only claims of that peer,
-// so an unreadable member is skipped.
+// The additions are only claims of a peer, so an unreadable member is skipped.
 func (d *Description) carried(text []byte) {
 	var c Carry
 	if len(text) == 0 || federation.DecodeJSON(text, &c) != nil || c.V != 1 {
@@ -250,7 +247,7 @@ func (d *Description) carried(text []byte) {
 	d.Replaces, _ = federation.ParseEventID(c.Replaces)
 }
 
-// contextOf returns the context of a handoff: inline, by reference, or as bytes to be stored.
+// A context is inline, a reference, or bytes to be stored.
 func contextOf(p *handoffv1.HandoffContextPayload) (inline string, content []byte) {
 	if p == nil || len(p.GetContext()) == 0 {
 		return "", nil
@@ -274,8 +271,8 @@ func contextOf(p *handoffv1.HandoffContextPayload) (inline string, content []byt
 // Parties are the names of the parties of a handoff in a session.
 type Parties struct{ Owner, Target string }
 
-// CarryOf returns the data of a handoff for a session. The href is the page of the gateway that
-// shows it.
+// CarryOf returns the data of a handoff for a session. The href is the gateway's page for the
+// handoff.
 func CarryOf(v federation.View, profile, href string) Carry {
 	c := Carry{
 		V: 1, ID: v.ID.String(), From: string(v.Offerer), To: string(v.Offeree), Title: v.Title, Caps: v.Caps, Priority: v.Priority,
@@ -306,7 +303,7 @@ func StepOf(ev federation.Event, after federation.View, state federation.State, 
 }
 
 // OpenOffer returns the payloads of the messages that offer a handoff in a new session: the start,
-// the offer and, if the handoff has one, the context.
+// the offer and the context, if any.
 func OpenOffer(ev federation.Event, v federation.View, names Parties, c Carry, now time.Time) ([]proto.Message, error) {
 	carry, err := json.Marshal(c)
 	if err != nil {
@@ -341,7 +338,6 @@ func ttl(deadline, now time.Time) int64 {
 	return min(max(deadline.Sub(now).Milliseconds(), 1), MaxTTLMillis)
 }
 
-// contextID names the context of an offer by its hash; "" for no context.
 func contextID(ev federation.Event) string {
 	switch {
 	case ev.Context == "":
@@ -377,13 +373,13 @@ type Asked struct {
 	HandoffID string          `json:"handoff_id"` // if the session has several offers
 }
 
-// BySignal reports whether a participant takes a step by a signal. The others are messages of the
+// BySignal reports whether a participant sends a step as a signal. Other steps are messages of the
 // mode.
 func BySignal(verb federation.Verb) bool {
 	return verb == federation.Progress || verb == federation.Complete || verb == federation.Fail
 }
 
-// ReadStep reads the data of a signal that requests a step.
+// ReadStep parses the data of a signal that requests a step.
 func ReadStep(data []byte) (Asked, error) {
 	var a Asked
 	if err := federation.DecodeJSON(data, &a); err != nil {
@@ -395,8 +391,8 @@ func ReadStep(data []byte) (Asked, error) {
 	return a, nil
 }
 
-// Context returns the result as the context of a step, "" for none. A retryable failure is marked
-// there, because a step has no member for it.
+// Context returns the result as the context of a step, or "". It marks a retryable failure, because a
+// step has no member for it.
 func (a Asked) Context() string {
 	result := bytes.TrimSpace(a.Result)
 	if a.Retryable == nil {

@@ -30,15 +30,15 @@ type Offer struct {
 	Scope       string
 	Reason      string
 	Disposition Disposition
-	At          int64  // unix milliseconds, when the runtime accepted it
+	At          int64  // unix milliseconds of the acceptance by the runtime
 	suspended   int64  // milliseconds that the session had been suspended by then
 	Contexts    int    // accepted contexts
-	Handoff     string // the ID of the handoff of the offer; "" before it is filed
-	Implicit    bool   // the runtime accepted it after the timeout of the policy
+	Handoff     string // handoff ID; "" before it is filed
+	Implicit    bool   // accepted by the runtime after the policy's timeout
 }
 
 // Session is one session of the handoff mode, or the copy of a session of the task mode. The zero
-// Session is one that was not started. All times are unix milliseconds.
+// Session was not started. All times are unix milliseconds.
 type Session struct {
 	ID        string
 	Mode      string
@@ -50,26 +50,26 @@ type Session struct {
 	Expires   int64 // changes when a suspended session is resumed
 	Ended     int64 // when the session became final; 0 before
 	Offers    []Offer
-	Task      *Task // the task, once requested, of a task-mode session; else nil
+	Task      *Task // requested task of a task-mode session, or nil
 	// Resolution is the payload of the Commitment that resolved the session.
 	Resolution []byte
-	// Length counts the entries of the history, Sequence the envelopes on the stream.
+	// Length counts the entries of the history. Sequence counts the envelopes on the stream.
 	Length, Sequence uint64
 	// Filed is the entry up to which the steps of the session are filed as steps of handoffs.
 	Filed uint64
-	// Planned is the ID with which the step of the next entry is filed, if it is not the ID of
-	// that entry; "" for none.
+	// Planned is the ID for filing the next entry's step, if it is not the ID of that entry. It may
+	// be empty.
 	Planned string
 	// Signal is the last signal about the work of the session, a serialized envelope.
 	Signal []byte
 
-	work        uint64 // the newest entry with a step of a handoff
+	work        uint64 // newest entry with a step of a handoff
 	workAt      int64  // when that step is filed
 	bytes       int
 	seen        map[string]int64 // when each message was accepted
 	activity    map[string]*macpv1.ParticipantActivity
 	suspendedAt int64
-	suspended   int64 // milliseconds in all
+	suspended   int64 // total milliseconds
 	maxSuspend  int64
 }
 
@@ -91,7 +91,7 @@ func (s *Session) Has(participant string) bool {
 	return s.Exists() && (participant == s.Initiator || slices.Contains(s.Start.GetParticipants(), participant))
 }
 
-// Offer returns an offer, nil for an unknown one.
+// Offer returns an offer, or nil.
 func (s *Session) Offer(id string) *Offer {
 	i := slices.IndexFunc(s.Offers, func(o Offer) bool { return o.ID == id })
 	if i < 0 {
@@ -100,7 +100,7 @@ func (s *Session) Offer(id string) *Offer {
 	return &s.Offers[i]
 }
 
-// OfferOf returns the offer of a handoff, nil for none.
+// OfferOf returns the offer of a handoff, or nil.
 func (s *Session) OfferOf(handoff string) *Offer {
 	i := slices.IndexFunc(s.Offers, func(o Offer) bool { return o.Handoff == handoff })
 	if i < 0 || handoff == "" {
@@ -109,7 +109,7 @@ func (s *Session) OfferOf(handoff string) *Offer {
 	return &s.Offers[i]
 }
 
-// Current returns the newest offer, nil before the first one.
+// Current returns the newest offer, or nil.
 func (s *Session) Current() *Offer {
 	if len(s.Offers) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (s *Session) AcceptedAt(messageID string) (int64, bool) {
 // Pending returns since when steps of the session wait to be filed, and false if none do.
 func (s *Session) Pending() (at int64, waits bool) { return s.workAt, s.work > s.Filed }
 
-// Weight is a measure of the memory that the session takes.
+// Weight estimates the memory of the session.
 func (s *Session) Weight() int { return 1 + len(s.seen) + len(s.Start.GetParticipants()) }
 
 // Metadata returns the participants' view of the session.
@@ -155,9 +155,9 @@ func EnvelopeOf(entry *historyv1.Entry) (*macpv1.Envelope, error) {
 	return env, proto.Unmarshal(entry.GetEnvelope(), env)
 }
 
-// Start judges the envelope that starts a session. Its sender is authenticated. The policy is named
-// by its payload, see [PolicyNamed]; the skew, in milliseconds, bounds the difference between the
-// time of the envelope and now.
+// Start judges the envelope that starts a session. Its sender is authenticated. The payload names the
+// policy; see [PolicyNamed]. Skew, in milliseconds, bounds the difference between the time of the
+// envelope and now.
 func Start(env *macpv1.Envelope, bound *macpv1.PolicyDescriptor, now, skew int64) (*historyv1.Entry, error) {
 	p, err := readStart(env)
 	if err != nil {
@@ -196,7 +196,7 @@ func PolicyNamed(env *macpv1.Envelope) (string, error) {
 	return p.GetPolicyVersion(), nil
 }
 
-// readStart checks all but the time and the policy of an envelope that starts a session.
+// readStart does not check the time and the policy.
 func readStart(env *macpv1.Envelope) (*macpv1.SessionStartPayload, error) {
 	p := &macpv1.SessionStartPayload{}
 	if env.GetMode() != Mode {
@@ -239,8 +239,8 @@ func checkParticipants(owner string, all []string) error {
 	return nil
 }
 
-// ValidSessionID reports whether a text can be the ID of a session. IDs that look like a UUID must
-// be one in its canonical form; any other ID is a token of random characters.
+// ValidSessionID reports whether a text can be the ID of a session. An ID that looks like a UUID must
+// be one in its canonical form. Any other ID is a token of random characters.
 func ValidSessionID(id string) bool {
 	if looksLikeUUID(id) {
 		return id == strings.ToLower(id) && (id[14] == '4' || id[14] == '7') && strings.Contains("89ab", id[19:20])
@@ -265,8 +265,8 @@ func looksLikeUUID(id string) bool {
 
 const implicitReason = "implicit accept (timeout)"
 
-// Due returns the entry that is due now: an implicit accept, or the session's end. The caller
-// applies the entry and calls Due again; nil means that nothing is due.
+// Due returns the entry that is due now: an implicit accept, or the session's end. The caller applies
+// the entry and calls Due again. It returns nil if nothing is due.
 func (s *Session) Due(now int64) (*historyv1.Entry, error) {
 	if !s.Exists() || s.Over() {
 		return nil, nil //nolint:nilnil // nothing is due
@@ -299,7 +299,7 @@ func (s *Session) endsAt() int64 {
 	return s.Expires
 }
 
-// implicitAt returns when the runtime accepts the pending offer, and nil if it never does.
+// implicitAt returns nil if the runtime never accepts the offer.
 //
 // spec: RFC-MACP-0010 §5.1
 func (s *Session) implicitAt() (int64, *Offer) {
@@ -310,8 +310,8 @@ func (s *Session) implicitAt() (int64, *Offer) {
 	return offer.At + s.Policy.ImplicitAccept + s.suspended - offer.suspended, offer
 }
 
-// implicitAccept returns the accept by the runtime: it names the target as its sender, and has a
-// mark that distinguishes it from an accept by the target.
+// The accept names the target as its sender, and has a mark that distinguishes it from an accept by
+// the target.
 func (s *Session) implicitAccept(offer *Offer, at int64) (*historyv1.Entry, error) {
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&handoffv1.HandoffAcceptPayload{
 		HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: implicitReason, Implicit: true,
@@ -343,7 +343,7 @@ func (s *Session) Control(kind string, payload proto.Message, at int64) (*histor
 }
 
 // CheckControl judges a call that cancels, suspends or resumes the session. It returns nil if the
-// session is final, or is in the wanted state already.
+// session is final, or already in the requested state.
 func (s *Session) CheckControl(kind, sender, reason string, now int64) (*historyv1.Entry, error) {
 	if !s.MayCommit(sender) && sender != s.Initiator {
 		return nil, Refuse(Forbidden, "only the owner and the participants that the policy names do that")

@@ -23,7 +23,7 @@ import (
 // spec: RFC-MACP-0009
 const TaskMode = "macp.mode.task.v1"
 
-// The messages of the task mode. A Commitment ends it, too.
+// Messages of the task mode. A Commitment ends it, too.
 const (
 	TypeTaskRequest  = "TaskRequest"
 	TypeTaskAccept   = "TaskAccept"
@@ -33,12 +33,12 @@ const (
 	TypeTaskFail     = "TaskFail"
 )
 
-// Task is the task of a session of the task mode.
+// Task is the task of a task-mode session.
 type Task struct {
 	ID       string
-	Assignee string // the requested participant; "" for any
+	Assignee string // requested participant; "" for any
 	Title    string
-	Handoff  string // the ID of the handoff of the work; "" before it is known
+	Handoff  string // handoff ID of the work; "" before it is known
 }
 
 // TaskKey is the common key of a handoff's offer and the task of its work on a runtime: the context
@@ -46,7 +46,7 @@ type Task struct {
 func TaskKey(contextID, offerOrTask string) string { return cmp.Or(contextID, offerOrTask) }
 
 // OpenTask returns the payloads of the messages that open the task of a handoff: the start and the
-// request. The context is the context_id of the session of the offer, the input the context of the
+// request. The context is the context_id of the session of the offer; the input is the context of the
 // offer.
 func OpenTask(v federation.View, names Parties, context string, input []byte, c Carry, now time.Time) (*macpv1.SessionStartPayload, *taskv1.TaskRequestPayload, error) {
 	carry, err := json.Marshal(c)
@@ -64,17 +64,17 @@ func OpenTask(v federation.View, names Parties, context string, input []byte, c 
 	return start, request, nil
 }
 
-// Report is a step of the work, read from a message of the task mode.
+// Report is a step of the work, read from a task-mode message.
 type Report struct {
 	Task    string
 	Verb    federation.Verb
 	Note    string
-	Context string // inline JSON; "" for none
-	Content []byte // content of an output other than such JSON, to be stored and referred to
-	Action  string // action of the commitment that ends the session after the report; "" for none
+	Context string // inline JSON, or ""
+	Content []byte // of any other output, to be stored and referenced
+	Action  string // of the commitment that ends the session after the report, or ""
 }
 
-// ReadReport returns the step of a message of the task mode.
+// ReadReport reads the step of a task-mode message.
 func ReadReport(env *macpv1.Envelope) (Report, error) {
 	switch env.GetMessageType() {
 	case TypeTaskUpdate:
@@ -97,7 +97,7 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 			members["error_code"] = p.GetErrorCode()
 		}
 		return Report{Task: p.GetTaskId(), Verb: federation.Fail, Note: p.GetReason(), Context: object(members), Action: "task.failed"}, err
-	case TypeTaskReject: // the assignee accepted the handoff, and does not do the work
+	case TypeTaskReject: // the assignee accepted the handoff, but does not do the work
 		var p taskv1.TaskRejectPayload
 		err := decode(env, &p)
 		return Report{Task: p.GetTaskId(), Verb: federation.Fail, Note: p.GetReason(), Context: `{"error_code":"rejected"}`, Action: "task.rejected"}, err
@@ -105,8 +105,8 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 	return Report{}, Refuse(InvalidEnvelope, "%s is no report", env.GetMessageType())
 }
 
-// contextOfUpdate returns the content of a progress other than its note: the status, if the
-// message is the note, the progress, and the partial output, in base64 if it is not JSON.
+// contextOfUpdate returns the content of a progress other than its note: the status, if the message
+// is the note, the progress, and the partial output, in base64 if it is not JSON.
 func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	members := map[string]any{}
 	if p.GetMessage() != "" && p.GetStatus() != "" {
@@ -130,7 +130,7 @@ func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	return object(members)
 }
 
-// inline returns bytes as the inline context of a step; or "" if they are not JSON.
+// inline returns "" for bytes that are not JSON.
 func inline(content []byte) string {
 	var text bytes.Buffer
 	if json.Compact(&text, content) != nil || !federation.InlineContext(text.String()) {
@@ -147,8 +147,8 @@ func object(members map[string]any) string {
 	return string(text)
 }
 
-// WriteReport returns the message of the task mode for a step of the assignee, and the loss. It
-// returns "" for a step of another kind.
+// WriteReport returns the task-mode message for a step of the assignee, and the loss. It returns ""
+// for a step of another kind.
 func WriteReport(ev federation.Event, task, assignee string) (kind string, payload proto.Message, losses []federation.Loss) { //nolint:ireturn // each kind has a payload of its own
 	switch ev.Verb { //nolint:exhaustive // the other steps are not about the work
 	case federation.Progress:
@@ -174,8 +174,7 @@ func WriteReport(ev federation.Event, task, assignee string) (kind string, paylo
 	return "", nil, nil
 }
 
-// output returns the context of a step as the output of a task: the JSON itself, or a [Reference]
-// to it.
+// The output is the JSON itself, or a [Reference] to it.
 func output(ev federation.Event) []byte {
 	if ev.Context == "" || federation.InlineContext(ev.Context) {
 		return []byte(ev.Context)
@@ -187,13 +186,11 @@ func output(ev federation.Event) []byte {
 	return text
 }
 
-// member returns a member of a context with a JSON object.
 func member[T any](context, name string) (value T, there bool) {
 	text, there := membersOf(context)[name]
 	return value, there && federation.DecodeJSON(text, &value) == nil
 }
 
-// saysAll reports whether a context has only the given members.
 func saysAll(context string, names ...string) bool {
 	members := membersOf(context)
 	for _, name := range names {
@@ -202,7 +199,7 @@ func saysAll(context string, names ...string) bool {
 	return context == "" || len(members) == 0 && strings.HasPrefix(context, "{")
 }
 
-// membersOf returns the members of a context; none if it is not a JSON object.
+// membersOf returns nil if the context is not a JSON object.
 func membersOf(context string) map[string]json.RawMessage {
 	var members map[string]json.RawMessage
 	if federation.DecodeJSON([]byte(context), &members) != nil {
@@ -233,16 +230,14 @@ const (
 // Policy is the governance of a session.
 type Policy struct {
 	ID             string
-	ImplicitAccept int64 // milliseconds after which the runtime accepts a pending offer; 0 for never
+	ImplicitAccept int64 // milliseconds before the runtime accepts a pending offer; 0 for never
 	Authority      Authority
 	roles          []string
 }
 
-// designates reports whether a participant is in a designated role: the roles are names of
-// participants.
+// The roles are names of participants.
 func (p Policy) designates(sender string) bool { return slices.Contains(p.roles, sender) }
 
-// rules is the JSON of a policy of the handoff mode.
 type rules struct {
 	Acceptance struct {
 		Timeout *int64 `json:"implicit_accept_timeout_ms"`
@@ -253,21 +248,19 @@ type rules struct {
 	} `json:"commitment"`
 }
 
-// Bounds of a policy.
 const (
 	maxRulesBytes    = 16 << 10
 	maxSchemaVersion = 3
 )
 
-// policyID returns the form of the ID of a policy.
 func policyID() *regexp.Regexp { return regexp.MustCompile(`^policy(\.[A-Za-z0-9_-]+){1,8}$`) }
 
-// BuiltIn returns the policy that each runtime has.
+// BuiltIn returns the policy of every runtime.
 func BuiltIn() *macpv1.PolicyDescriptor {
 	return &macpv1.PolicyDescriptor{PolicyId: DefaultPolicy, Mode: "*", Description: "the owner of a session commits it; no offer is accepted implicitly", Rules: "{}", SchemaVersion: 1}
 }
 
-// CheckPolicy judges a policy that a participant registers.
+// CheckPolicy judges a policy registered by a participant.
 func CheckPolicy(d *macpv1.PolicyDescriptor) error {
 	id := d.GetPolicyId()
 	switch {

@@ -10,14 +10,13 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Fed is the note of a gateway in the context of a record: all its data without a member of the
-// protocol.
+// Fed is a gateway's note in the context of a record: its data without a member of the protocol.
 type Fed struct {
 	Version  int      `json:"v"`
-	ID       string   `json:"id"`                // handoff ID
+	ID       string   `json:"id"`
 	Gateway  string   `json:"gateway,omitempty"` // home of the gateway that claimed the record: no other gateway may claim it
 	Home     string   `json:"home,omitempty"`
-	State    string   `json:"state,omitempty"` // state of the handoff, such as cancelled
+	State    string   `json:"state,omitempty"` // of the handoff, such as cancelled
 	Rev      uint64   `json:"rev,omitempty"`   // steps so far
 	From     string   `json:"from,omitempty"`  // DIDs
 	To       string   `json:"to,omitempty"`
@@ -26,16 +25,16 @@ type Fed struct {
 	Deadline int64    `json:"deadline,omitempty"` // unix seconds
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
-	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
-	Hash     string   `json:"context_h,omitempty"` // hash of the context
-	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
-	Verb     string   `json:"verb,omitempty"`      // verb of the last step
-	Note     string   `json:"note,omitempty"`      // note of the last step
-	Result   any      `json:"result,omitempty"`    // result of the last step: its context
+	Context  string   `json:"context,omitempty"` // a reference, or JSON other than an object
+	Hash     string   `json:"context_h,omitempty"`
+	Evidence string   `json:"evidence,omitempty"` // location of the original of the offer
+	Verb     string   `json:"verb,omitempty"`
+	Note     string   `json:"note,omitempty"`
+	Result   any      `json:"result,omitempty"` // of the last step: its context
 }
 
-// StatusOf returns the status of a record whose handoff is in a state. Was is the previous status:
-// the protocol has one final status for an offer, and two for work.
+// StatusOf returns the status of a record whose handoff is in a state. Was is the previous status,
+// because the protocol has one final status for an offer, and two for work.
 func StatusOf(state federation.State, was Status) Status {
 	switch state {
 	case federation.Offered, federation.Open:
@@ -59,7 +58,7 @@ func StatusOf(state federation.State, was Status) Status {
 }
 
 // Verbs returns the steps that lead from the state of a handoff to the status of its record, in
-// order; false if no steps do. A fast agent may have written only a later status.
+// order, or false if no steps do. A fast agent may have written only a later status.
 func Verbs(state federation.State, status Status) ([]federation.Verb, bool) {
 	take := federation.Accept
 	if state == federation.Open {
@@ -94,7 +93,7 @@ func fromOffer(state federation.State, take federation.Verb, status Status) ([]f
 }
 
 // TaskID returns the task_id of a handoff in a directory: a deterministic UUID of version 4 that
-// looks random. The ID of the handoff is unsuitable: people type its first characters, and
+// looks random. The ID of the handoff is unsuitable, because people type its first characters, and
 // handoffs of the same second share them.
 func TaskID(directory string, id federation.HandoffID) string {
 	sum := sha256.Sum256([]byte("baton task " + directory + "\x00" + id.String()))
@@ -103,7 +102,7 @@ func TaskID(directory string, id federation.HandoffID) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// FedOf returns the note of a gateway about a handoff after a step.
+// FedOf returns a gateway's note about a handoff after a step.
 func FedOf(gateway federation.HomeID, s translate.Step) Fed {
 	v := s.View
 	fed := Fed{

@@ -1,10 +1,10 @@
 // Package taskfile reads and writes the records of a ".handoffs" directory: the minimal handoff
 // protocol, version 0.1. It does no I/O.
 //
-// A record is one JSON object in a file of its own, and the member "status" is the state of the
-// task. A [Record] keeps every member as it was read, numbers and unknown members included:
-// [Record.Bytes] writes them unchanged, except the members that a step changes. A gateway adds only
-// one member, "_fed" in the context.
+// A record is one JSON object in its own file. Its member "status" is the state of the task. A
+// [Record] keeps every member as it was read, including numbers and unknown members. [Record.Bytes]
+// writes them unchanged, except the members that a step changes. A gateway adds only one member,
+// "_fed" in the context.
 package taskfile
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// MaxBytes bounds a record. The protocol names no bound.
+// MaxBytes bounds a record. The protocol has no limit.
 const MaxBytes = 1 << 20
 
 // Status is the state of a task.
@@ -40,7 +40,7 @@ const (
 // Statuses returns all states.
 func Statuses() []Status { return []Status{Offered, Accepted, Completed, Failed, Rejected} }
 
-// Leads reports whether the protocol has a step from one state to another one.
+// Leads reports whether the protocol has a step from one state to another.
 func (s Status) Leads(to Status) bool {
 	next := map[Status][]Status{
 		Offered: {Accepted, Rejected}, Accepted: {Completed, Failed}, Failed: {Offered}, Completed: nil, Rejected: nil,
@@ -53,7 +53,7 @@ var ErrUnreadable = errors.New("taskfile: no record")
 
 // Record is one task.
 type Record struct {
-	ID          string // task_id
+	ID          string
 	From        string
 	To          string // "" for any agent
 	Status      Status
@@ -102,7 +102,7 @@ func Read(text []byte) (Record, error) {
 	return r, nil
 }
 
-// split returns the members of one JSON object in order. It rejects repeated members at any depth.
+// split keeps members in order. It rejects repeated members at any depth.
 func split(text []byte) ([]member, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -140,8 +140,7 @@ func split(text []byte) ([]member, error) {
 	return members, nil
 }
 
-// readTime reads an ISO 8601 time. Python writes local times without a zone; such a time is read as
-// UTC.
+// Python writes local times without a zone, which are read as UTC.
 func readTime(text string) (time.Time, error) {
 	if len(text) > 10 && text[10] == ' ' {
 		text = text[:10] + "T" + text[11:]
@@ -154,7 +153,7 @@ func readTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no ISO 8601 time", text)
 }
 
-// writeTime writes a time in a form that every version of Python reads.
+// writeTime formats a time for every version of Python.
 func writeTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000-07:00") }
 
 func (r Record) raw(name string) json.RawMessage {
@@ -165,7 +164,7 @@ func (r Record) raw(name string) json.RawMessage {
 	return r.members[i].raw
 }
 
-// with returns the record with another value of a member, adding a missing member at the end.
+// with adds a missing member at the end.
 func (r Record) with(name string, raw json.RawMessage) Record {
 	r.members = slices.Clone(r.members)
 	if i := slices.IndexFunc(r.members, func(m member) bool { return m.name == name }); i >= 0 {
@@ -176,7 +175,7 @@ func (r Record) with(name string, raw json.RawMessage) Record {
 	return r
 }
 
-// FedMember is the member of the context that a gateway adds.
+// FedMember is the gateway's member in the context.
 const FedMember = "_fed"
 
 func (r Record) context() ([]member, error) {
@@ -187,7 +186,7 @@ func (r Record) context() ([]member, error) {
 	return split(raw)
 }
 
-// Context returns the context as JSON without the member of the gateway, "" for an empty one.
+// Context returns the context as JSON without the member of the gateway, or "" if it is empty.
 func (r Record) Context() string {
 	members, err := r.context()
 	members = slices.DeleteFunc(members, func(m member) bool { return m.name == FedMember })
@@ -203,7 +202,7 @@ func (r Record) Context() string {
 }
 
 // Terms returns the caps and the deadline in the context, zero if absent. The members stay in the
-// context. Unreadable members are reported as losses, because the context has no fixed form.
+// context. It reports unreadable members as losses, because the context has no fixed form.
 func (r Record) Terms() (caps []string, deadline time.Time, losses []federation.Loss) {
 	members, err := r.context()
 	if err != nil {
@@ -227,8 +226,7 @@ func (r Record) Terms() (caps []string, deadline time.Time, losses []federation.
 	return caps, deadline, losses
 }
 
-// readCaps reads a list of capabilities, or a comma-separated text, because a command line only
-// writes texts.
+// A command line only writes texts, so the capabilities may be comma-separated.
 func readCaps(raw json.RawMessage) ([]string, error) {
 	var list []string
 	var line string
@@ -248,8 +246,8 @@ func readCaps(raw json.RawMessage) ([]string, error) {
 	return ev.Caps, err
 }
 
-// readDeadline reads an RFC 3339 time, or Unix seconds as a number or a text. It truncates
-// fractions of a second, which Python writes.
+// A deadline is an RFC 3339 time, or Unix seconds as a number or a text. Fractions of a second, which
+// Python writes, are truncated.
 func readDeadline(raw json.RawMessage) (time.Time, error) {
 	said := string(raw)
 	if federation.DecodeJSON(raw, &said) == nil {
@@ -265,7 +263,7 @@ func readDeadline(raw json.RawMessage) (time.Time, error) {
 	return ev.Deadline, nil
 }
 
-// Fed returns the gateway's note in the record, the zero Fed for none.
+// Fed returns the gateway's note in the record, or the zero Fed.
 func (r Record) Fed() Fed {
 	members, err := r.context()
 	i := slices.IndexFunc(members, func(m member) bool { return m.name == FedMember })
@@ -276,7 +274,7 @@ func (r Record) Fed() Fed {
 	return fed
 }
 
-// WithFed returns the record with a note of a gateway in its context.
+// WithFed returns the record with a gateway's note in its context.
 func (r Record) WithFed(fed Fed) (Record, error) {
 	members, err := r.context()
 	if err != nil {
@@ -294,7 +292,7 @@ func (r Record) WithFed(fed Fed) (Record, error) {
 	return r.with("context", join(members)), nil
 }
 
-// Moved returns the record after a step: with another status and with the time of the step.
+// Moved returns the record after a step, with another status and the time of the step.
 func (r Record) Moved(to Status, now time.Time) Record {
 	r.Status, r.Updated = to, now
 	return r.with("status", text(string(to))).with("updated_at", text(writeTime(now)))
@@ -306,7 +304,7 @@ func (r Record) For(agent string) Record {
 	return r.with("to_agent", text(agent))
 }
 
-// New returns a new record. The context is a JSON object, or "" for none.
+// New returns a new record. The context is a JSON object, or "".
 func New(id, from, to, description, context string, now time.Time) (Record, error) {
 	r := Record{ID: id, From: from, To: to, Status: Offered, Description: description, Created: now, Updated: now}
 	if context == "" {
@@ -354,7 +352,7 @@ func join(members []member) json.RawMessage {
 	return out.Bytes()
 }
 
-// text returns a JSON string without escapes of readable characters.
+// text does not escape readable characters.
 func text(s string) json.RawMessage {
 	raw, err := encode(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil { // every string has a JSON form

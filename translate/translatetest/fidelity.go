@@ -11,14 +11,14 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// noted are the members of an event that no format carries: the notes of a gateway about its
-// arrival, and the form in which its signer wrote it.
+// noted are the members of an event that no format carries: a gateway's notes about its arrival, and
+// the form in which its signer wrote it.
 func noted() []string {
 	return []string{"handoff", "for", "fields", "stamped", "arrival"}
 }
 
 // NamesEachField checks that a fidelity table has the treatment of each field of a step, and names
-// each field once in a direction.
+// each field once per direction.
 func NamesEachField(t *testing.T, table []Fidelity) {
 	t.Helper()
 	named := map[Way]map[string]bool{In: {}, Out: {}}
@@ -39,8 +39,8 @@ func NamesEachField(t *testing.T, table []Fidelity) {
 	}
 }
 
-// FullOffer returns an offer with a value in each field of an offer, and its view. The caller
-// provides the context.
+// FullOffer returns an offer with a value in each field, and its view. The caller provides the
+// context.
 func FullOffer(context string) translate.Step {
 	id := federation.EventID{1, 2, 3, 4, 5, 6, 7}
 	ev := federation.Event{

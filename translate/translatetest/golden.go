@@ -1,5 +1,5 @@
-// Package translatetest holds the shared parts of the translators' tests: golden pairs of input and
-// output, one file each.
+// Package translatetest contains the shared parts of the translators' tests: golden pairs of input
+// and output, one file each.
 package translatetest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// update is set by "go test -update": the files are rewritten from the results. Review them before
-// a commit.
+// update is set by "go test -update", which rewrites the files from the results. Review them before a
+// commit.
 var update = flag.Bool("update", false, "write golden files anew") //nolint:gochecknoglobals // a flag of the test binary
 
-// Golden runs a translation over each txtar file in a folder: for the section "in" the result must
+// Golden runs a translation over each txtar file in a folder. For the section "in", the result must
 // be the section "out". An error is compared as its text.
 func Golden(t *testing.T, dir string, translate func(in []byte) ([]byte, error)) {
 	t.Helper()

@@ -1,7 +1,7 @@
 package translatetest
 
-// MACPFidelity returns the fidelity table of the handoff mode of MACP: the place of each member in each
-// direction.
+// MACPFidelity returns the fidelity table of the handoff mode of MACP: the place of each member in
+// each direction.
 func MACPFidelity() []Fidelity {
 	const (
 		in, out                                 = In, Out

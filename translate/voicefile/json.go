@@ -15,10 +15,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds nesting, so that a hostile file cannot exhaust the stack.
+// A hostile file must not exhaust the stack.
 const maxDepth = 64
 
-// object is a JSON object with its members in the order of the file.
+// The members are in the order of the file.
 type object []member
 
 type member struct {
@@ -26,7 +26,6 @@ type member struct {
 	value any // nil, bool, string, json.Number, []any or object
 }
 
-// get returns the value of a member, nil for a missing one.
 func (o object) get(name string) any {
 	i := slices.IndexFunc(o, func(m member) bool { return m.name == name })
 	if i < 0 {
@@ -35,7 +34,6 @@ func (o object) get(name string) any {
 	return o[i].value
 }
 
-// text returns the value of a string member, "" for any other one.
 func (o object) text(name string) string {
 	text, _ := o.get(name).(string)
 	return text
@@ -45,8 +43,8 @@ func (o object) without(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return slices.Contains(names, m.name) })
 }
 
-// parse reads one JSON value. It keeps the literals of numbers, and refuses an object with a
-// repeated member: two readers could take it for two files.
+// parse keeps the literals of numbers, and rejects an object with a repeated member, because two
+// readers could take it for two files.
 func parse(text []byte) (any, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -115,8 +113,8 @@ func parseObject(d *json.Decoder, depth int) (any, error) {
 	return o, err
 }
 
-// canonical returns the text that an HMAC covers: members sorted at every level, no spaces,
-// only printable ASCII, and numbers as Python prints them.
+// canonical returns the text that an HMAC covers: members sorted at every level, no spaces, only
+// printable ASCII, and numbers as Python prints them.
 func canonical(value any) []byte {
 	var out bytes.Buffer
 	canonicalTo(&out, value)
@@ -159,7 +157,7 @@ func separate(out *bytes.Buffer, i int) {
 	}
 }
 
-// escapeTo writes a string with each character outside printable ASCII as an escape.
+// escapeTo escapes characters outside printable ASCII.
 func escapeTo(out *bytes.Buffer, text string) {
 	out.WriteByte('"')
 	for _, r := range text {
@@ -178,8 +176,7 @@ func escapeTo(out *bytes.Buffer, text string) {
 	out.WriteByte('"')
 }
 
-// number returns a number as Python prints it: an integer with its digits, any other one as
-// the shortest text of its double.
+// Python prints an integer with its digits, and any other number as the shortest text of its double.
 func number(literal string) string {
 	if !strings.ContainsAny(literal, ".eE") {
 		if literal == "-0" {
@@ -203,8 +200,7 @@ func number(literal string) string {
 	return text
 }
 
-// write returns a value as compact JSON with the members in their order and the literals of
-// its numbers.
+// The JSON is compact, with the original order of members and literals of numbers.
 func write(value any) json.RawMessage {
 	var out bytes.Buffer
 	writeTo(&out, value)
@@ -240,7 +236,7 @@ func writeTo(out *bytes.Buffer, value any) {
 	}
 }
 
-// quoted returns a JSON string that keeps every character readable.
+// quoted keeps every character readable.
 func quoted(text string) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

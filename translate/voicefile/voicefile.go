@@ -1,12 +1,12 @@
 // Package voicefile reads and writes the files of the voice handoff protocol, version 1: the signed
 // handoff file, the sidecar of a rejected file, and the bootstrap of the receiver. It does no I/O.
 //
-// A handoff file is one JSON object. An HMAC over its canonical form authenticates all members but
-// "hmac" itself, with the secret of the pair of agents. [Open] verifies the HMAC before it looks at
-// any other member, and [Sealed.Check] reports with a [Code] why a file is refused.
+// A handoff file is one JSON object. An HMAC over its canonical form authenticates all members except
+// "hmac" itself, with the secret of the pair of agents. [Sealed.Open] verifies the HMAC before it reads
+// any other member, and returns an [*Error] with a [Code] for a refused file.
 //
-// The package is stricter than the reference implementation on purpose: a version is the integer 1,
-// a handoff_id is text safe in a path, times have a zone, and a repeated member makes a file
+// The package is stricter than the reference implementation on purpose: a version is the integer 1, a
+// handoff_id is text safe in a path, times have a zone, and a repeated member makes a file
 // unreadable.
 package voicefile
 
@@ -26,21 +26,21 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// MaxBytes bounds a handoff file. The protocol names no bound.
+// MaxBytes bounds a handoff file. The protocol has no limit.
 const MaxBytes = 1 << 20
 
 // Version is the only protocol version.
 const Version = 1
 
-// Code is the reason why a file is in the folder of rejected files.
+// Code is the reason for rejecting a file.
 type Code string
 
-// The codes of a sidecar.
+// Codes of a sidecar.
 const (
 	Expired       Code = "expired"
 	BadHMAC       Code = "bad-hmac"
 	NoSecret      Code = "no-secret" // the pair of agents has none
-	Replayed      Code = "replayed"  // the same file was taken before
+	Replayed      Code = "replayed"  // the same file was accepted before
 	Future        Code = "future"    // it begins later than the clock skew allows
 	BadID         Code = "bad-id"
 	BadTime       Code = "bad-time"
@@ -52,23 +52,22 @@ const (
 	Cancelled     Code = "cancelled"
 )
 
-// Error is the reason of a rejected file.
+// Error is the reason for rejecting a file, with details.
 type Error struct {
 	Code   Code
 	Detail string
 }
 
-// Error implements error.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Detail }
 
 func rejected(code Code, format string, args ...any) error {
 	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// ErrUnreadable is wrapped by the error of [Read] for anything but a handoff file.
+// ErrUnreadable is wrapped by the error of [Read] for a text that is not a handoff file.
 var ErrUnreadable = errors.New("voicefile: no handoff file")
 
-// Sealed is a file whose HMAC was not verified yet. Do not trust its content.
+// Sealed is a file with an unverified HMAC. Do not trust its content.
 type Sealed struct {
 	From, To string // "" if the member is no text
 	hmac     string
@@ -90,15 +89,15 @@ func Read(text []byte) (Sealed, error) {
 	return s, nil
 }
 
-// Key names the file among all files: two files with one handoff_id are two handoffs unless
-// their HMACs are equal. It is 16 hexadecimal digits.
+// Key identifies the file by 16 hexadecimal digits. Two files with one handoff_id are two handoffs
+// unless their HMACs are equal.
 func (s Sealed) Key() string {
 	sum := sha256.Sum256([]byte(s.hmac))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Verified reports whether one of some secrets made the HMAC of the file. It takes the same
-// time for each HMAC of the right length.
+// Verified reports whether one of some secrets made the HMAC of the file. It takes the same time for
+// each HMAC of the right length.
 func (s Sealed) Verified(secrets ...string) bool {
 	sum, err := base64.StdEncoding.Strict().DecodeString(s.hmac)
 	if err != nil || len(sum) != sha256.Size {
@@ -115,8 +114,8 @@ func seal(unsigned object, secret string) []byte {
 	return mac.Sum(nil)
 }
 
-// Open returns the handoff in a file addressed to an agent, after it verified the HMAC.
-// Its error is an [*Error]. No secret at all is [NoSecret].
+// Open verifies the HMAC of a file addressed to an agent, and returns the handoff. Its error is an
+// [*Error], with [NoSecret] if there is no secret.
 func (s Sealed) Open(secrets []string, now time.Time, skew time.Duration) (File, error) {
 	switch {
 	case len(secrets) == 0:
@@ -137,8 +136,8 @@ func (s Sealed) Open(secrets []string, now time.Time, skew time.Duration) (File,
 	return f, nil
 }
 
-// Trusted returns the handoff in a file with a valid HMAC, without a look at the clock. Its error
-// is an [*Error].
+// Trusted returns the handoff in a file with a valid HMAC, regardless of the clock. Its error is an
+// [*Error].
 func (s Sealed) Trusted(secrets []string) (File, error) {
 	if !s.Verified(secrets...) {
 		return File{}, rejected(BadHMAC, "no secret of the pair made this hmac")
@@ -148,17 +147,17 @@ func (s Sealed) Trusted(secrets []string) (File, error) {
 
 // File is a handoff as its signer wrote it.
 type File struct {
-	ID         string // handoff_id
-	Caller     string // caller_hash
+	ID         string
+	Caller     string
 	From, To   string
 	Reason     string
 	Initiated  time.Time
 	Expires    time.Time
 	Transcript json.RawMessage // a list
-	Carry      json.RawMessage // x_fed, which a gateway added; nil for none
-	Key        string          // as of [Sealed.Key]
-	// Context is the transcript and all members not named by the protocol, as one JSON object. It
-	// is empty if the transcript is empty and there are no others.
+	Carry      json.RawMessage // x_fed, added by a gateway; may be nil
+	Key        string          // see [Sealed.Key]
+	// Context is the transcript and all members not named by the protocol, as one JSON object. It is
+	// empty if the transcript is empty and there are no others.
 	Context string
 }
 
@@ -176,7 +175,7 @@ func own() []string {
 	}
 }
 
-// file reads the members, in the order of the reference.
+// file checks the members in the order of the reference.
 func (s Sealed) file() (File, error) {
 	f := File{From: s.From, To: s.To, ID: s.members.text("handoff_id"), Caller: s.members.text("caller_hash"), Reason: s.members.text("reason"), Key: s.Key()}
 	version, _ := s.members.get("protocol_version").(json.Number)
@@ -221,7 +220,7 @@ func (s Sealed) readTimes(f *File) (err error) {
 	return nil
 }
 
-// readTime reads a time with a zone, with a "T" or a space in its middle.
+// The time has a zone, and a "T" or a space in its middle.
 func readTime(text string) (time.Time, error) {
 	if len(text) > 10 && text[10] == ' ' {
 		text = text[:10] + "T" + text[11:]
@@ -229,7 +228,6 @@ func readTime(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339Nano, text)
 }
 
-// isLine reports whether a value is a line of a transcript.
 func isLine(value any) bool {
 	line, ok := value.(object)
 	if !ok {
@@ -240,8 +238,8 @@ func isLine(value any) bool {
 	return hasText && (role == "user" || role == "assistant" || role == "system")
 }
 
-// context returns the transcript and the members that the protocol does not name, without the
-// carry of a gateway.
+// The context is the transcript and the members not named by the protocol, without the carry of a
+// gateway.
 func (s Sealed) context() string {
 	rest := s.members.without(append(own(), CarryMember)...)
 	transcript, _ := s.members.get("transcript").([]any)
@@ -269,7 +267,7 @@ func (r Reason) Bytes() []byte {
 	return append(text, '\n')
 }
 
-// ReadReason reads a sidecar. Any other text is the zero Reason.
+// ReadReason reads a sidecar. It returns the zero Reason for any other text.
 func ReadReason(text []byte) Reason {
 	var r Reason
 	if federation.DecodeJSON(bytes.TrimSpace(text), &r) != nil {
@@ -278,7 +276,8 @@ func ReadReason(text []byte) Reason {
 	return r
 }
 
-// CallerHash returns the caller_hash of a caller without a telephone number: its name is no secret.
+// CallerHash returns the caller_hash of a caller without a telephone number. The name of such a
+// caller is no secret.
 func CallerHash(caller string) string {
 	sum := sha256.Sum256([]byte(caller))
 	return hex.EncodeToString(sum[:8])
@@ -291,7 +290,7 @@ func (f File) ClaimName(home federation.HomeID) string {
 	return f.Caller + "-" + f.Key + "-" + hex.EncodeToString(sum[:4]) + ".json"
 }
 
-// SharedClaimName returns the name that earlier versions gave a claimed file, without the claiming
+// SharedClaimName returns the name of a claimed file in earlier versions, without the claiming
 // gateway.
 func (f File) SharedClaimName() string { return f.Caller + "-" + f.Key + ".json" }
 

@@ -16,17 +16,17 @@ import (
 
 // Offer is a handoff that a gateway writes for an agent of the directory.
 type Offer struct {
-	Step     translate.Step // the filed offer
-	From, To string         // the names of the agents
+	Step     translate.Step
+	From, To string
 	Now      time.Time
-	Lifetime time.Duration // lifetime of a file whose offer names no deadline
+	Lifetime time.Duration // without a deadline in the offer
 }
 
 // Carry is the data of a file in addition to the members of the protocol. All its numbers are
-// integers, which each reader prints alike.
+// integers, because all readers print them alike.
 type Carry struct {
 	Version  int      `json:"v"`
-	ID       string   `json:"id"` // ID of the handoff
+	ID       string   `json:"id"`
 	Home     string   `json:"home"`
 	State    string   `json:"state"`
 	Rev      uint64   `json:"rev"`
@@ -37,9 +37,9 @@ type Carry struct {
 	Deadline int64    `json:"deadline,omitempty"` // unix seconds
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
-	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
-	Hash     string   `json:"context_h,omitempty"` // hash of the context
-	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
+	Context  string   `json:"context,omitempty"` // a reference, or JSON other than an object
+	Hash     string   `json:"context_h,omitempty"`
+	Evidence string   `json:"evidence,omitempty"` // location of the original of the offer
 }
 
 func carryOf(s translate.Step) Carry {
@@ -56,8 +56,7 @@ func carryOf(s translate.Step) Carry {
 	return c
 }
 
-// ReadCarry reads the carry of a file. A file without one, or with another one, has the zero
-// Carry.
+// ReadCarry reads the carry of a file, or the zero Carry if it is missing or foreign.
 func ReadCarry(text json.RawMessage) Carry {
 	var c Carry
 	if federation.DecodeJSON(text, &c) != nil || c.Version != 1 {
@@ -66,8 +65,8 @@ func ReadCarry(text json.RawMessage) Carry {
 	return c
 }
 
-// Encode returns the file of an offer, signed with the secret of the pair, with the handoff in
-// it. The file is compact, sorted and ASCII, as the reference writes it.
+// Encode returns the file of an offer, signed with the secret of the pair, with the handoff in it.
+// The file is compact, sorted and ASCII, as the reference writes it.
 func Encode(o Offer, secret string) ([]byte, File, error) {
 	carry := carryOf(o.Step)
 	transcript, rest := unpack(o.Step.Event, &carry)
@@ -127,11 +126,10 @@ func safe(name string) string {
 	return kept[:min(len(kept), 32)]
 }
 
-// writeTime writes a time without a fraction.
 func writeTime(t time.Time) string { return t.Format("2006-01-02T15:04:05Z") }
 
-// unpack returns the transcript in the context of an offer, and the other members that can be
-// members of a file. The rest of the context is stored in the carry.
+// The transcript and the members that fit a file become members of the file. The rest of the context
+// is stored in the carry.
 func unpack(ev federation.Event, carry *Carry) (transcript []any, rest object) {
 	value, err := parse([]byte(ev.Context))
 	members, isObject := value.(object)
@@ -161,8 +159,8 @@ func isTranscript(list []any) bool {
 	return !slices.ContainsFunc(list, func(line any) bool { return !isLine(line) })
 }
 
-// Bootstrap returns the file from which the voice server of an agent starts a session. The text of
-// another agent is fenced, because it precedes the instructions of a model.
+// Bootstrap returns the file from which the voice server of an agent starts a session. It fences the
+// text of another agent, because that text precedes the instructions of a model.
 func (f File) Bootstrap(accepted time.Time) []byte {
 	said := object{
 		{"protocol_version", json.Number("1")},
@@ -183,11 +181,10 @@ func (f File) lines() any {
 	return value
 }
 
-// maxResume bounds the text in a bootstrap, in bytes: a model reads it before all else.
+// maxResume bounds the text in a bootstrap, in bytes, because a model reads it before all else.
 const maxResume = 4000
 
-// fence returns the reason and the summary of a handoff between two marks. The mark depends on
-// the secret hmac of the file, so that the text cannot close it.
+// The mark around the text depends on the secret hmac of the file, so that the text cannot close it.
 func (f File) fence() string {
 	sum := sha256.Sum256([]byte("fence " + f.Key + f.Reason))
 	mark := "untrusted " + hex.EncodeToString(sum[:6])

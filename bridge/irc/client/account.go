@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// onRegister creates an account named after a client's nick, and logs the client in to it. The account
-// has a new DID, whose steps the gateway signs.
+// onRegister creates an account named after a client's nick, and logs the client in. The account has
+// a new DID, and the gateway signs its steps.
 //
 // spec: ircv3 account-registration (draft)
 func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {
@@ -58,7 +58,7 @@ func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// newAccount files an account with a password, and returns its DID. The owner must not call it.
+// newAccount blocks, so the owner must not call it.
 func (s *server) newAccount(ctx context.Context, u *user, account, text string) (federation.DID, error) {
 	_, err := s.link.ports.Bindings.Bound(ctx, s.link.Name(), account)
 	switch {
@@ -85,7 +85,7 @@ func (s *server) newAccount(ctx context.Context, u *user, account, text string) 
 	if err := s.link.deps.Record.KeepPassword(ctx, kept); err != nil {
 		return "", err
 	}
-	// The binding is written last, so that after an earlier crash the name is still free.
+	// The binding is written last, so that the name is still free after a crash.
 	err = s.link.deps.Record.BindName(ctx, federation.BoundName{Network: s.link.Name(), Name: account, DID: did, Vouch: true, Since: now})
 	if err != nil {
 		return "", errors.Join(err, s.link.deps.Record.DropPassword(ctx, did))
@@ -93,7 +93,6 @@ func (s *server) newAccount(ctx context.Context, u *user, account, text string) 
 	return did, nil
 }
 
-// unregistered sends a client the reason why its registration failed.
 func (s *server) unregistered(ctx context.Context, refuse func(code, sentence string), err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		refuse("TEMPORARILY_UNAVAILABLE", refused.Sentence())

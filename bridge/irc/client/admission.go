@@ -11,16 +11,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// rejection is the reason for rejecting or evicting a connection. It is a metric label from a
-// closed set.
+// A rejection is a metric label from a closed set.
 type rejection string
 
 const (
-	serverFull   rejection = "full"         // the maximum number of clients is registered
-	addressFull  rejection = "address"      // the maximum number of clients of its address is registered
+	serverFull   rejection = "full"         // maximum number of clients reached
+	addressFull  rejection = "address"      // maximum number of clients of its address reached
 	crowdedOut   rejection = "unregistered" // evicted for a newer one
 	shuttingDown rejection = "shutdown"
-	blockedByUs  rejection = "blocked" // an operator blocked its address, nick or DID
+	blockedByUs  rejection = "blocked" // its address, nick or DID is blocked
 )
 
 func (r rejection) sentence() string {
@@ -38,11 +37,11 @@ func (r rejection) sentence() string {
 	return "the gateway ends"
 }
 
-// admission counts the connections of each address, and orders the unregistered ones for eviction.
-// Only the owner goroutine uses it, like the rest of the server.
+// admission counts the connections of each address, and orders the unregistered ones for eviction. It
+// belongs to the owner.
 type admission struct {
 	addresses map[netip.Prefix]int
-	strangers *bridge.EvictionQueue[*user] // not registered
+	strangers *bridge.EvictionQueue[*user]
 }
 
 func newAdmission() admission {
@@ -61,7 +60,7 @@ func (a admission) leave(u *user) {
 	}
 }
 
-// admit admits a connection, or returns the reason for the refusal. Its reader calls it.
+// The connection's reader calls admit.
 func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	answer := make(chan rejection, 1)
 	if !s.ask(func() { answer <- s.addConnection(ctx, u) }) {
@@ -70,10 +69,9 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// addConnection adds a connection, or returns the reason for the refusal. If a limit is reached,
-// the oldest unregistered connection is evicted: of the same address if that has reached its
-// share, or otherwise of the address with the most of them. So a client that registers promptly is
-// admitted regardless of other addresses.
+// addConnection evicts at a limit. It evicts the oldest unregistered connection of the same address,
+// if that address has reached its share. Otherwise it evicts one of the address with the most of
+// them. A client that registers promptly is therefore admitted regardless of other addresses.
 func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
@@ -98,15 +96,13 @@ func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	return ""
 }
 
-// evict closes an unregistered connection to make room for another.
 func (s *server) evict(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "connection evicted", slog.String("reason", why.sentence()))
 	s.quit(u, why.sentence())
 }
 
-// turnAway sends a connection the reason for its rejection, unless that requires a handshake, which
-// could overload the server.
+// turnAway omits the reason if it requires a handshake, which could overload the server.
 func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", why.sentence()))
@@ -118,7 +114,6 @@ func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 
 var _ bridge.ClientCloser = (*Link)(nil)
 
-// letIn admits a connection, or returns the reason for the refusal. Its reader calls it.
 func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	if s.blocked(ctx, federation.Source{Network: network, Address: u.from}) {
 		return blockedByUs
@@ -126,14 +121,12 @@ func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	return s.admit(ctx, u)
 }
 
-// blocked reports whether an operator blocked an address or a mask. It only reads memory and cannot
-// fail.
+// blocked only reads memory.
 func (s *server) blocked(ctx context.Context, from federation.Source) bool {
 	_, blocked := errors.AsType[*federation.RefusalError](s.link.ports.CheckBlocked(ctx, from))
 	return blocked
 }
 
-// mayLogIn returns a [loginError] for a DID that an operator blocked.
 func (s *server) mayLogIn(ctx context.Context, did federation.DID) error {
 	err := s.link.ports.CheckBlocked(ctx, federation.Source{Network: network, Link: s.link.Name(), DIDs: []federation.DID{did}})
 	if _, blocked := errors.AsType[*federation.RefusalError](err); blocked {

@@ -15,14 +15,14 @@ import (
 
 var _ bridge.Relayer = (*Link)(nil)
 
-// maxChatLines bounds the channel lines waiting to be filed. A client waits for the reply to its
-// line, so this also bounds the number of clients that write at the same time.
+// A client waits for the reply to its line, so maxChatLines also bounds the clients that write at the
+// same time.
 const maxChatLines = 4096
 
 type chatLine struct {
 	chat  irc.Chat
-	kept  *federation.Line // line for the history, filed before it is sent to the links; nil for none
-	filed chan error       // receives the single result
+	kept  *federation.Line // history line, filed before the text goes to the links; may be nil
+	filed chan error       // receives one result
 }
 
 var errBusy = &federation.RefusalError{Code: federation.RateLimited, Detail: "too many lines of channels wait to be filed"}
@@ -32,8 +32,8 @@ var errEnding = errors.New("the gateway ends")
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// toLinks queues text to be filed for the links that relay a channel, in the order of the channel.
-// It reports whether it did: the client then gets its echo later.
+// toLinks queues text for the links that relay a channel, in channel order. If it returns true, the
+// client gets its echo later.
 func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, kept *federation.Line) bool {
 	if !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
 		return false
@@ -72,7 +72,6 @@ func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, 
 	return true
 }
 
-// fileChat files the lines of all channels in order, until the server ends.
 func (s *server) fileChat(ctx context.Context) {
 	submitting, cancel := irc.WithGrace(ctx)
 	defer cancel()
@@ -92,8 +91,8 @@ func (s *server) fileChat(ctx context.Context) {
 	}
 }
 
-// deliverChat writes text of another link to the history, and then to the members of a channel.
-// Nil means that the text was written, or is not shown here.
+// deliverChat writes text to the history before the channel. It returns nil if the text was written,
+// or is not shown here.
 func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	s := l.live.Load()
 	if s == nil {
@@ -126,8 +125,8 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	return nil
 }
 
-// showChat writes text to the members of a channel. A known line was already in the history before
-// an interrupted delivery, so clients with history have it.
+// showChat writes text to the members of a channel. A known line was already in the history before an
+// interrupted delivery, so clients with history have it.
 func (s *server) showChat(t federation.Text, m message, known bool) {
 	c := s.channels[t.Venue]
 	if c == nil {
@@ -152,22 +151,21 @@ func (s *server) showChat(t federation.Text, m message, known bool) {
 
 var _ bridge.Messenger = (*Link)(nil)
 
-// maxMissed bounds the absent recipients that a server remembers. Messages to others are only
-// retried by time.
+// Messages to further absent recipients are only retried by timer.
 const maxMissed = 4096
 
-// later is work for a client's reader, and the owner's handling of the result.
+// later is work for a client's reader. The owner then handles the result.
 type later struct {
 	do   func(ctx context.Context)
 	note func()
 }
 
-// wait makes the client's reader do work, after earlier work for the same line. Meanwhile, the
-// owner processes no other line of the client.
+// wait makes the client's reader do work, after earlier work for the same line. Meanwhile, the owner
+// processes no other line of the client.
 func (s *server) wait(ctx context.Context, u *user, l *later) {
 	u.later = append(u.later, l)
 	if len(u.later) > 1 {
-		return // the work of the first one covers all
+		return // the first one's work covers all
 	}
 	answer := u.answer
 	u.answer = nil
@@ -194,8 +192,8 @@ func (s *server) waited(u *user, answer *answers) {
 	s.close(u)
 }
 
-// toRemote makes the client's reader file text to a participant of another network, addressed by
-// nick. It reports whether the message is such a text.
+// toRemote files text to the nick of a user of another network in the client's reader. It returns
+// false for any other message.
 func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	nick := m.params[0]
 	if m.command != "PRIVMSG" || u.work != nil && len(u.later) == 0 || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
@@ -222,7 +220,6 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	return true
 }
 
-// arrival returns the arrival of a client's text.
 func (s *server) arrival(u *user, m message) federation.Arrival {
 	return federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at}
 }
@@ -231,8 +228,7 @@ func evidence(m message) string {
 	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
 }
 
-// speak files text. It returns the recipient, the reason why the text waits, and whether the nick
-// belongs to a participant. The owner must not call it.
+// speak blocks, so the owner must not call it.
 func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did federation.DID, waits string, known bool, err error) {
 	_, err = irc.SubmitWithRetry(ctx, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		to := w
@@ -251,8 +247,8 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did feder
 	return did, waits, !errors.Is(err, federation.ErrNotFound), err
 }
 
-// spoken sends a client the outcome of its text: an echo or a refusal. The nick of its recipient
-// may be unknown. A recipient with queued text counts as offline.
+// spoken sends an echo or a refusal. The recipient's nick may be unknown. A recipient with queued
+// text counts as offline.
 //
 // spec: rfc2812 §5.1 RPL_AWAY
 func (s *server) spoken(ctx context.Context, u *user, m message, waits string, known bool, err error) {
@@ -269,14 +265,13 @@ func (s *server) spoken(ctx context.Context, u *user, m message, waits string, k
 	}
 }
 
-// unsaid sends a client the reason why its text was refused. A notice gets no answer.
+// A notice gets no answer.
 func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has && m.command != "NOTICE" {
 		s.fail(u, m.command, reply.Code, reply.Subject, reply.Sentence)
 	}
 }
 
-// lines returns a message of a participant of another network in the form for a client.
 func (s *server) lines(u *user, t federation.Text, name string) []message {
 	var all []message
 	for i, text := range irc.TextLines(t, name, selfNick, s.link.cfg.Formatting) {
@@ -288,8 +283,8 @@ func (s *server) lines(u *user, t federation.Text, name string) []message {
 	return all
 }
 
-// DeliverText implements [bridge.TextLink]. It writes a message to a client without a DID, and
-// returns nil after the client has answered the PING after it.
+// DeliverText implements [bridge.TextLink] for a client without a DID. It blocks until the client has
+// answered the PING after the message.
 func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if t.InChannel() {
 		return l.deliverChat(ctx, t)
@@ -303,8 +298,8 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return s.show(ctx, func(shown chan<- error) { s.showText(t, name, shown) })
 }
 
-// show makes the owner write something to a client, and blocks until the client has acknowledged
-// it. The channel has capacity for one answer.
+// show makes the owner write to a client, and blocks until the client has acknowledged it. The
+// channel has capacity one.
 func (s *server) show(ctx context.Context, write func(shown chan<- error)) error {
 	shown := make(chan error, 1)
 	if !s.ask(func() { write(shown) }) {
@@ -349,19 +344,18 @@ func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	s.prove(u, "text-"+t.ID.String(), shown)
 }
 
-// prove writes a PING with a token, whose answer proves that the client has read everything before
-// it.
+// prove writes a PING. Its answer proves that the client has read everything before it.
 func (s *server) prove(u *user, token string, shown chan<- error) {
 	if u.proofs == nil {
 		u.proofs = map[string]chan<- error{}
 	}
 	u.proofs[token] = shown
-	if s.put(u, says("", "PING", token), ""); u.over { // its queue was full
+	if s.put(u, says("", "PING", token), ""); u.over { // queue full
 		s.unproved(u)
 	}
 }
 
-// held returns the client for which a message was filed, or nil if it left.
+// held returns nil if the client left.
 func (s *server) held(holder string) *user {
 	for u := range s.connected {
 		if u.holder == holder && !u.over {
@@ -371,7 +365,6 @@ func (s *server) held(holder string) *user {
 	return nil
 }
 
-// proved answers the delivery proved by a client's answer to its PING.
 func (u *user) proved(token string) {
 	if shown := u.proofs[token]; shown != nil {
 		delete(u.proofs, token)
@@ -379,7 +372,6 @@ func (u *user) proved(token string) {
 	}
 }
 
-// unproved answers the deliveries that a departing client has not proved.
 func (s *server) unproved(u *user) {
 	for token, shown := range u.proofs {
 		delete(u.proofs, token)
@@ -387,7 +379,6 @@ func (s *server) unproved(u *user) {
 	}
 }
 
-// meet retries the messages that wait for a nick.
 func (s *server) meet(ctx context.Context, u *user) {
 	did := s.missed[fold(u.nick)]
 	if did == "" || !u.welcome {

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// toSelf makes the client's reader run a command to the gateway's own user.
+// toSelf runs a command in the client's reader.
 func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	if m.command != "PRIVMSG" || u.work != nil {
 		return
@@ -41,7 +41,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	}
 }
 
-// lookup returns the DID of a user by its nick, or "". The owner must not call it.
+// lookup returns the DID of a nick, or "". The owner must not call it.
 func (s *server) lookup(nick string) federation.DID {
 	found := make(chan federation.DID, 1)
 	if !s.ask(func() { found <- s.addressee(nick) }) {
@@ -83,7 +83,7 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 	c.topic, c.topicBy, c.topicAt = irc.Text(view.Title), selfNick, time.Now()
 	for _, did := range view.Others("") {
 		if len(c.operators) < maxOperators {
-			c.operators[did] = true // and may join
+			c.operators[did] = true // may join too
 		}
 		for party := range s.accounts[did] {
 			if party != u {
@@ -96,8 +96,8 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier] for messages, by a NOTICE to a client with the author's DID or
-// nick. Clients read the outcomes of steps from their inbox.
+// Notify implements [bridge.Notifier] for messages, with a NOTICE to a client with the author's DID
+// or nick. Clients read step outcomes from their inbox.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	reply, has := irc.NoticeReply(n)
 	if n.Text == nil || !has {
@@ -110,7 +110,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return s.show(ctx, func(shown chan<- error) { s.showNotice(n, reply, shown) })
 }
 
-// showNotice writes a notice to each client of its author. One of them proves it.
+// One client proves the delivery.
 func (s *server) showNotice(n federation.Notice, reply irc.Reply, shown chan<- error) {
 	authors := s.authors(*n.Text)
 	if len(authors) == 0 {
@@ -136,7 +136,6 @@ func (s *server) authors(t federation.Text) []*user {
 	return all
 }
 
-// refuse logs a refusal by this server, and notifies the client.
 func (s *server) refuse(ctx context.Context, u *user, err error) {
 	s.link.replies.LogRefusal(ctx, err)
 	s.notify(ctx, u, err)

@@ -12,14 +12,13 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// command is the handler of a line from a client.
 type command struct {
 	params int  // minimum number of parameters
-	early  bool // also before registration
+	early  bool // allowed before registration
 	run    func(s *server, ctx context.Context, u *user, m ircmsg.Message)
 }
 
-// commands returns the commands of clients. All others are answered 421.
+// commands maps the supported client commands. Others are answered 421.
 //
 // spec: rfc1459 §4, §5; rfc2812 §3; ircv3
 func commands() map[string]command {
@@ -69,8 +68,6 @@ func commands() map[string]command {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// onCap negotiates capabilities.
-//
 // spec: ircv3 capability-negotiation
 func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 	var value string
@@ -105,11 +102,10 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// hold delays the registration of a client until the end of its negotiation.
 func (s *server) hold(u *user) { u.negotiating = !u.welcome }
 
 func (s *server) listCaps(u *user, sub string, names []string) {
-	room := maxBodyBytes - len(":"+s.name+" CAP "+u.named()+" "+sub+" * :\r\n") // a client of an older version reads one line
+	room := maxBodyBytes - len(":"+s.name+" CAP "+u.named()+" "+sub+" * :\r\n") // clients of an older version read one line
 	for first := true; first || len(names) > 0; first = false {
 		n, size := 0, 0
 		for n < len(names) && size+len(names[n]) <= room {
@@ -125,7 +121,7 @@ func (s *server) listCaps(u *user, sub string, names []string) {
 	}
 }
 
-// onPass ignores a password: clients log in with SASL.
+// onPass ignores the password, because clients log in with SASL.
 func (s *server) onPass(_ context.Context, u *user, _ ircmsg.Message) {
 	if u.welcome {
 		s.reply(u, errAlreadyIn, "You may not reregister")
@@ -144,8 +140,7 @@ func (s *server) onQuit(_ context.Context, u *user, m ircmsg.Message) {
 	s.quit(u, why)
 }
 
-// quit removes a client: it notifies the clients that share a channel with it, and closes the
-// connection after its last line.
+// quit closes the connection after its last line.
 func (s *server) quit(u *user, why string) {
 	if u.over {
 		return
@@ -154,7 +149,7 @@ func (s *server) quit(u *user, why string) {
 		s.put(u, says("", "ERROR", "Closing link: "+why), "")
 	}
 	if u.over {
-		return // its queue had no space even for that
+		return // not even space for that
 	}
 	u.over = true
 	if s.connected[u] {
@@ -197,7 +192,7 @@ func (s *server) forget(u *user) {
 	}
 }
 
-// neighbours yields the clients that share a channel with a client, each once.
+// neighbours yields each client that shares a channel, once.
 func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		seen := map[*user]bool{u: true}
@@ -215,8 +210,7 @@ func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
 	}
 }
 
-// observers yields the neighbours of a client, and the clients that monitor it with
-// extended-monitor, each once.
+// observers yields, once each, the neighbours and the clients that monitor u with extended-monitor.
 //
 // spec: ircv3 extended-monitor
 func (s *server) observers(u *user, self bool) iter.Seq[*user] {

@@ -20,22 +20,22 @@ import (
 type Config struct {
 	Listen              string             `toml:"listen"`               // host:port without TLS; "" for none
 	TLSListen           string             `toml:"tls_listen"`           // host:port with TLS; "" for none
-	WebSocket           bool               `toml:"websocket"`            // also over WebSocket, at the path of [Path] on the HTTP listener
+	WebSocket           bool               `toml:"websocket"`            // also over WebSocket, at [Path] on the HTTP listener
 	Network             string             `toml:"network"`              // NETWORK= in 005
 	Channels            []string           `toml:"channels"`             // shared with links that list them; the first is the default for offers
-	RelayChat           []string           `toml:"relay_chat"`           // channels whose text is exchanged with links that list them
-	Formatting          bool               `toml:"formatting"`           // text keeps its colours and other formatting, in both directions
-	History             bool               `toml:"history"`              // text is kept, and CHATHISTORY is offered
-	ReplayOnJoin        int                `toml:"replay_on_join"`       // lines for a client that joins and has no CHATHISTORY
+	RelayChat           []string           `toml:"relay_chat"`           // channels with text exchanged with links that list them
+	Formatting          bool               `toml:"formatting"`           // text keeps formatting codes, in both directions
+	History             bool               `toml:"history"`              // text is stored, and CHATHISTORY is offered
+	ReplayOnJoin        int                `toml:"replay_on_join"`       // number of lines for a joining client without CHATHISTORY
 	AccountRegistration bool               `toml:"account_registration"` // strangers may register an account
-	Dialect             federation.Dialect `toml:"dialect"`              // dialect of offers that enter here from networks without tags
-	MaxClients          int                `toml:"max_clients"`          // connections at a time
-	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // time from the connection to the welcome, including TLS
-	PingInterval        time.Duration      `toml:"ping_interval"`        // silence after which a client gets a PING; it has the same time to respond
-	SendQueueBytes      int                `toml:"send_queue_bytes"`     // maximum queue for one client; slower readers are disconnected
+	Dialect             federation.Dialect `toml:"dialect"`              // dialect of offers from networks without tags
+	MaxClients          int                `toml:"max_clients"`          // concurrent connections
+	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // time from connection to welcome, including TLS
+	PingInterval        time.Duration      `toml:"ping_interval"`        // silence before a PING, and time to answer it
+	SendQueueBytes      int                `toml:"send_queue_bytes"`     // queue limit per client; slower readers are disconnected
 }
 
-// DefaultConfig returns the defaults of the table, which open no listener.
+// DefaultConfig returns the defaults of the table. They open no listener.
 func DefaultConfig() Config {
 	return Config{
 		Network: "Baton", Channels: []string{"#ops"}, Formatting: true, History: true, Dialect: federation.HandoffTags, MaxClients: 10000,
@@ -49,13 +49,11 @@ func (c Config) Enabled() bool { return c.Listen != "" || c.TLSListen != "" || c
 // Path is the path of the WebSocket, below the gateway's public address.
 const Path = "/irc"
 
-// Minimum values for a usable listener.
 const (
-	leastQueueBytes = 64 << 10 // some steps
+	leastQueueBytes = 64 << 10 // a few steps
 	leastTime       = time.Second
 )
 
-// check returns every mistake in the table, joined.
 func (c Config) check(secure, web bool) error {
 	var errs []error
 	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
@@ -99,7 +97,7 @@ func (c Config) check(secure, web bool) error {
 	return errors.Join(errs...)
 }
 
-// maxNetworkBytes bounds the name of the network, which is part of a token of 005.
+// The network name is part of a 005 token.
 const maxNetworkBytes = 32
 
 func notInToken(r rune) bool {
@@ -133,16 +131,14 @@ func venues(names []string) []string {
 	return all
 }
 
-// channelName returns a channel as a venue, and whether it is valid here: the casemappings of
-// clients and venues must agree on it.
+// channelName returns a channel as a venue, and whether it is valid here: the casemappings of clients
+// and venues must agree on it.
 func channelName(name string) (venue string, ok bool) {
 	venue, ok = translate.Channel(name)
 	ok = ok && len(name) > 1 && len(name) <= maxChannelBytes && venue == fold(name) && !strings.ContainsFunc(name, unicode.IsControl)
 	return venue, ok
 }
 
-// fold returns a name in this server's casemapping.
-//
 // spec: isupport "CASEMAPPING", ascii
 func fold(name string) string {
 	folded := []byte(name)
@@ -157,8 +153,7 @@ func fold(name string) string {
 //go:embed reference.toml
 var referenceFile string
 
-// Network describes the server for IRC clients. Its link gets the ports of each link instead of
-// those in deps.
+// Network describes the server for IRC clients. Its link gets its own ports instead of those in deps.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "irc.client", Reference: referenceFile,

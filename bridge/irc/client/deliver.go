@@ -16,17 +16,17 @@ var errNotListening = errors.New("not listening")
 
 type outbound struct {
 	d     federation.Delivery
-	forms map[federation.Dialect]map[string]string // tags, by their dialect
-	name  string                                   // name of the actor if it has no nick here
-	line  string                                   // for people; "" for none
+	forms map[federation.Dialect]map[string]string // tags by dialect
+	name  string                                   // for an actor without a nick here
+	line  string                                   // readable; "" for none
 }
 
-// Deliver implements [bridge.Link]. It writes a step in a channel to the members of the channel,
-// in the dialect of each member, and on the first attempt one readable line. Nil means that it was
-// written: Deliver does not wait for slow members.
+// Deliver implements [bridge.Link]. It writes a step to the members of its channel, in the dialect of
+// each member. On the first attempt, it also writes one readable line. It returns nil once the step
+// is written, and does not wait for slow members.
 //
-// It omits parties of the handoff that support steps, because they receive the step from their
-// inbox in order.
+// It omits parties of the handoff that support steps. They receive the step from their inbox, in
+// order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if !l.writes(d.View) {
 		return federation.Refuse(d.Entry.Event, federation.InvalidTarget, "no place of this server")
@@ -58,7 +58,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	return nil
 }
 
-// ShowsOnce implements [bridge.OnceShower], for the readable line.
+// ShowsOnce implements [bridge.OnceShower] for the readable line.
 func (l *Link) ShowsOnce(d federation.Delivery) bool {
 	return d.Entry.Version > 0 // a message has no line
 }
@@ -69,8 +69,7 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.Name(), err)
 }
 
-// render returns the tags of a step in a dialect: exactly the signed ones if the step was signed in
-// that dialect for that place.
+// If a step was signed in that dialect for that place, the tags are exactly the signed ones.
 func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.Dialect) (map[string]string, error) {
 	d.View.Dialect = in
 	rendered, losses, err := irc.Render(ctx, l.ports, d)
@@ -81,8 +80,7 @@ func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.
 	return irc.Tags(rendered, d.View, "")
 }
 
-// wanted returns the dialects of the members of a channel for a step. A receipt is written
-// unchanged or not at all, because a rendered receipt proves nothing.
+// A receipt is written unchanged or not at all, because a rendered receipt proves nothing.
 func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	c := s.channels[d.View.Venue]
 	if c == nil {
@@ -106,7 +104,7 @@ func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	return sorted(in)
 }
 
-// hears reports whether a member of a channel receives a step there instead of from its inbox.
+// hears reports whether a member receives a step in the channel instead of from its inbox.
 func (s *server) hears(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
@@ -141,8 +139,7 @@ func (s *server) deliver(r outbound) {
 	}
 }
 
-// readers yields the members that get the line of a step. A client that reads its inbox as lines
-// may already have it.
+// A client that reads its inbox as lines may already have the readable line.
 func (r outbound) readers(c *channel) iter.Seq[*user] {
 	ev := r.d.Entry.Event
 	return func(yield func(*user) bool) {
@@ -161,7 +158,6 @@ func (s *server) stepMessage(ev federation.Event, target, name string) message {
 	return m
 }
 
-// inWords returns the readable line for the message of a step.
 func (m message) inWords(handoff federation.HandoffID, text string) message {
 	line := says(m.source, "NOTICE", m.params[0], text)
 	line.account, line.did, line.at, line.msgid = m.account, m.did, m.at, m.msgid+irc.LineSuffix

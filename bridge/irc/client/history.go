@@ -14,8 +14,6 @@ import (
 
 const maxHistory = 100
 
-// inquiry is a client's CHATHISTORY request.
-//
 // spec: ircv3 chathistory
 type inquiry struct {
 	subcommand    string
@@ -23,24 +21,23 @@ type inquiry struct {
 	first, second reference
 	limit         int
 
-	account federation.DID // account of the client; "" for a guest
+	account federation.DID // "" for a guest
 	caps    capability
 	buffer  buffer
 }
 
 type buffer struct {
-	name  string // in messages to the client
+	name  string // as shown to the client
 	place federation.ChannelRef
-	since time.Time // its creation; messages before that under its name were sent elsewhere
+	since time.Time // creation time; earlier messages under its name were sent elsewhere
 }
 
-// reference is a point in the history: a time, or the message with an id. The zero value is none.
+// The zero reference means none.
 type reference struct {
 	at      time.Time
 	message string
 }
 
-// wrongInquiry is the error for a rejected inquiry: a code and its subject.
 type wrongInquiry struct {
 	code, about, sentence string
 }
@@ -73,14 +70,13 @@ func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 		}) {
 			return
 		}
-		select { // limits the queued messages if a client sends several requests at once
+		select { // limits queued messages if a client sends several requests at once
 		case <-written:
 		case <-s.ended:
 		}
 	}
 }
 
-// The subcommands of CHATHISTORY.
 const (
 	latestOf  = "LATEST"
 	beforeOf  = "BEFORE"
@@ -147,8 +143,8 @@ func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	return nil
 }
 
-// placeInquiry finds the place of a history request, if the client may read it: a channel that it
-// is in, or its own exchange with another DID.
+// placeInquiry finds the place of a history request. The client may read its channels and its own
+// private exchanges.
 func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	if strings.HasPrefix(q.target, "#") {
 		venue, _ := channelName(q.target)
@@ -163,8 +159,8 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	return &wrongInquiry{"INVALID_TARGET", q.subcommand + " " + clipParam(q.target), "Messages could not be retrieved"}
 }
 
-// correspondent returns the DID under which private lines to a target are stored, "" for none. A
-// nick without an account belongs to a guest, connected or not.
+// correspondent returns the DID of private lines to a target, or "". A nick without an account
+// belongs to a guest, connected or not.
 func (s *server) correspondent(target string) federation.DID {
 	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
 		return did
@@ -172,8 +168,8 @@ func (s *server) correspondent(target string) federation.DID {
 	return s.link.ports.Messages.Guest(s.link.Name(), target)
 }
 
-// bufferOf returns the place of the steps in a channel, and the creation time of the channel: a
-// temporary channel may reuse the name of an earlier one.
+// bufferOf includes the channel's creation time, because a temporary channel may reuse an earlier
+// name.
 func (s *server) bufferOf(venue string, c *channel) buffer {
 	if c.lasting {
 		return buffer{name: c.name, place: federation.ChannelRef{Venue: venue}}

@@ -10,15 +10,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// keeps reports whether a message of a client is stored in the history. Tags without text are
-// stored if they are useful later, such as a reaction.
+// Tags without text are stored if they are useful later, such as a reaction.
 func (s *server) keeps(m message) bool {
 	_, typing := m.tags[irc.TypingTag]
 	return s.link.cfg.History && (m.command != "TAGMSG" || !typing)
 }
 
 // stamp returns the time of a message in a channel. It is later than that of each earlier message,
-// even if the message was delayed. So a client that continues from any message misses none.
+// even if the message was delayed. A client that continues from any message therefore misses none.
 func (c *channel) stamp(at time.Time) time.Time {
 	if next := c.last.Truncate(timePrecision).Add(timePrecision); at.Before(next) {
 		at = next
@@ -27,7 +26,6 @@ func (c *channel) stamp(at time.Time) time.Time {
 	return at
 }
 
-// lineOf returns a message in the form of the history.
 func lineOf(m message, place federation.ChannelRef, author, to federation.DID) federation.Line {
 	l := federation.Line{
 		Position: federation.Position{At: m.at}, ID: m.msgid, Place: place, Author: author, To: to,
@@ -39,7 +37,6 @@ func lineOf(m message, place federation.ChannelRef, author, to federation.DID) f
 	return l
 }
 
-// author returns the DID of a client's text in the history, "" for none.
 func (s *server) author(u *user) federation.DID {
 	if u.account == "" && s.link.ports.Messages == nil {
 		return ""
@@ -47,20 +44,20 @@ func (s *server) author(u *user) federation.DID {
 	return s.relayedAs(u)
 }
 
-// keep files a line for the history. Chat continues if the record cannot be written.
+// keep files a history line. Chat continues if the record cannot be written.
 func (s *server) keep(ctx context.Context, l federation.Line) {
 	if _, err := s.link.deps.Record.KeepLine(ctx, l); err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "line not kept in the history", slog.Any("err", err))
 	}
 }
 
-// keepThen makes the client's reader file a line of the client, and then runs a function.
+// keepThen files a history line in the client's reader, and then runs a function.
 func (s *server) keepThen(ctx context.Context, u *user, l federation.Line, note func()) {
 	s.wait(ctx, u, &later{do: func(ctx context.Context) { s.keep(ctx, l) }, note: note})
 }
 
-// keepPrivate files a private line between two clients, if one of them has an account. The next user
-// of a guest's nick must not read the guest's messages.
+// keepPrivate files a line only if one of the clients has an account. Otherwise, the next user of a
+// guest's nick could read the guest's messages.
 func (s *server) keepPrivate(ctx context.Context, u, to *user, m message, note func()) {
 	if !s.keeps(m) || u.account == "" && to.account == "" || u.work != nil && len(u.later) == 0 {
 		note()
@@ -70,7 +67,6 @@ func (s *server) keepPrivate(ctx context.Context, u, to *user, m message, note f
 	s.keepThen(ctx, u, lineOf(m, federation.ChannelRef{Venue: federation.PrivateVenue(author, other)}, author, other), note)
 }
 
-// keepTexts files the messages among acknowledged steps of an inbox.
 func (s *server) keepTexts(ctx context.Context, steps []step) {
 	for _, e := range steps {
 		for _, l := range e.lines {
@@ -96,7 +92,6 @@ func (s *server) loadStamps(ctx context.Context) error {
 	return nil
 }
 
-// retoldLine returns a line of the history in the form for a client.
 func (s *server) retoldLine(l federation.Line, target string) message {
 	m := message{source: l.Source, account: l.Account, did: l.Proved, tags: l.Tags, msgid: l.ID, at: l.Position.At, command: l.Command, params: []string{target}}
 	if l.Command != "TAGMSG" {
@@ -108,7 +103,7 @@ func (s *server) retoldLine(l federation.Line, target string) message {
 	return m
 }
 
-// replayOnJoin sends the last lines of a channel to a client without CHATHISTORY.
+// replayOnJoin serves clients without CHATHISTORY.
 func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *channel) {
 	if s.link.cfg.ReplayOnJoin == 0 || u.caps.has(capHistory) {
 		return
@@ -138,7 +133,7 @@ func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *cha
 	})
 }
 
-// timed returns a line prefixed with its time, for a client without server-time.
+// timed serves clients without server-time.
 func timed(text string, at time.Time) string {
 	const action = "\x01ACTION "
 	clock := "[" + at.UTC().Format(time.TimeOnly) + "] "
@@ -148,8 +143,7 @@ func timed(text string, at time.Time) string {
 	return clock + text
 }
 
-// chatLineOf returns text of another link in the form for the members of its channel, and the place
-// of the channel; false if there is no such channel.
+// chatLineOf returns false if there is no such channel.
 func (s *server) chatLineOf(t federation.Text) (m message, place federation.ChannelRef, there bool) {
 	c := s.channels[t.Venue]
 	if c == nil {

@@ -1,40 +1,37 @@
-// Package client is a server for IRC clients: people with any client, and agents that speak IRC.
-// It is the home server of the handoff RFC: a client logged in as a DID sends steps as that DID,
-// and receives the steps that arrived while it was offline.
+// Package client is a server for IRC clients: people with any client, and agents that use IRC. It is
+// the home server of the handoff RFC: a client logged in as a DID sends steps as that DID, and
+// receives the steps that arrived while it was offline.
 //
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the configuration
-// are permanent, and have no operators and the modes +nt. They carry the same steps as the
-// channels of links that list them: a step in one is written to all others, with a readable line.
-// Text in the channels of relay_chat is exchanged with the links that list them, in order; other
-// text stays on this server. The authors from other networks are members of those channels.
-// Private text to the nick of a participant of another network reaches that participant. The first
-// client to join any other channel becomes its operator; an operator with a DID is operator again
-// when the DID returns. A ban may name a DID. Channels and their modes end with the gateway.
+// are permanent, and have no operators and the modes +nt. They share steps with the channels of links
+// that list them: a step in one is written to all others, with a readable line. Text in the channels
+// of relay_chat is exchanged with the links that list them, in order; other text stays on this
+// server. Authors from other networks are members of those channels, and reachable by private
+// messages to their nicks. The first client to join any other channel becomes its operator. An
+// operator with a DID is operator again when the DID returns. A ban may name a DID. Channels and
+// their modes end with the gateway.
 //
-// The record keeps text for a limited time, and clients read it with CHATHISTORY, together with
-// the steps. The times of the messages of a channel increase, so a client that continues from a
-// message misses none.
+// The record stores text for a limited time, and clients read it with CHATHISTORY, together with the
+// steps. Message times in a channel increase, so a client that continues from a message misses none.
 //
-// Text is UTF-8. Nicks and channels are compared by CASEMAPPING=ascii. A channel name has no
+// Text is UTF-8. Nicks and channels are compared with CASEMAPPING=ascii. A channel name has no
 // capital letters outside ASCII, because clients and venues would compare them differently.
 //
 // # Concurrency
 //
-// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which passes one
-// line at a time to the owner and waits until it is processed; a writer runs only while lines are
-// pending. Work that blocks, such as judging a step, runs in the reader of its client, so that
-// only the next lines of that client wait. [Link.Deliver] and [Link.Online] may be called
-// concurrently.
+// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which passes one line
+// at a time to the owner and waits until it is processed. A writer runs only while lines are pending.
+// Work that blocks, such as judging a step, runs in the reader of its client, so that it delays only
+// that client. [Link.Deliver] and [Link.Online] may be called concurrently.
 //
 // # Bounds
 //
-// All connections, unregistered connections and the connections of one address are bounded. At a
-// limit, the server closes the oldest unregistered connection of the address with the most of
-// them. An address's login attempts are counted over all listeners. Registration and silence have
-// timeouts. A line has 4,096 bytes of tags and 512 of message. A client that sends more than a few
-// lines per second is read more slowly. Steps and lines beyond limits.user_events_per_minute are
-// refused. The queue of send_queue_bytes bounds the pending output of a client; a slower client is
-// dropped.
+// Total connections, unregistered connections and connections per address are bounded. At a limit,
+// the server closes the oldest unregistered connection of the address with the most of them. Login
+// attempts of an address are counted over all listeners. Registration and silence have timeouts. A
+// line has 4,096 bytes of tags and 512 of message. A client that sends more than a few lines per
+// second is read more slowly. Steps and lines beyond limits.user_events_per_minute are refused. The
+// limit send_queue_bytes bounds the pending output of a client; a slower client is dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
@@ -66,31 +63,30 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// network is the label of this network in metrics.
 const network = "client"
 
-// protocol is the ALPN protocol. A client that offers another one, such as a misled browser, is
-// rejected; it may offer none.
+// A client that offers another ALPN protocol, such as a misled browser, is rejected. A client may
+// offer none.
 //
 // spec: RFC 7301; its registry
 const protocol = "irc"
 
-// Link is the listener with its connected clients. Make one with [Open].
+// Link is the listener with its connected clients. [Open] creates it.
 type Link struct {
 	bridge.Hearing
 
 	cfg      Config
-	lowered  bool // max_clients of the configuration exceeds the process limit
+	lowered  bool // configured max_clients exceeds the process limit
 	deps     Deps
-	ports    bridge.Ports // the ports of deps
+	ports    bridge.Ports
 	log      *slog.Logger
-	tls      *tls.Config // nil = none
+	tls      *tls.Config // may be nil
 	channels []string    // as venues
-	relayed  []string    // venues whose text is exchanged with links
+	relayed  []string    // venues with text exchanged with links
 	chatops  irc.ChatOps
 	replies  irc.Replies
 
-	presenceEvery time.Duration // interval of checks for users that left their own network
+	presenceEvery time.Duration // interval of checks for departed users of other networks
 
 	// live is the server that accepts rows, or nil. Deliver and Online use no other state.
 	live atomic.Pointer[server]
@@ -102,8 +98,8 @@ var (
 	_ bridge.Describer = (*Link)(nil)
 )
 
-// Open checks the configuration and returns the link, which does not listen yet. Its error
-// joins one [*bridge.KeyError] for each mistake.
+// Open checks the configuration and returns the link, without listening. Its error joins one
+// [*bridge.KeyError] for each mistake.
 func Open(cfg Config, deps Deps) (*Link, error) {
 	cert := deps.Certificate
 	if err := cfg.check(cert != nil, deps.HTTP.Listen != ""); err != nil {
@@ -138,8 +134,8 @@ func (l *Link) Channels() []string { return l.channels }
 // Dialect implements [bridge.ChannelLink].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
-// Carries implements [bridge.Link]: it carries the steps of handoffs in this server's channels.
-// Private steps reach their parties from the inboxes: an unacknowledged step is not delivered.
+// Carries implements [bridge.Link] for the steps of handoffs in this server's channels. Private steps
+// reach their parties from the inboxes, because an unacknowledged step is not delivered.
 func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(after), nil
 }
@@ -154,7 +150,7 @@ func (l *Link) writes(v federation.View) bool {
 	return slices.Contains(l.channels, v.Venue)
 }
 
-// Run implements [bridge.Link]: it listens, and serves until ctx ends or a port is lost.
+// Run implements [bridge.Link]: it listens and serves until ctx ends or a port is lost.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -207,24 +203,24 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
-// Deps has the dependencies of a listener.
+// Deps contains the dependencies of a listener.
 type Deps struct {
 	bridge.Ports
 
 	Record   *registry.Record
-	TokenKey []byte // secret
-	// Logins counts the login attempts of each address, at all listeners.
+	TokenKey []byte
+	// Logins counts login attempts by address, over all listeners.
 	Logins credential.Addresses
-	// Enrolments counts the accounts registered from each address.
+	// Enrolments counts registered accounts by address.
 	Enrolments credential.Addresses
-	// Meet records a new DID, unless the limit of new DIDs is reached. It blocks on the record.
+	// Meet records a new DID, or returns an error at the limit of new DIDs. It blocks on the record.
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
-	// MaxClients caps max_clients at the process's limit of open files; 0 means no cap.
+	// MaxClients caps max_clients at the process limit of open files; 0 means no cap.
 	MaxClients int
 }
 
-// The rate limit for lines of one client: a burst for the lines of a connecting client, then the
-// speed of a typing person. Unread lines stay in the connection; none is lost.
+// The rate limit of one client: a burst for its connection, then the speed of a typing person. Unread
+// lines stay in the connection and are not lost.
 const (
 	linesPerSecond = 20
 	linesBurst     = 100
@@ -236,7 +232,6 @@ type port struct {
 	secure bool
 }
 
-// key returns the configuration key of a port.
 func (p port) key() string {
 	if p.secure {
 		return "tls_listen"
@@ -266,7 +261,6 @@ func (l *Link) listen(ctx context.Context) ([]port, error) {
 	return ports, nil
 }
 
-// accept accepts connections until ctx ends, and closes the port.
 func (s *server) accept(ctx context.Context, p port) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
 	defer stop()
@@ -283,7 +277,7 @@ func (s *server) accept(ctx context.Context, p port) error {
 		case err != nil:
 			s.log.LogAttrs(ctx, slog.LevelWarn, "cannot accept", slog.Any("err", err))
 			select {
-			case <-time.After(time.Second): // with too few files, it would fail again at once
+			case <-time.After(time.Second): // out of file descriptors, it would fail again at once
 			case <-ctx.Done():
 			}
 			continue
@@ -291,13 +285,12 @@ func (s *server) accept(ctx context.Context, p port) error {
 		s.running.Go(func() {
 			err := fault.Catch(func() error { s.serve(ctx, conn, p.secure); return nil })
 			if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
-				_ = conn.Close() // only this client is disconnected
+				_ = conn.Close()
 			}
 		})
 	}
 }
 
-// serve is the reader of one connection, from its first byte to its end.
 func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 	conn, addr, from := s.link.origin(ctx, conn)
 	u := newUser(addr, from)
@@ -318,7 +311,6 @@ func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
-// secure makes the TLS handshake, within the registration timeout.
 func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	secured, ok := conn.(*tls.Conn)
 	if !ok {
@@ -332,8 +324,7 @@ func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// read passes the lines of a client to the owner, one at a time, and in between does work for the
-// owner.
+// read passes lines to the owner one at a time, and does work for the owner in between.
 func (s *server) read(ctx context.Context, u *user) {
 	pace := rate.NewLimiter(linesPerSecond, linesBurst)
 	for {
@@ -357,10 +348,9 @@ func (s *server) read(ctx context.Context, u *user) {
 
 func (s *server) leave(u *user, why string) {
 	s.post(func() { s.quit(u, why) })
-	_ = u.wire.Close() // its reader has ended
+	_ = u.wire.Close()
 }
 
-// newUser returns a new client, with its address as text and in the form that limits count.
 func newUser(addr string, from netip.Prefix) *user {
 	return &user{
 		addr: addr, from: from, turn: make(chan func(), 1), seen: irc.Recent{Most: maxSeen},
@@ -381,13 +371,12 @@ func loopback(addr string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// proxyHeaderTimeout bounds the wait for the header of a trusted proxy. A proxy sends it first;
-// without one, the first bytes of the client end the wait.
+// A trusted proxy sends its header first. Without one, the first bytes of the client end the wait.
 const proxyHeaderTimeout = 3 * time.Second
 
-// origin returns a connection after its PROXY header, with the client's address as text and in the
-// form that limits count. The header is read only from trusted proxies. If a trusted proxy sends
-// none, the address for limits is the zero Prefix.
+// origin returns a connection after its PROXY header, and the client's address as text and for
+// limits. It reads the header only from trusted proxies. If a trusted proxy sends none, the address
+// for limits is the zero Prefix.
 //
 // spec: HAProxy PROXY protocol, versions 1 and 2
 func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, netip.Prefix) {
@@ -397,7 +386,7 @@ func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, net
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends the wait
 	proxied := proxyproto.NewConn(conn, proxyproto.WithPolicy(proxyproto.USE), proxyproto.SetReadHeaderTimeout(proxyHeaderTimeout))
-	client := proxied.RemoteAddr().String() // reads the header; a wrong one is the error of the next read
+	client := proxied.RemoteAddr().String() // reads the header; an invalid one fails the next read
 	if l.trusts(client) {
 		return proxied, hostPart(client), netip.Prefix{}
 	}

@@ -16,22 +16,19 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Bounds of the work for one inquiry.
 const (
-	maxLookups        = 16  // concurrent lookups of all clients
+	maxLookups        = 16  // over all clients
 	maxCorrespondents = 100 // private exchanges to search
-	exchangePage      = 100 // handoffs read at a time to find those
+	exchangePage      = 100 // handoffs read at a time to find them
 	maxExchangePages  = 10
 )
 
-// timePrecision is the precision of the time tag that clients use to refer to messages.
+// timePrecision is the precision of the time tag with which clients refer to messages.
 const timePrecision = time.Millisecond
 
-// errUnheard is returned for a message that is unknown at the requested place.
 var errUnheard = errors.New("no message with that id was said there")
 
-// lookUp answers an inquiry. The client's reader calls lookUp, and the owner calls tell to send
-// the response.
+// The client's reader calls lookUp. The owner calls tell to send the response.
 func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell func(u *user)) {
 	s.lookups <- struct{}{}
 	defer func() { <-s.lookups }()
@@ -58,14 +55,14 @@ func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell fu
 	}
 }
 
-// told is an earlier step or line in the form for a client.
+// told is a past step or line, in the form for a client.
 type told struct {
-	text *federation.Line // nil for a step, with the other members
+	text *federation.Line // nil for a step
 
 	event federation.Event
-	name  string            // name of its actor
-	tags  map[string]string // nil if it is sent as a line
-	line  string            // for people
+	name  string
+	tags  map[string]string // nil if sent as a line
+	line  string
 }
 
 func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
@@ -85,8 +82,8 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	return past, nil
 }
 
-// retold writes a step for a client: with its tags if the client supports event playback and the
-// dialect, or otherwise as the readable line, because every entry must be a message.
+// retold returns tags if the client supports event playback and the dialect. Otherwise it returns the
+// readable line, because every entry must be a message.
 func (s *server) retold(ctx context.Context, q inquiry, said federation.TimelineEntry, names func(federation.DID) string) told {
 	ev := said.Entry.Event
 	t := told{event: ev, name: names(ev.Actor())}
@@ -102,7 +99,7 @@ func (s *server) retold(ctx context.Context, q inquiry, said federation.Timeline
 	return t
 }
 
-// spoken is a step or a line of a place. One of its members is nil.
+// spoken is either a step or a line; the other field is nil.
 type spoken struct {
 	step *federation.TimelineEntry
 	line *federation.Line
@@ -115,21 +112,19 @@ func (s spoken) at() time.Time {
 	return s.line.Position.At
 }
 
-// position is a position among the steps and the lines of a place. A step precedes the lines of the
-// same moment.
+// At the same time, a step precedes the lines.
 type position struct{ step, line federation.Position }
 
 func (p position) compare(other position) int {
 	return cmp.Or(p.line.At.Compare(other.line.At), cmp.Compare(p.step.N, other.step.N), cmp.Compare(p.line.N, other.line.N))
 }
 
-// stretch is a range of the history of a place, without its ends.
+// A stretch excludes its ends.
 type stretch struct {
 	after, before position
-	newest        bool // the newest ones, if there are more than requested
+	newest        bool // prefer the newest entries over the limit
 }
 
-// recall reads the steps and the lines for an inquiry, oldest first.
 func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 	first, err := s.locate(ctx, q.buffer.place, q.first)
 	if err != nil {
@@ -158,8 +153,7 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 	return s.stretch(ctx, q, part, q.limit)
 }
 
-// stretch reads a range of the history of a place, but nothing from before the buffer began. A
-// client without event playback gets only text.
+// stretch starts at the buffer. A client without event playback gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
 	begin := federation.Position{At: q.buffer.since}
 	for _, after := range []*federation.Position{&part.after.step, &part.after.line} {
@@ -191,7 +185,6 @@ func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int
 	return found[:min(len(found), limit)], nil
 }
 
-// around reads the entries before and after a point.
 func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, error) {
 	older, err := s.stretch(ctx, q, stretch{before: p.begin, newest: true}, q.limit/2)
 	if err != nil {
@@ -209,7 +202,7 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, erro
 // later.
 type point struct{ begin, end position }
 
-// locate returns the position of a reference. The id of an unknown message serves as a timestamp.
+// locate uses the ID of an unknown message as a timestamp.
 func (s *server) locate(ctx context.Context, place federation.ChannelRef, r reference) (point, error) {
 	moment := func(at time.Time) position { return position{federation.Position{At: at}, federation.Position{At: at}} }
 	switch {
@@ -243,7 +236,7 @@ func (s *server) locate(ctx context.Context, place federation.ChannelRef, r refe
 }
 
 func (s *server) tellPast(u *user, past []told, q inquiry) {
-	correspondent := q.buffer.name // the client may have written the nick in another case
+	correspondent := q.buffer.name // the client may have used another case
 	if known := s.nicks[fold(correspondent)]; known != nil {
 		correspondent = known.nick
 	}
@@ -270,7 +263,6 @@ func (s *server) tellPast(u *user, past []told, q inquiry) {
 	})
 }
 
-// batch sends messages as one batch of a type, to a client that supports batches.
 func (s *server) batch(u *user, kind []string, send func(ref string)) {
 	ref := ""
 	if u.caps.has(capBatch) {
@@ -284,14 +276,14 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 }
 
 type heard struct {
-	name  string         // name of a channel
-	other federation.DID // other party of a private exchange
-	nick  string         // nick of that party in the newest line, if it is from the party; else ""
+	name  string
+	other federation.DID // of a private exchange
+	nick  string         // its nick if it sent the newest line, else ""
 	at    time.Time
 }
 
-// heardOf returns the places readable by a client whose last message is between two times, ordered
-// by time, up to the requested number.
+// heardOf returns the places readable by a client with a last message between two times, ordered by
+// time, up to the requested number.
 func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]heard, error) {
 	from, to := q.first.at, q.second.at
 	backwards := to.Before(from)
@@ -329,15 +321,14 @@ func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]hear
 	return found[:min(len(found), q.limit)], nil
 }
 
-// exchange is a place, with the other party of a private one.
 type exchange struct {
 	buffer
 
 	other federation.DID
 }
 
-// exchanges returns the private exchanges of a DID with a line or a handoff change since a time, up to
-// a bound, newest first.
+// exchanges returns the private exchanges with a line or a handoff change since a time. The result is
+// bounded, newest first.
 func (s *server) exchanges(ctx context.Context, did federation.DID, since time.Time) ([]exchange, error) {
 	if did == "" {
 		return nil, nil
@@ -391,8 +382,8 @@ func (s *server) tellTargets(u *user, found []heard) {
 	})
 }
 
-// called returns the message target for a DID: the nick of an online user, the nick of a guest of
-// this server, else the DID.
+// called returns the message target for a DID: the nick of an online user or of a guest of this
+// server, else the DID.
 func (s *server) called(did federation.DID, nick string) string {
 	if did == s.link.ports.Home.DID() {
 		return selfNick

@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// onMarkread returns or moves a user's read position in a channel or in the messages of another
-// user. The record keeps the markers of an account.
+// onMarkread returns or moves a read position. The record stores the markers of an account.
 //
 // spec: ircv3 read-marker (draft)
 func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
@@ -59,8 +58,8 @@ func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// markerKey returns the key of a marker: a channel, the DID of a correspondent, or the nick of a
-// user without one.
+// markerKey returns the key of a marker: a channel, the DID of a correspondent, or a nick without
+// DID.
 func (s *server) markerKey(target string) string {
 	if strings.HasPrefix(target, "#") {
 		return fold(clipParam(target))
@@ -71,7 +70,7 @@ func (s *server) markerKey(target string) string {
 	return fold(clipParam(target))
 }
 
-// mark advances a marker of a client. If there are too many, the oldest one is removed.
+// At the limit, mark removes the oldest marker.
 func (u *user) mark(key string, at time.Time) {
 	if u.markers == nil {
 		u.markers = map[string]time.Time{}
@@ -94,7 +93,7 @@ func (s *server) tellMarker(u *user, target, key string) {
 	s.send(u, tells(s.name, "MARKREAD", target, value))
 }
 
-// markersOf reads the markers of an account that logs in. The owner must not call it.
+// The owner must not call markersOf.
 func (s *server) markersOf(ctx context.Context, did federation.DID) map[string]time.Time {
 	markers, err := s.link.deps.Record.Markers(ctx, did)
 	if err != nil {

@@ -37,13 +37,10 @@ func (s *server) onMode(_ context.Context, u *user, m ircmsg.Message) {
 	s.changeModes(u, c, m.Params[1], m.Params[2:])
 }
 
-// maskLists has the modes with a list of masks: bans, exceptions from bans, and masks for clients
-// that need no invitation.
-//
 // spec: isupport "EXCEPTS", "INVEX"
 const maskLists = "beI"
 
-// asksForList returns the mode whose list a MODE requests, 0 for a MODE that changes something.
+// asksForList returns 0 if the MODE changes something.
 func asksForList(params []string) byte {
 	if letter := strings.TrimLeft(params[0], "+"); len(params) == 1 && len(letter) == 1 && strings.Contains(maskLists, letter) {
 		return letter[0]
@@ -71,12 +68,12 @@ type change struct {
 	param  string
 }
 
-// parameter reports whether a letter has a parameter: o, v, k and the lists always, l if it is set.
+// The modes o, v, k and the lists always take a parameter, and l takes one if it is set.
 func (ch change) parameter() bool {
 	return strings.IndexByte("ovk"+maskLists, ch.letter) >= 0 || ch.letter == 'l' && ch.on
 }
 
-// changes parses a MODE. It omits letters without their parameter or over the limit.
+// changes omits letters without a required parameter or over the limit.
 func changes(letters string, params []string) []change {
 	var list []change
 	on, used := true, 0
@@ -99,7 +96,6 @@ func changes(letters string, params []string) []change {
 	return list
 }
 
-// changeModes applies the possible changes, and announces them to the channel.
 func (s *server) changeModes(u *user, c *channel, letters string, params []string) {
 	var done []change
 	for _, ch := range changes(letters, params) {
@@ -132,8 +128,7 @@ func signOf(on bool) byte {
 	return '-'
 }
 
-// changeMode makes one change, and reports whether it had an effect. It replaces the parameter by
-// the announced form.
+// changeMode reports whether the change had an effect. It sets the parameter to the announced form.
 func (s *server) changeMode(u *user, c *channel, ch *change) bool {
 	switch ch.letter {
 	case 'i', 'm', 'n', 's', 't':
@@ -199,7 +194,6 @@ func (s *server) changeMasks(u *user, c *channel, ch *change) bool {
 	return true
 }
 
-// maxMaskBytes bounds a ban: a mask, or a DID.
 const maxMaskBytes = 256
 
 func (c *channel) changeKey(ch *change) bool {
@@ -227,8 +221,7 @@ func (c *channel) changeLimit(ch *change) bool {
 	return true
 }
 
-// userMode reports and changes the user modes of a client: i hides it from clients without a common
-// channel, and B marks a bot.
+// Mode i hides a client from clients without a common channel, and B marks a bot.
 //
 // spec: ircv3 bot-mode
 func (s *server) userMode(u *user, m ircmsg.Message) {

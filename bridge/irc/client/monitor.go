@@ -11,8 +11,6 @@ import (
 
 const maxWatched = 100
 
-// onMonitor changes a client's list of monitored nicks.
-//
 // spec: ircv3 monitor
 func (s *server) onMonitor(_ context.Context, u *user, m ircmsg.Message) {
 	var nicks []string
@@ -38,7 +36,6 @@ func (s *server) onMonitor(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// watch adds nicks, and lists those online.
 func (s *server) watch(u *user, nicks []string) {
 	var added []string
 	for i, nick := range nicks {
@@ -81,7 +78,7 @@ func (s *server) present(u *user, nicks []string) {
 	s.lists(u, rplMonOffline, gone)
 }
 
-// lists sends names, separated by commas, in as many numerics as necessary.
+// lists uses as many numerics as necessary.
 func (s *server) lists(u *user, numeric string, names []string) {
 	line := ""
 	for _, name := range names {

@@ -13,15 +13,13 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// The names of the specification.
-//
 // spec: ircv3 multiline (draft)
 const (
 	multilineBatch = "draft/multiline"
 	concatTag      = "draft/multiline-concat"
 )
 
-// Bounds of a message of several lines. Text for other networks has the same limit of characters.
+// Text for other networks has the same limit of characters.
 const (
 	maxMultilineBytes = 4096
 	maxMultilineLines = 32
@@ -32,16 +30,14 @@ type piece struct {
 	joined bool // continues the previous line
 }
 
-// multiline is a message of several lines that a client is sending.
 type multiline struct {
 	ref, target string
-	command     string // command of its lines; "" before the first
+	command     string // of its lines; "" before the first
 	tags        map[string]string
 	pieces      []piece
-	answer      *answers // to the BATCH that began it; nil without a label
+	answer      *answers // to the opening BATCH; nil without a label
 }
 
-// textOf returns the text of a message of several lines.
 func textOf(pieces []piece) string {
 	var text strings.Builder
 	for i, p := range pieces {
@@ -71,7 +67,6 @@ func (s *server) onBatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// breakMultiline refuses a message of several lines, and discards its lines.
 func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	if u.multiline != nil && u.answer == nil {
 		u.answer = u.multiline.answer
@@ -80,7 +75,7 @@ func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	s.fail(u, "BATCH", code, subject, sentence)
 }
 
-// addLine adds a message to its multiline message, and reports whether it is part of one.
+// addLine reports whether a message is part of a multiline message.
 func (s *server) addLine(u *user, m ircmsg.Message) bool {
 	has, ref := m.GetTag("batch")
 	if !has || !u.caps.has(capMultiline) {
@@ -129,13 +124,12 @@ func (s *server) endMultiline(ctx context.Context, u *user) {
 	s.relay(ctx, u, ircmsg.MakeMessage(b.tags, "", b.command, b.target, text), b.target, b.pieces)
 }
 
-// block returns a message of several lines for a client: as a batch, or as separate lines with text,
-// the first with the ID.
+// block returns a batch, or separate lines with text, the first with the ID.
 func (m message) block(c capability, label string, now time.Time) []byte {
 	pieces := m.pieces
 	m.pieces = nil
 	if m.at.IsZero() {
-		m.at = now // one time for all lines
+		m.at = now // the same for all lines
 	}
 	var all []byte
 	if !c.has(capMultiline) || !c.has(capBatch) {
@@ -162,7 +156,7 @@ func (m message) block(c capability, label string, now time.Time) []byte {
 	return append(all, tells(m.source, "BATCH", "-"+m.ref).line(c&^capTime, "", now)...)
 }
 
-// inPieces returns a text of the history in lines that fit one message each.
+// inPieces splits text into lines that fit one message each.
 func inPieces(text string) []piece {
 	var all []piece
 	for line := range strings.SplitSeq(text, "\n") {

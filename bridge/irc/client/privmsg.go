@@ -18,7 +18,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// onTalk handles a client's message to others: a text, tags, or a step.
+// onTalk handles text, tags and steps.
 func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	if s.addLine(u, m) {
 		return
@@ -52,7 +52,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// talkTargets returns the targets of a message. Tags without text go to one target, as steps do.
+// Tags without text go to one target, as steps do.
 func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 	all := targets(m.Params[0])
 	if m.Command == "TAGMSG" {
@@ -64,7 +64,6 @@ func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 	return all
 }
 
-// allow counts a client's messages to others, against its rate.
 func (s *server) allow(u *user, command string) bool {
 	ok, tell := u.meter.Take(s.link.ports.Limits.Current().UserEventsPerMinute, time.Now())
 	if !ok {
@@ -102,11 +101,10 @@ func ofStep(name string) bool {
 		slices.Contains([]string{translate.TagEventID, translate.TagSignature, "from", "did"}, name))
 }
 
-// newMessageID returns an id for a message without one.
 func newMessageID(now time.Time) string {
 	id, err := federation.NewEventID(now, rand.Reader)
 	if err != nil {
-		return "" // the clock is beyond the year 10889
+		return "" // clock beyond the year 10889
 	}
 	return id.String()
 }
@@ -129,7 +127,7 @@ func (s *server) sayIn(ctx context.Context, u *user, m message) {
 		to = having(capTags, to)
 	}
 	s.spread(m, to)
-	if u.work != nil && len(u.later) == 0 { // the line for people of a step: each link writes its own
+	if u.work != nil && len(u.later) == 0 { // the readable line of a step: each link writes its own
 		s.echo(u, m)
 		return
 	}
@@ -186,8 +184,6 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 
 func (s *server) self() string { return selfNick + "!baton@" + s.name }
 
-// echo sends a client its own message, if it requested echoes.
-//
 // spec: ircv3 echo-message
 func (s *server) echo(u *user, m message) {
 	if u.caps.has(capEcho) && (m.command != "TAGMSG" || u.caps.has(capTags)) {
@@ -195,35 +191,32 @@ func (s *server) echo(u *user, m message) {
 	}
 }
 
-// timeLayout is the layout of the time tag.
-//
 // spec: ircv3 server-time
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// didTag names the sender's authenticated DID on another network. Clients cannot send it: it has no
-// "+".
+// didTag names the sender's authenticated DID on another network. Clients cannot send it, because it
+// has no "+".
 const didTag = "freeq.at/did"
 
-// message is one message for clients. Its form depends on the capabilities of each.
+// The form of a message depends on the capabilities of its reader.
 type message struct {
 	source   string
-	account  string            // account of the sender on this server; "" for none
-	bot      bool              // the sender declared itself a program
-	did      string            // authenticated on another network; "" for none
-	tags     map[string]string // by full name; client-only tags, forwarded unchanged
-	msgid    string            // "" for none
-	at       time.Time         // zero for now
-	batch    string            // reference of its batch; "" for none
+	account  string            // sender's account on this server, or ""
+	bot      bool              // sender declared itself a bot
+	did      string            // authenticated on another network, or ""
+	tags     map[string]string // client-only tags by full name, forwarded unchanged
+	msgid    string
+	at       time.Time // zero for now
+	batch    string    // reference of its batch, or ""
 	command  string
 	params   []string
-	trailing bool // the last parameter is text, and has its colon even if it needs none
+	trailing bool // the last parameter always has a colon
 
-	pieces []piece // lines of a multiline message, whose text is the last parameter; nil for any other
-	ref    string  // ref of the batch of these lines
-	joined bool    // it continues the previous line of such a batch
+	pieces []piece // lines of a multiline message, joined in the last parameter; else nil
+	ref    string  // batch reference of these lines
+	joined bool    // continues the previous line of the batch
 }
 
-// says returns a message whose last parameter is text.
 func says(source, command string, params ...string) message {
 	return message{source: source, command: command, params: params, trailing: true}
 }
@@ -232,13 +225,11 @@ func tells(source, command string, params ...string) message {
 	return message{source: source, command: command, params: params}
 }
 
-// seenBy returns the capabilities that change the form of a message.
 func seenBy(c capability) capability {
 	return c & (capTags | capTime | capAccountTag | capBatch | capLabels | capMultiline)
 }
 
-// line returns a message for a client with these capabilities, with the label of the answered
-// command, "" for none. A long message is truncated at the end of a character.
+// The label is that of the answered command, or "". A long message is truncated between characters.
 func (m message) line(c capability, label string, now time.Time) []byte {
 	if m.pieces != nil {
 		return m.block(c, label, now)
@@ -294,7 +285,5 @@ func clean(s string) string {
 	}, s)
 }
 
-// validText reports whether a line is UTF-8, the only encoding here.
-//
 // spec: ircv3 utf8-only
 func validText(s string) bool { return utf8.ValidString(s) }

@@ -18,8 +18,6 @@ import (
 
 func sorted[K cmp.Ordered, V any](of map[K]V) []K { return slices.Sorted(maps.Keys(of)) }
 
-// onWho lists the members of a channel, or the users whose nick matches a mask.
-//
 // spec: rfc2812 §3.6.1; whox
 func (s *server) onWho(_ context.Context, u *user, m ircmsg.Message) {
 	mask, fields := "*", ""
@@ -77,8 +75,7 @@ func (s *server) whoOf(u *user, mask string) []*user {
 	return found
 }
 
-// sees reports whether a client may see another client that it did not name: an invisible client is
-// visible only to clients in one of its channels.
+// An invisible client is visible only to clients in one of its channels.
 func (u *user) sees(who *user) bool {
 	if !who.invisible || who == u {
 		return true
@@ -91,7 +88,6 @@ func (u *user) sees(who *user) bool {
 	return false
 }
 
-// flags returns the WHO flags of a user: present or away, and its status in a channel.
 func (u *user) flags(c *channel, to *user) string {
 	flags := "H"
 	if u.away != "" {
@@ -106,7 +102,6 @@ func (u *user) flags(c *channel, to *user) string {
 	return flags
 }
 
-// whox returns the requested fields of a WHOX, in order.
 func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	fields, token, _ := strings.Cut(asked, ",")
 	account := "0"
@@ -126,7 +121,7 @@ func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	return row
 }
 
-// spokeAt returns the time of a client's last message, or otherwise of its connection.
+// spokeAt returns the time of the last message, or of the connection.
 func (u *user) spokeAt() time.Time {
 	if u.spoke.After(u.since) {
 		return u.spoke
@@ -135,7 +130,7 @@ func (u *user) spokeAt() time.Time {
 }
 
 func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
-	nick := m.Params[len(m.Params)-1] // after the queried server, if there is one
+	nick := m.Params[len(m.Params)-1] // after an optional server
 	who := s.nicks[fold(nick)]
 	if who == nil || !who.welcome {
 		s.reply(u, errNoSuchNick, clipParam(nick), "No such nick")
@@ -168,7 +163,6 @@ func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfWhois, who.nick, "End of WHOIS list")
 }
 
-// claimed describes the proved identity of a user.
 func claimed(account federation.DID) string {
 	switch claim, _ := bridge.ClaimOfPerson(account, false, false, bridge.NoAccount); claim {
 	case bridge.Anchored:
@@ -180,7 +174,7 @@ func claimed(account federation.DID) string {
 	return "is a guest"
 }
 
-// channelsOf returns the channels of a user that are visible to a client.
+// channelsOf returns the channels of a user that u may see.
 func (s *server) channelsOf(u, who *user) string {
 	var in []string
 	for _, venue := range sorted(who.channels) {
@@ -191,7 +185,6 @@ func (s *server) channelsOf(u, who *user) string {
 	return strings.Join(in, " ")
 }
 
-// departed is a user that quit, or changed its nick.
 type departed struct {
 	nick, ident, host, real string
 	at                      time.Time
@@ -199,7 +192,7 @@ type departed struct {
 
 const maxDeparted = 512
 
-// noteDeparted stores a user under its nick. If there are too many, it replaces the oldest one.
+// At the limit, noteDeparted replaces the oldest.
 func (s *server) noteDeparted(u *user) {
 	if len(s.departed) >= maxDeparted {
 		s.departed = slices.Delete(s.departed, 0, 1)
@@ -207,8 +200,6 @@ func (s *server) noteDeparted(u *user) {
 	s.departed = append(s.departed, departed{u.nick, u.ident, u.host, u.real, time.Now()})
 }
 
-// onWhowas lists former users of a nick or mask, most recent first.
-//
 // spec: rfc2812 §3.6.3
 func (s *server) onWhowas(_ context.Context, u *user, m ircmsg.Message) {
 	if len(m.Params) == 0 || m.Params[0] == "" {
@@ -286,8 +277,8 @@ func (s *server) onIson(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplIsOn, strings.Join(found, " "))
 }
 
-// asks reports whether a query is for this server, and otherwise replies that the server does not
-// exist. The parameter at the index is the name of the server, or of one of its users.
+// asks replies to a query for another server that there is no such server. The parameter at the index
+// is the name of the server or of one of its users.
 //
 // spec: rfc2812 §3.4
 func (s *server) asks(u *user, m ircmsg.Message, index int) bool {
@@ -366,8 +357,7 @@ func (s *server) onInfo(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfInfo, "End of INFO list")
 }
 
-// onStats answers the one query open to all clients: the uptime of the server. Any other query has
-// an empty answer.
+// All clients may query only the uptime. Any other query has an empty answer.
 func (s *server) onStats(_ context.Context, u *user, m ircmsg.Message) {
 	if !s.asks(u, m, 1) {
 		return
@@ -382,16 +372,12 @@ func (s *server) onStats(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfStats, query, "End of STATS report")
 }
 
-// uptime formats a duration as in STATS.
-//
 // spec: rfc2812 §5.1
 func uptime(d time.Duration) string {
 	seconds := int(d / time.Second)
 	return fmt.Sprintf("Server Up %d days %d:%02d:%02d", seconds/86400, seconds/3600%24, seconds/60%60, seconds%60)
 }
 
-// The numerics that this server sends, by their usual names.
-//
 // spec: rfc1459 §6; rfc2812 §5; ircv3 monitor, sasl-3.1, setname, whox
 const (
 	rplWelcome         = "001"

@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Maximum sizes of a client's names.
 const (
 	maxNickBytes  = 30
 	maxIdentBytes = 10
@@ -23,7 +22,7 @@ const (
 
 const softwareName = "baton"
 
-// selfNick is the nick of the gateway's own user, which clients must not use.
+// selfNick is reserved for the gateway's own user.
 const selfNick = "Baton"
 
 func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
@@ -100,7 +99,6 @@ func (s *server) onUser(ctx context.Context, u *user, m ircmsg.Message) {
 	s.register(ctx, u)
 }
 
-// register welcomes a client that has sent everything required.
 func (s *server) register(ctx context.Context, u *user) {
 	if u.welcome || u.negotiating || u.nick == "" || u.ident == "" {
 		return
@@ -124,8 +122,6 @@ func (s *server) register(ctx context.Context, u *user) {
 	s.meet(ctx, u)
 }
 
-// isupport sends a client the server's features.
-//
 // spec: isupport
 func (s *server) isupport(u *user) {
 	var history []string
@@ -147,8 +143,6 @@ func (s *server) isupport(u *user) {
 	}
 }
 
-// onSetname changes a real name.
-//
 // spec: ircv3 setname
 func (s *server) onSetname(_ context.Context, u *user, m ircmsg.Message) {
 	name := irc.Plain(m.Params[0])
@@ -162,8 +156,6 @@ func (s *server) onSetname(_ context.Context, u *user, m ircmsg.Message) {
 
 const maxAwayBytes = 200
 
-// onAway records that a user is away, or back.
-//
 // spec: ircv3 away-notify
 func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {
 	why := ""
@@ -185,11 +177,8 @@ func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// capability is one client capability. A set of them is their sum.
 type capability uint32
 
-// The capabilities.
-//
 // spec: ircv3 capability-negotiation; handofftag "The client's side"
 const (
 	capAccountNotify capability = 1 << iota
@@ -223,12 +212,12 @@ const (
 type offered struct {
 	name  string
 	bit   capability
-	value string // for clients that negotiate by version 302; "" for none
+	value string // for clients of version 302; "" for none
 }
 
-// capabilities returns all offered capabilities, by name, without the values that depend on
-// the configuration. The chghost of a client never changes here; the capability is there for
-// clients that request it with others.
+// capabilities returns all offered capabilities, without the values that depend on the configuration.
+// A client's chghost never changes here. The capability exists for clients that request it with
+// others.
 func capabilities() []offered {
 	return []offered{
 		{"account-notify", capAccountNotify, ""},
@@ -260,7 +249,6 @@ func capabilities() []offered {
 	}
 }
 
-// has reports whether a client has enabled a capability.
 func (c capability) has(one capability) bool { return c&one != 0 }
 
 func (c capability) names() []string {
@@ -279,8 +267,8 @@ func (l *Link) offers() []offered {
 	})
 }
 
-// listed returns all capabilities, with their values if the version supports them. The mechanisms
-// belong to the connection.
+// listed returns the capabilities, with values if the version supports them. The mechanisms belong to
+// the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range l.offers() {
@@ -298,8 +286,7 @@ func (l *Link) listed(version int, mechanisms []string) []string {
 	return names
 }
 
-// handoffLimits returns the limits of offers: the maximum size of an inline context in bytes, and
-// the maximum deadline in seconds from now.
+// The limits are the maximum inline context in bytes, and the maximum deadline in seconds from now.
 func (l *Link) handoffLimits() string {
 	value := "context=" + itoa(translate.MaxContextBytes)
 	if limit := l.ports.Limits.Current().MaxDeadline; limit > 0 {
@@ -308,7 +295,7 @@ func (l *Link) handoffLimits() string {
 	return value
 }
 
-// tellChanges notifies subscribed clients of capabilities whose values changed since they were last
+// tellChanges notifies subscribed clients of capability values that changed since they were last
 // listed, such as after a reload.
 //
 // spec: ircv3 capability-negotiation "cap-notify"
@@ -326,11 +313,10 @@ func (s *server) tellChanges() {
 	}
 }
 
-// versionWithValues is the first version of the negotiation with capability values and unsolicited
-// announcements of changes.
+// Version 302 introduced capability values and unsolicited announcements of changes.
 const versionWithValues = 302
 
-// change applies a CAP REQ. It is rejected as a whole if one of its names is unknown.
+// change rejects the whole request if one name is unknown.
 func (c capability) change(request string, offers []offered) (after capability, ok bool) {
 	after = c
 	for name := range strings.FieldsSeq(request) {

@@ -11,16 +11,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// remotes are the users of other networks shown on this server: by the nick from which they speak,
-// and as members of the channels in which they spoke. They have no connection.
+// remotes are the users of other networks shown on this server, by nick and as members of the
+// channels in which they spoke. They have no connection.
 type remotes struct {
 	users map[federation.DID]*user
 	wants map[*user]string // preferred nick of a user under another nick
 	moves irc.Moves
 }
 
-// maxRemotes bounds the users of other networks. Above the limit, the least recently active one
-// leaves.
+// Above the limit, the least recently active user leaves.
 const maxRemotes = 4096
 
 func (s *server) speaker(did federation.DID, name string) string {
@@ -35,7 +34,7 @@ func (s *server) speaker(did federation.DID, name string) string {
 	return s.remote(did, name).mask()
 }
 
-// remote returns the user of another network with a DID, and records its activity.
+// remote also records the user's activity.
 func (s *server) remote(did federation.DID, name string) *user {
 	now := time.Now()
 	did, name = s.remotes.moves.Now(did, name)
@@ -75,7 +74,6 @@ func (s *server) nameRemote(u *user, name string) {
 	}
 }
 
-// renameRemote gives a user of another network another nick, and notifies the clients.
 func (s *server) renameRemote(u *user, name string) {
 	before := *u
 	s.nameRemote(u, name)
@@ -87,7 +85,6 @@ func (s *server) renameRemote(u *user, name string) {
 	s.tellWatchers(u, true)
 }
 
-// release gives a freed nick to a user that wants it.
 func (s *server) release(nick string) {
 	for u, want := range s.remotes.wants {
 		if fold(want) == fold(nick) {
@@ -185,7 +182,7 @@ func (s *server) departRemote(did federation.DID) {
 	}
 }
 
-// local returns the client with a nick, nil for none and for a user of another network.
+// local returns nil for a user of another network.
 func (s *server) local(nick string) *user {
 	if u := s.nicks[fold(nick)]; u != nil && u.remote == "" {
 		return u
@@ -212,7 +209,6 @@ func (s *server) relayedAs(u *user) federation.DID {
 	return s.link.ports.Messages.Guest(s.link.Name(), u.nick)
 }
 
-// renamed announces a new nick or a login of a client to other links.
 func (s *server) renamed(u *user) {
 	if u.relayed != "" {
 		s.changed(u, bridge.PresenceChange{Name: u.nick, Now: s.relayedAs(u)})

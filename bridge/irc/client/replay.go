@@ -19,7 +19,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// pageSteps is the maximum number of inbox steps sent to a client before it must acknowledge them.
+// A client has at most this many unacknowledged steps.
 const pageSteps = 50
 
 // lookAgain is the interval of reading an inbox without a wake-up, because wake-ups may be lost.
@@ -27,34 +27,32 @@ const lookAgain = 15 * time.Second
 
 const afterFailure = time.Second
 
-// batchType is the batch type of a page.
-//
 // spec: handofftag "The client's side"
 const batchType = "freeq.at/handoff"
 
 // replay sends the inbox of a DID to one client, page by page: first the steps that arrived during
-// its absence, then new ones. A page is delivered once the client has answered the PING after it,
-// or sent a handoff-ack for its last step. Undelivered steps are sent again to the next client of
-// the same device. The user name of a client identifies its device.
+// its absence, then new ones. A page is delivered once the client has answered the PING after it, or
+// sent a handoff-ack for its last step. Undelivered steps are sent again to the next client of the
+// same device. The user name of a client identifies its device.
 type replay struct {
 	u      *user
 	of     federation.DID
 	device string
-	caps   capability // caps of the client that affect the form of steps
+	caps   capability // that affect the form of steps
 	stop   context.CancelFunc
-	acks   chan acked // has capacity for one acknowledgement of each step of a page
+	acks   chan acked // capacity: one per step of a page
 
-	// The owner's.
+	// Fields of the owner.
 	page  []step // in flight
-	token string // token of the PING after the page
+	token string // of the PING after the page
 }
 
 type step struct {
 	entry federation.Entry
-	tags  map[string]string // nil for a client that reads no steps
-	line  string            // for a client that reads no steps; "" for any other
-	name  string            // name of its actor
-	lines []federation.Line // lines of a message sent to the client, for the history
+	tags  map[string]string // nil for a client that reads lines
+	line  string            // for a client that reads lines; else ""
+	name  string
+	lines []federation.Line // history lines of a message sent to the client
 }
 
 type acked struct {
@@ -62,8 +60,7 @@ type acked struct {
 	whole bool   // acknowledges the whole page
 }
 
-// startReplay starts the replay of an inbox to a client logged in as a DID: as steps if the client
-// supports them, or otherwise as lines.
+// startReplay sends steps if the client supports them, otherwise lines.
 func (s *server) startReplay(ctx context.Context, u *user) {
 	caps := u.caps & (capTags | capHandoff | capAct)
 	if r := u.replay; r != nil && r.caps != caps {
@@ -85,7 +82,6 @@ func (s *server) stopReplay(u *user) {
 	}
 }
 
-// bring is the goroutine of a replay. It ends with the client.
 func (s *server) bring(ctx context.Context, r *replay) {
 	wake, unsubscribe := s.link.ports.PubSub.Subscribe(bridge.DIDTopic(r.of))
 	defer unsubscribe()
@@ -113,13 +109,13 @@ func (s *server) bring(ctx context.Context, r *replay) {
 type reading struct {
 	known  bool               // the position was read
 	cursor federation.Cursor  // everything before it was sent to the client
-	fresh  bool               // the device is new: it does not get entries that other devices have read
+	fresh  bool               // new device: it does not get entries that other devices have read
 	live   bool               // all waiting entries were sent
-	ahead  []federation.Entry // entries after the cursor, read while the client reads the last page
-	owed   federation.Cursor  // acknowledged position, not saved yet; "" for nothing
+	ahead  []federation.Entry // entries after the cursor, prefetched
+	owed   federation.Cursor  // acknowledged position, not saved yet; "" for none
 }
 
-// page returns the next entries, which may have been read ahead.
+// page returns prefetched entries first.
 func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation.Entry, error) {
 	entries := at.ahead
 	at.ahead = nil
@@ -129,13 +125,12 @@ func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation
 	return s.link.deps.Record.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
 }
 
-// readAhead reads the page after a full one. If that fails, page returns the error.
+// If prefetching fails, page returns the error.
 func (s *server) readAhead(ctx context.Context, r *replay, at *reading, end federation.Cursor) {
 	at.ahead, _ = s.link.deps.Record.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
 }
 
-// next sends one page and waits until the client has it, or returns the time to wait for more
-// entries.
+// Without entries, next returns the time to wait.
 func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duration, error) {
 	if !at.known {
 		if err := s.begin(ctx, r, at); err != nil {
@@ -190,8 +185,7 @@ func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
 	return nil
 }
 
-// caughtUp records that the client has all entries. The device is known from then on, so it will
-// also get entries that other devices read meanwhile.
+// After caughtUp, the device also gets entries that other devices read meanwhile.
 func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	at.live = true
 	if !at.fresh || at.cursor == "" {
@@ -201,8 +195,7 @@ func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	return s.advance(ctx, r, at.cursor)
 }
 
-// written returns a page in the client's form. An entry that cannot be written to any client is
-// logged, and stays in the inbox.
+// An entry that cannot be written to any client is logged, and stays in the inbox.
 func (s *server) written(ctx context.Context, r *replay, entries []federation.Entry) []step {
 	var page []step
 	names := s.names(ctx)
@@ -230,8 +223,7 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	return page
 }
 
-// answering returns a message with the local ID of the message it answers, or without it if the
-// record cannot be read.
+// If the record cannot be read, the text is unchanged.
 func (s *server) answering(ctx context.Context, t federation.Text) federation.Text {
 	t, err := irc.Answering(ctx, s.link.ports, s.link.Name(), t)
 	if err != nil {
@@ -240,7 +232,6 @@ func (s *server) answering(ctx context.Context, t federation.Text) federation.Te
 	return t
 }
 
-// privateLine returns the line for an inbox step, with the commands that answer it.
 func (s *server) privateLine(ctx context.Context, e federation.Entry, names func(federation.DID) string) (string, error) {
 	view, err := s.link.ports.Gateway.View(ctx, e.Event.Handoff)
 	if err != nil {
@@ -249,8 +240,7 @@ func (s *server) privateLine(ctx context.Context, e federation.Entry, names func
 	return irc.PrivateSummary(translate.Step{Entry: e, View: view, Name: names}, selfNick), nil
 }
 
-// names returns a function that returns the name of a DID. It looks up each DID once, because a
-// page has steps of few authors.
+// names caches names, because a page has steps of few authors.
 func (s *server) names(ctx context.Context) func(federation.DID) string {
 	known := map[federation.DID]string{}
 	return func(did federation.DID) string {
@@ -263,8 +253,7 @@ func (s *server) names(ctx context.Context) func(federation.DID) string {
 	}
 }
 
-// sendPage writes a page and the PING after it. Steps that the client already got in a channel are
-// not repeated, but are part of the page.
+// Steps already sent to the client in a channel are not repeated, but are part of the page.
 func (s *server) sendPage(r *replay, page []step, batched bool) {
 	u := r.u
 	if u.over || u.replay != r {
@@ -292,7 +281,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 		if e.line != "" {
 			m = m.inWords(ev.Handoff, e.line)
 		}
-		if u.seen.Add(m.msgid) { // a client that enabled tags after it got the line has both
+		if u.seen.Add(m.msgid) { // a client that enabled tags after the line has both
 			s.put(u, m, "")
 		}
 	}
@@ -302,8 +291,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	s.put(u, says("", "PING", r.token), "")
 }
 
-// sendText writes the lines of a message that were not sent to the client before. It returns the
-// lines for the history.
+// sendText writes only unsent lines, and returns the lines for the history.
 func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) {
 	t := *e.entry.Text
 	for _, m := range s.lines(u, t, e.name) {
@@ -317,8 +305,8 @@ func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) 
 	return kept
 }
 
-// awaitAcks waits until the client has the page. Acknowledgements of a departing client count. The
-// history gets the acknowledged messages before the inbox is advanced.
+// awaitAcks counts acknowledgements of a departing client. The acknowledged messages go into the
+// history before the inbox is advanced.
 func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
 	lasting := context.WithoutCancel(ctx)
 	for {
@@ -340,7 +328,7 @@ func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end fede
 	}
 }
 
-// acknowledged records an acknowledgement, and reports whether the client has the whole page.
+// acknowledged reports whether the client has the whole page.
 func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	if !a.whole {
 		end = a.steps[len(a.steps)-1].entry.Cursor
@@ -349,9 +337,9 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	return a.whole
 }
 
-// keepPosition saves the client's position. After a whole page, it runs while the client reads the
-// next one. If the gateway stops earlier, the page is sent again. A failure is retried after the
-// next page, or when the client leaves.
+// After a whole page, keepPosition runs while the client reads the next one. If the gateway stops
+// earlier, the page is sent again. A failure is retried after the next page, or when the client
+// leaves.
 func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	if at.owed == "" {
 		return
@@ -364,7 +352,7 @@ func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	}
 }
 
-// advance saves the position of the device. A device beyond the limit has no separate position:
+// advance saves the position of the device. A device beyond the limit has no position of its own:
 // entries that it has read no longer wait for any device.
 func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
 	err := s.link.deps.Record.Advance(ctx, r.of, r.device, to, time.Now())
@@ -376,7 +364,7 @@ func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) e
 	return err
 }
 
-// onPong handles the answer to a PING. The answer to a PING after a page acknowledges the page.
+// A PONG may acknowledge a page.
 func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
 	if len(m.Params) == 0 {
 		return
@@ -394,13 +382,10 @@ func (r *replay) ack(last int) {
 	r.acks <- a
 }
 
-// ackTag names the last step that a client received.
-//
 // spec: handofftag "Tags"
 const ackTag = "freeq.at/handoff-ack"
 
-// onAck handles a handoff-ack, and reports whether a message is one. It counts only for the page
-// in flight.
+// onAck reports whether a message is a handoff-ack. It counts only for the page in flight.
 func (s *server) onAck(u *user, m ircmsg.Message) bool {
 	id := ""
 	for name, value := range m.AllTags() {

@@ -12,10 +12,10 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// maxTopicBytes bounds topics, and reasons of kicks and parts.
+// The limit also applies to the reasons of KICK and PART.
 const maxTopicBytes = 300
 
-// find returns the channel with a name, or replies that no such channel is visible to the client.
+// find replies that there is no such channel if it is not visible to the client.
 func (s *server) find(u *user, name string) (venue string, c *channel) {
 	venue, c = s.visible(u, name)
 	if c == nil {
@@ -24,7 +24,7 @@ func (s *server) find(u *user, name string) (venue string, c *channel) {
 	return venue, c
 }
 
-// visible returns the channel with a name, nil if it is not visible to the client.
+// visible returns nil if the channel is not visible to the client.
 func (s *server) visible(u *user, name string) (venue string, c *channel) {
 	venue, _ = channelName(name)
 	if c = s.channels[venue]; c == nil || !c.seen(u) {
@@ -55,8 +55,7 @@ func (s *server) onJoin(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// join joins a client to a channel, which is created if necessary. It returns no channel if the
-// client did not join.
+// join creates the channel if necessary. It returns nil if the client did not join.
 func (s *server) join(u *user, name, key string) (venue string, joined *channel) {
 	venue, ok := channelName(name)
 	c := s.channels[venue]
@@ -88,7 +87,7 @@ func (s *server) join(u *user, name, key string) (venue string, joined *channel)
 	return venue, c
 }
 
-// bars returns the reason why a client must not join a channel, or "".
+// bars returns "" if the client may join.
 func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) {
 	switch {
 	case invited || c.operators[u.account] && u.account != "":
@@ -105,7 +104,6 @@ func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) 
 	return "", ""
 }
 
-// remember records that a DID gained or lost operator status.
 func (c *channel) remember(u *user, operator bool) {
 	switch {
 	case u.account == "" || c.lasting:
@@ -116,7 +114,7 @@ func (c *channel) remember(u *user, operator bool) {
 	}
 }
 
-// welcome announces a new member to a channel, and describes the channel to the member.
+// welcome also sends the new member the channel's state.
 func (s *server) welcome(u *user, c *channel) {
 	s.spread(u.tells("JOIN", c.name, u.accountName(), u.real).text(), having(capExtendedJoin, c.everyone))
 	s.spread(u.tells("JOIN", c.name), lacking(capExtendedJoin, c.everyone))
@@ -135,7 +133,7 @@ func (s *server) welcome(u *user, c *channel) {
 	s.namesOf(u, c)
 }
 
-// text returns a message whose last parameter is text.
+// text marks the last parameter as text.
 func (m message) text() message {
 	m.trailing = true
 	return m
@@ -158,7 +156,6 @@ func (s *server) onPart(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// part removes a client from a channel, and notifies it and the others.
 func (s *server) part(u *user, venue string, c *channel, why string) {
 	m := u.tells("PART", c.name)
 	if why != "" {
@@ -168,8 +165,7 @@ func (s *server) part(u *user, venue string, c *channel, why string) {
 	s.depart(u, venue, c)
 }
 
-// depart removes a client from a channel. A channel that is not permanent ends with its last
-// member.
+// depart removes a client from a channel. A temporary channel ends with its last member.
 func (s *server) depart(u *user, venue string, c *channel) {
 	delete(c.members, u)
 	delete(u.channels, venue)
@@ -267,7 +263,7 @@ func (s *server) onInvite(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// invite invites a client to a channel, and notifies the client and the followers of invitations.
+// invite also notifies the clients with invite-notify.
 func (s *server) invite(m message, guest *user, venue string, c *channel) {
 	if len(guest.invited) < maxInvited {
 		guest.invited[venue] = true

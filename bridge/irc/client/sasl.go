@@ -23,28 +23,24 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The mechanisms.
-//
 // spec: freeq "SASL ATPROTO-CHALLENGE"; ircv3 sasl-3.1; RFC 7677
 const (
 	mechChallenge = "ATPROTO-CHALLENGE" // proves a DID by a signature of the server's challenge
-	mechExternal  = "EXTERNAL"          // proves the DID that the operator bound to a TLS certificate
-	mechPlain     = "PLAIN"             // proves the DID of a password, or the DID that the operator bound to a token
+	mechExternal  = "EXTERNAL"          // proves the DID bound to a TLS certificate
+	mechPlain     = "PLAIN"             // proves the DID of a password, or the DID bound to a token
 	mechScram     = "SCRAM-SHA-256"     // proves the DID of a password
 )
 
 const (
-	challengeTime = time.Minute // validity of a challenge
-	// The interval of verifying the proof of a login, because wake-ups may be lost. A verification
-	// takes about 0.1 ms: 10,000 clients take 2 % of a core.
+	challengeTime = time.Minute
+	// The interval of re-verifying a login, because wake-ups may be lost. A verification takes about
+	// 0.1 ms: 10,000 clients take 2% of a core.
 	proofAgain  = time.Minute
-	maxFailures = 3    // maximum failed logins of one connection
-	chunkBytes  = 400  // maximum size of a response in one line
-	maxAnswer   = 8192 // bytes of a whole answer, encoded
+	maxFailures = 3    // per connection
+	chunkBytes  = 400  // per line of a response
+	maxAnswer   = 8192 // bytes of a whole response, encoded
 )
 
-// The numerics of logins.
-//
 // spec: ircv3 sasl-3.1
 const (
 	rplLoggedIn    = "900"
@@ -60,18 +56,17 @@ type login struct {
 	mechanism string
 	challenge []byte
 	until     time.Time
-	answer    string // so far
-	// revoked reports whether a successful proof has become invalid; it is nil for irrevocable
+	answer    string
+	// revoked reports whether a successful proof has become invalid. It is nil for irrevocable
 	// proofs.
 	revoked func(ctx context.Context) bool
 
-	scram *scram.ServerConversation // nil for another mechanism
-	did   federation.DID            // DID of the account that SCRAM proves
-	name  string                    // name of that account
-	reply string                    // to the last message of SCRAM; "" once the login is over
+	scram *scram.ServerConversation // nil for other mechanisms
+	did   federation.DID            // account that SCRAM proves
+	name  string
+	reply string // to the last SCRAM message; "" once the login is over
 }
 
-// mechanisms returns the mechanisms that can succeed on a connection.
 func (u *user) mechanisms() []string {
 	all := []string{mechChallenge, mechScram}
 	if u.certified() {
@@ -83,11 +78,8 @@ func (u *user) mechanisms() []string {
 	return all
 }
 
-// secret reports whether a connection is over TLS or from the same machine.
 func (u *user) secret() bool { return u.secure || loopback(u.addr) }
 
-// onAuthenticate handles one line of a login.
-//
 // spec: ircv3 sasl-3.1, sasl-3.2
 func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) {
 	said := m.Params[0]
@@ -112,8 +104,7 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 	}
 }
 
-// beginLogin answers the name of a mechanism. Each attempt counts against the rate limit of the
-// client's address before the gateway looks up a key.
+// Each attempt counts against the rate limit of the client's address before any key lookup.
 func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	switch {
 	case !s.link.deps.Logins.Take(u.from, time.Now()):
@@ -147,11 +138,11 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	}
 }
 
-// newChallenge returns fresh bytes to sign. The session id begins with the gateway's name, so that the signer
-// can see the purpose of its signature.
+// newChallenge returns fresh bytes to sign. The session ID begins with the gateway's name, so that
+// the signer can see the purpose of its signature.
 func newChallenge(home string, now time.Time) []byte {
 	var nonce, session [32]byte
-	_, _ = rand.Read(nonce[:]) // never fails
+	_, _ = rand.Read(nonce[:])
 	_, _ = rand.Read(session[:])
 	return fmt.Appendf(nil, `{"session_id":%q,"nonce":%q,"timestamp":%d}`,
 		home+":"+hex.EncodeToString(session[:16]), base64.RawURLEncoding.EncodeToString(nonce[:]), now.Unix())
@@ -163,7 +154,7 @@ type proof struct {
 	Method    string `json:"method"`    // "crypto", or absent
 }
 
-// finishLogin makes the client's reader verify an answer. A challenge is valid once.
+// finishLogin verifies a response in the client's reader. A challenge is valid once.
 func (s *server) finishLogin(ctx context.Context, u *user) {
 	attempt := u.login
 	u.login = nil
@@ -210,10 +201,8 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 
 type loginError string
 
-// Error implements error.
 func (e loginError) Error() string { return string(e) }
 
-// proved returns the DID that signed a challenge.
 func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, string, error) {
 	raw, err := decode64(attempt.answer)
 	var p proof
@@ -260,12 +249,11 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	}
 }
 
-// decode64 reads base64 in either alphabet, padded or not.
+// decode64 accepts either alphabet, padded or not.
 func decode64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
 }
 
-// loggedIn sets the DID of a client, or sends it the reason why the login failed.
 func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name string, err error) {
 	if u.over {
 		return
@@ -296,12 +284,13 @@ func (s *server) logIn(ctx context.Context, u *user, did federation.DID, name st
 	if u.welcome {
 		s.spread(u.tells("ACCOUNT", string(did)), having(capAccountNotify, s.observers(u, true)))
 	}
-	s.renamed(u) // its text has another author from now on
+	s.renamed(u) // the author of its text changes
 	s.startReplay(ctx, u)
 }
 
-// watchProof verifies the proof of a login again when sessions of its DID end, and every [proofAgain]. It disconnects
-// a client whose key was revoked or has left the document of the DID, or whose password was deleted.
+// watchProof re-verifies a login when sessions of its DID end, and at each [proofAgain]. It
+// disconnects a client if its key was revoked or removed from the DID document, or if its password
+// was deleted.
 func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 	if u.over || u.account == "" || attempt.revoked == nil {
 		return
@@ -328,10 +317,10 @@ func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 	})
 }
 
-// whole returns the source of a client that may have no nick yet.
+// The client may have no nick yet.
 func (u *user) whole() string { return u.named() + "!" + orStar(u.ident) + "@" + u.host }
 
-// loginFailed counts a failed login. Too many failures close the connection.
+// Too many failures close the connection.
 func (s *server) loginFailed(u *user, why string) {
 	s.reply(u, errSASLFail, "SASL authentication failed"+why)
 	if u.failures++; u.failures >= maxFailures {
@@ -339,11 +328,9 @@ func (s *server) loginFailed(u *user, why string) {
 	}
 }
 
-// onMsgsig registers a client's step-signing key for its authenticated DID.
-//
 // spec: freeq-keys "MSGSIG"
 func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
-	raw, _ := decode64(m.Params[0]) // nil means an invalid key
+	raw, _ := decode64(m.Params[0]) // nil is an invalid key
 	key, err := federation.ParsePublicKey(raw)
 	switch {
 	case u.account == "":
@@ -384,7 +371,7 @@ func (s *server) learnt(ctx context.Context, u *user, err error) {
 	}
 }
 
-// certified reports whether a client can present a certificate: if TLS ends at this listener.
+// A client can present a certificate only if TLS ends at this listener.
 func (u *user) certified() bool {
 	s, ok := u.wire.(*stream)
 	if ok {
@@ -393,8 +380,7 @@ func (u *user) certified() bool {
 	return ok
 }
 
-// fingerprint returns the SHA-256 of a client's certificate in lower-case hexadecimal digits, ""
-// for none.
+// fingerprint returns a SHA-256 in lower-case hexadecimal, or "".
 func fingerprint(w wire) string {
 	stream, ok := w.(*stream)
 	if !ok {
@@ -408,8 +394,6 @@ func fingerprint(w wire) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// byCertificate returns the DID that the operator bound to the certificate of a
-// connection, and the certificate's fingerprint.
 func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, string, error) {
 	name := fingerprint(w)
 	if name == "" {
@@ -418,7 +402,7 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 	return s.boundTo(ctx, name, "no DID is bound to the certificate "+name)
 }
 
-// authenticate sends a message of a mechanism, in lines of 400 bytes. A shorter line is the last.
+// authenticate sends a message in lines of 400 bytes. A shorter line is the last.
 //
 // spec: ircv3 sasl-3.1
 func (s *server) authenticate(u *user, text string) {
@@ -434,9 +418,8 @@ func (s *server) authenticate(u *user, text string) {
 
 const errWrongPassword = loginError("the account or the password is wrong")
 
-// password returns the password and the name of an account. The name is a DID, or is bound to one.
-// The name of a registered account may have any case. For an account without a password, it
-// returns a hash that matches no text.
+// The name of an account is a DID, or is bound to one. The name of a registered account may have any
+// case. For an account without a password, password returns a hash that matches no text.
 func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {
@@ -457,7 +440,6 @@ func (s *server) password(ctx context.Context, name string) (federation.Password
 	return kept, name, err
 }
 
-// passwordless returns a function that reports whether a DID has no password.
 func (s *server) passwordless(did federation.DID) func(ctx context.Context) bool {
 	return func(ctx context.Context) bool {
 		_, err := s.link.deps.Record.Password(ctx, did)
@@ -465,8 +447,7 @@ func (s *server) passwordless(did federation.DID) func(ctx context.Context) bool
 	}
 }
 
-// byScram processes a message of SCRAM. It returns the DID of the account once the client has confirmed the
-// last message of the server.
+// byScram returns the DID once the client has confirmed the server's last message.
 func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	answer, as := attempt.answer, attempt.scram.AuthzID()
 	attempt.answer, attempt.reply = "", ""
@@ -494,8 +475,6 @@ func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	return "", "", loginError("the message does not follow SCRAM-SHA-256")
 }
 
-// byPlain returns the DID of a name and a password or bound token, and the name.
-//
 // spec: RFC 4616
 func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, string, error) {
 	raw, err := base64.StdEncoding.DecodeString(attempt.answer)
@@ -519,9 +498,8 @@ func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, s
 	return did, name, err
 }
 
-// byToken returns the DID that the operator bound to the name of a token, or
-// [federation.ErrNotFound] for a text that is not a token. A client that reads an inbox changes
-// deliveries, for which the token needs the scope.
+// byToken returns [federation.ErrNotFound] if the text is not a token. The token needs the scope for
+// changing deliveries, because reading an inbox changes them.
 func (s *server) byToken(ctx context.Context, name, text string) (federation.DID, error) {
 	token, err := s.link.deps.Record.Token(ctx, federation.DigestToken(text), time.Now())
 	switch {
@@ -536,7 +514,6 @@ func (s *server) byToken(ctx context.Context, name, text string) (federation.DID
 	return did, err
 }
 
-// boundTo returns the DID that the operator bound to a name of this network.
 func (s *server) boundTo(ctx context.Context, name, why string) (federation.DID, string, error) {
 	bound, err := s.link.ports.Bindings.Bound(ctx, s.link.Name(), name)
 	if errors.Is(err, federation.ErrNotFound) {

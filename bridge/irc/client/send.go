@@ -11,8 +11,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// send sends a client a message. During a labelled command of that client, it becomes part of the
-// answer.
+// During a labelled command of the client, the message becomes part of the answer.
 func (s *server) send(u *user, m message) {
 	if u.answer != nil {
 		u.answer.messages = append(u.answer.messages, m)
@@ -25,7 +24,7 @@ func (s *server) put(u *user, m message, label string) {
 	s.write(u, m.line(u.caps, label, time.Now()))
 }
 
-// write queues lines for a client, and disconnects it if its queue is full.
+// write disconnects a client with a full queue.
 func (s *server) write(u *user, lines []byte) {
 	if u.over || u.remote != "" {
 		return
@@ -39,7 +38,6 @@ func (s *server) write(u *user, lines []byte) {
 	s.touch(u)
 }
 
-// touch marks a client for the next flush.
 func (s *server) touch(u *user) {
 	if !u.dirty {
 		u.dirty = true
@@ -47,8 +45,7 @@ func (s *server) touch(u *user) {
 	}
 }
 
-// flush gives pending lines to writers, one for each client at a time, and closes the connections
-// whose last line was written.
+// flush uses one writer per client, and closes connections after their last line.
 func (s *server) flush() {
 	for _, u := range s.unwritten {
 		u.dirty = false
@@ -85,7 +82,7 @@ func (s *server) fly(u *user) {
 	})
 }
 
-// spread sends one message to many clients, and formats its line once for each of its forms.
+// spread formats each form of the message only once.
 func (s *server) spread(m message, to iter.Seq[*user]) {
 	lines, now := make(map[capability][]byte), time.Now()
 	to(func(u *user) bool {
@@ -102,12 +99,11 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 	})
 }
 
-// messageBytes is the maximum size of a step for a client: its tags, the tags of the server, and
-// the line.
+// messageBytes is the maximum size of a step for a client: its tags, the tags of the server, and the
+// line.
 const messageBytes = 6 << 10
 
-// atOnce returns the number of steps sent to a client at once, so that they fill at most half of
-// its queue.
+// atOnce limits the steps sent to a client at once to half of its queue.
 func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
 
 func (s *server) reply(u *user, numeric string, params ...string) {
@@ -118,8 +114,7 @@ func (s *server) numeric(u *user, numeric string, params ...string) {
 	s.send(u, tells(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
-// fail sends FAIL to a client that negotiated it, and a NOTICE with the same text to others. Each
-// word of the subject is a parameter.
+// fail sends a NOTICE to a client without FAIL. Each word of the subject is a parameter.
 //
 // spec: ircv3 standard-replies; handofftag "The client's side"
 func (s *server) fail(u *user, command, code, subject, sentence string) {
@@ -131,7 +126,6 @@ func (s *server) fail(u *user, command, code, subject, sentence string) {
 	s.failAlways(u, command, code, subject, sentence)
 }
 
-// failAlways sends FAIL regardless of the negotiated capabilities.
 func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	params := append([]string{command, code}, strings.Fields(subject)...)
 	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
@@ -156,8 +150,6 @@ func failsWith(command string) capability {
 	return 0
 }
 
-// open begins the response to a command, if it has a label.
-//
 // spec: ircv3 labeled-response
 func (s *server) open(u *user, m ircmsg.Message) {
 	if _, label := m.GetTag("label"); label != "" && len(label) <= maxLabelBytes && u.caps.has(capLabels) {
@@ -165,12 +157,10 @@ func (s *server) open(u *user, m ircmsg.Message) {
 	}
 }
 
-// maxLabelBytes bounds a label.
-//
 // spec: ircv3 labeled-response
 const maxLabelBytes = 64
 
-// close ends the response to a command: nothing, one message, or a batch of messages.
+// close sends nothing, one message, or a batch.
 func (s *server) close(u *user) {
 	a := u.answer
 	u.answer = nil
@@ -193,7 +183,7 @@ func (s *server) close(u *user) {
 		ref := s.reference()
 		s.put(u, tells(s.name, "BATCH", "+"+ref, "labeled-response"), a.label)
 		for _, m := range a.messages {
-			if m.batch == "" { // otherwise part of a nested batch
+			if m.batch == "" { // else part of a nested batch
 				m.batch = ref
 			}
 			s.put(u, m, "")

@@ -21,41 +21,41 @@ import (
 
 const sweepEvery = time.Second
 
-// maxTurns is the number of events processed before their output is written: enough for one write
-// to carry the lines of a busy channel.
+// After maxTurns events, their output is written. One write can then carry the lines of a busy
+// channel.
 const maxTurns = 256
 
-// server is the state of one listener from its start to its end. The goroutine in run owns it;
-// others use [server.post].
+// server is the state of one running listener. The goroutine in run owns it; others use
+// [server.post].
 type server struct {
 	link    *Link
 	ports   []port
 	log     *slog.Logger
 	name    string
-	salt    []byte // salt of the cloaked addresses
+	salt    []byte // of cloaked addresses
 	started time.Time
 	table   map[string]command
 
 	connected map[*user]bool
-	admission admission // admission state of connected clients
+	admission admission
 	nicks     map[string]*user
 	accounts  map[federation.DID]map[*user]bool
 	watchers  map[string]map[*user]bool // by folded nick
 	channels  map[string]*channel       // by venue
 	most      int                       // maximum registered at a time
 	unwritten []*user
-	flights   int // running writers
+	flights   int
 	remotes   remotes
-	announce  func(relayed *federation.DID, c bridge.PresenceChange) // as [irc.Announcer.Announce]
+	announce  func(relayed *federation.DID, c bridge.PresenceChange) // [irc.Announcer.Announce]
 	missed    map[string]federation.DID                              // absent recipients of text, by folded nick
 	listed    []string                                               // capabilities, as last listed for clients
-	batches   uint64                                                 // number of batches so far
+	batches   uint64
 
-	departed []departed // users that left, for WHOWAS
+	departed []departed // for WHOWAS
 
-	lookups chan struct{} // one token for each history query
+	lookups chan struct{} // one token per history query
 
-	chat chan *chatLine // text of channels relayed by links, to be filed in this order
+	chat chan *chatLine // text for other links, to be filed in this order
 
 	todo    chan func()
 	running fault.Group // readers, and goroutines serving a client
@@ -72,7 +72,7 @@ func newServer(l *Link, ports []port) *server {
 		missed:  map[string]federation.DID{},
 		lookups: make(chan struct{}, maxLookups), chat: make(chan *chatLine, maxChatLines), todo: make(chan func()), ended: make(chan struct{}),
 	}
-	_, _ = rand.Read(s.salt) // never fails
+	_, _ = rand.Read(s.salt)
 	s.listed = l.listed(versionWithValues, nil)
 	for _, name := range l.cfg.Channels {
 		venue, _ := channelName(name)
@@ -82,7 +82,7 @@ func newServer(l *Link, ports []port) *server {
 	return s
 }
 
-// run is the owner's loop. It returns when ctx ends, with the contained panic or nil.
+// run returns when ctx ends, with the contained panic or nil.
 func (s *server) run(ctx context.Context) error {
 	err := fault.Catch(func() error { s.loop(ctx); return nil })
 	said := fault.Catch(func() error { s.sayEnd(); return nil })
@@ -113,7 +113,6 @@ func (s *server) loop(ctx context.Context) {
 	}
 }
 
-// more processes waiting events, up to a bound.
 func (s *server) more() {
 	for range maxTurns {
 		select {
@@ -125,7 +124,7 @@ func (s *server) more() {
 	}
 }
 
-// post makes the owner call a function, and reports whether it will do so.
+// post reports whether the owner will call a function. It does not wait for the call.
 func (s *server) post(do func()) bool {
 	select {
 	case s.todo <- do:
@@ -135,7 +134,7 @@ func (s *server) post(do func()) bool {
 	}
 }
 
-// ask runs do in the owner's goroutine and waits for it. It reports whether do ran.
+// ask waits until the owner has run do, and reports whether it did.
 func (s *server) ask(do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {
@@ -165,7 +164,6 @@ func (s *server) end() {
 	s.writers.Wait()
 }
 
-// land waits until all pending lines are written, or the timeout.
 func (s *server) land(late <-chan time.Time) {
 	for s.flights > 0 {
 		select {
@@ -178,18 +176,16 @@ func (s *server) land(late <-chan time.Time) {
 	}
 }
 
-// lastWords is the time that clients have to read their last lines at the end.
 const lastWords = time.Second
 
-// cloak returns the public form of an address: stable while the server runs, and not reversible.
+// A cloak is stable while the server runs, and not reversible.
 func (s *server) cloak(addr string) string {
 	sum := hmac.New(sha256.New, s.salt)
 	sum.Write([]byte(addr))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum.Sum(nil)))[:16] + ".ip"
 }
 
-// handleLine processes one line of a client, and passes its reader the work to do before the next
-// line.
+// handleLine passes the client's reader the work to do before the next line.
 func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	defer func() { u.turn <- u.work }()
 	u.work = nil
@@ -211,7 +207,7 @@ func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	})
 }
 
-// contain runs do for one client. A panic ends only the connection of that client.
+// contain runs do for one client. A panic ends only that client's connection.
 func (s *server) contain(ctx context.Context, u *user, do func()) {
 	err := fault.Catch(func() error { do(); return nil })
 	if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
@@ -245,14 +241,14 @@ func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	case tooLong:
 		s.reply(u, errInputTooLong, "Input line was too long")
 	case notUTF8:
-		s.failAlways(u, "*", "INVALID_UTF8", "", "Text here is UTF-8; the line was not delivered") // UTF8ONLY announces it
+		s.failAlways(u, "*", "INVALID_UTF8", "", "Text here is UTF-8; the line was not delivered") // announced by UTF8ONLY
 	case unreadable, malformed:
 		s.fail(u, orStar(m.Command), "INVALID_MESSAGE", "", "The line could not be read")
 	}
 }
 
-// sweep pings silent clients, drops unresponsive and unregistered ones, and announces
-// changed capabilities.
+// sweep pings silent clients, drops unresponsive and unregistered ones, and announces changed
+// capabilities.
 func (s *server) sweep(now time.Time) {
 	s.tellChanges()
 	for u := range s.connected {

@@ -13,18 +13,17 @@ import (
 
 type inbound struct {
 	ev      federation.Event
-	account federation.DID // account of the client
-	bound   string         // its login name
-	to      federation.DID // the recipient of a private step
+	account federation.DID
+	bound   string         // login name
+	to      federation.DID // recipient of a private step
 	line    string         // as received
 	tags    map[string]string
 	target  string
-	answer  *answers // the replies to its command; nil without a label
-	whose   bool     // the author and the venue are checked
+	answer  *answers // to its command; nil without a label
+	whose   bool     // author and venue are checked
 }
 
-// onStep checks the author and the place of a step, as far as this server can verify them. The
-// client's reader then submits it.
+// onStep checks a step as far as this server can. The client's reader then submits the step.
 func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev federation.Event, err error) {
 	in := &inbound{ev: ev, account: u.account, bound: u.bound, target: m.Params[0], tags: m.AllTags()}
 	if err == nil {
@@ -43,7 +42,7 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 	default:
 		in.ev.Arrival.MessageID = newMessageID(in.ev.Arrival.Received)
 	}
-	u.seen.Add(in.ev.WireID()) // it gets the step as the answer, and not with the others
+	u.seen.Add(in.ev.WireID()) // the step is its answer, so it is not sent again
 	u.seen.Add(in.ev.WireID() + irc.LineSuffix)
 	u.spoke = in.ev.Arrival.Received
 	in.answer, u.answer = u.answer, nil
@@ -53,7 +52,6 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 	}
 }
 
-// place sets the author of a step and checks its place.
 func (s *server) place(u *user, in *inbound) error {
 	ev := &in.ev
 	switch {
@@ -71,8 +69,8 @@ func (s *server) place(u *user, in *inbound) error {
 	return nil
 }
 
-// placeIn checks the channel of a step. Only a client that may speak there can open or claim a
-// handoff. Responses may come from parties outside the channel, or even on other servers.
+// placeIn checks the channel of a step. Only a client that may speak there can open or claim a handoff.
+// Responses may come from parties outside the channel, or even on other servers.
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
@@ -88,7 +86,7 @@ func (s *server) placeIn(u *user, ev *federation.Event) error {
 	return nil
 }
 
-// addressee returns the DID of a target other than a channel, "" for none.
+// addressee returns "" for a channel.
 func (s *server) addressee(target string) federation.DID {
 	if fold(target) == fold(selfNick) {
 		return s.link.ports.Home.DID()
@@ -106,14 +104,13 @@ func (s *server) addressee(target string) federation.DID {
 	}
 }
 
-// judge submits a step. The reader of its client calls it.
 func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	submitting, cancel := irc.WithGrace(ctx)
 	defer cancel()
 	return irc.SubmitWithRetry(submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
-// submitOnce submits a step once. It reads the record here, because the owner must not wait for it.
+// submitOnce reads the record here, because the owner must not wait for it.
 func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	ports := s.link.ports
 	if !in.whose {
@@ -125,8 +122,8 @@ func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgem
 	return ports.Gateway.Submit(ctx, in.ev)
 }
 
-// attribute checks a step against its client's DID, finds the venue of a private step, and signs an
-// unsigned step for an account that the operator vouches for.
+// attribute also finds the venue of a private step. It signs an unsigned step if the operator vouches
+// for the account.
 func (s *server) attribute(ctx context.Context, in *inbound) error {
 	ports := s.link.ports
 	if in.ev.From != in.account {
@@ -148,14 +145,13 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	}
 	bound, err := irc.Bound(ctx, ports, s.link.Name(), in.bound)
 	if err != nil || !bound.Vouch {
-		return err // the home refuses a step without a signature
+		return err // the home refuses an unsigned step
 	}
 	in.ev, err = irc.VouchFor(ctx, ports, in.ev, in.line)
 	return err
 }
 
-// judged sends a client the outcome of its step: the message sent to all clients, if it requested
-// echoes, or the reason for the refusal.
+// judged sends an echo, if the client requested echoes, or the reason for the refusal.
 func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil
 	if u.over {
@@ -163,7 +159,7 @@ func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federa
 	}
 	u.answer = in.answer
 	switch {
-	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
+	case err != nil && !in.whose: // never seen, and so not logged, by the gateway
 		s.refuse(ctx, u, err)
 	case err != nil:
 		s.notify(ctx, u, err)
@@ -175,7 +171,6 @@ func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federa
 	s.close(u)
 }
 
-// clientTags returns the tags of a step in a client's message, in the spelling that passes servers.
 func clientTags(tags map[string]string) map[string]string {
 	own := map[string]string{}
 	for name, value := range tags {
@@ -186,12 +181,11 @@ func clientTags(tags map[string]string) map[string]string {
 	return own
 }
 
-// maxSeen bounds the remembered message ids of a client, so that a message that arrives on two
-// paths is sent only once. It is more than the difference between two paths.
+// A message that arrives on two paths is sent only once. The limit exceeds the difference between two
+// paths.
 const maxSeen = 256
 
-// by names the author of a message. A user of this server has an account; for any other author it
-// names an authenticated DID.
+// by names the account of a user of this server, or the authenticated DID of any other author.
 //
 // spec: ircv3 account-tag
 func (s *server) by(m message, author federation.DID, at federation.Arrival, proved bool) message {
@@ -211,7 +205,6 @@ func (s *server) byText(m message, t federation.Text) message {
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")
 }
 
-// takes reports whether a client receives steps signed in a dialect.
 func (c capability) takes(d federation.Dialect) bool {
 	if d == federation.ActTags {
 		return c.has(capAct)
@@ -219,8 +212,7 @@ func (c capability) takes(d federation.Dialect) bool {
 	return c.has(capHandoff)
 }
 
-// reads returns the dialect of a step for a client, "" for none: the signed dialect if the client
-// supports it.
+// reads prefers the signed dialect. It returns "" if the client reads none.
 func (c capability) reads(signed federation.Dialect) federation.Dialect {
 	switch {
 	case !c.has(capTags):

@@ -12,69 +12,68 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// user is one connected client. The owner owns all fields but wire and turn.
+// user is one connected client. The owner owns all fields except wire and turn.
 type user struct {
 	wire   wire
-	turn   chan func()  // work for the reader before the next line, sent once for each line; nil for nothing
-	addr   string       // its address, without the port
-	from   netip.Prefix // the address to which limits apply; zero if a proxy hides it
-	host   string       // as shown to others
+	turn   chan func()  // work for the reader, sent once per line; may be nil
+	addr   string       // without the port
+	from   netip.Prefix // address for limits; zero if a proxy hides it
+	host   string       // shown to others
 	secure bool         // over TLS
 	// handshaking is set during the TLS handshake, when nothing can be written.
 	handshaking bool
 
 	nick, ident, real string
-	welcome           bool           // registered
-	negotiating       bool           // capabilities, before registration
-	version           int            // version of the negotiation
-	caps              capability     // enabled by it
-	account           federation.DID // authenticated; "" for a guest
-	relayed           federation.DID // of its last relayed text; "" for none
-	remote            federation.DID // of a user of another network, which has no connection here; "" for a client
+	welcome           bool // registered
+	negotiating       bool // capabilities, before registration
+	version           int  // of the negotiation
+	caps              capability
+	account           federation.DID // authenticated DID; "" for a guest
+	relayed           federation.DID // DID of its last relayed text, or ""
+	remote            federation.DID // DID of a user of another network, without a connection; "" for a client
 	holder            string         // distinguishes a guest from later users of its nick; "" until requested
 
-	away      string // reason; "" while it is not away
+	away      string // reason, or ""
 	invisible bool
-	bot       bool                 // declared itself a bot
+	bot       bool                 // declared
 	channels  map[string]*channel  // by venue
-	invited   map[string]bool      // venues it was invited to
+	invited   map[string]bool      // venues
 	watching  map[string]bool      // folded nicks
 	markers   map[string]time.Time // read positions, see markerKey
 
-	since     time.Time // when it connected
-	heard     time.Time // when it last sent anything
-	spoke     time.Time // when it last sent a message to another user or a channel
+	since     time.Time // connected
+	heard     time.Time // last input
+	spoke     time.Time // last message to a user or channel
 	asked     bool      // a PING is unanswered
 	meter     irc.Meter
-	work      func()     // the reader's work for the current line; nil for nothing
+	work      func()     // the reader's work for the current line, or nil
 	later     []*later   // done by the work
-	multiline *multiline // being sent; nil for none
-	answer    *answers   // to the current labelled command; nil without one
+	multiline *multiline // incoming, or nil
+	answer    *answers   // to the current labelled command, or nil
 	seen      irc.Recent
-	pages     uint64                  // pages of its inbox sent to it, over all replays
-	replay    *replay                 // replay of its inbox; nil for none
-	proofs    map[string]chan<- error // pending proofs of delivered text and notices, by the token of the PING behind them
+	pages     uint64 // inbox pages sent, over all replays
+	replay    *replay
+	proofs    map[string]chan<- error // pending deliveries, by the token of the PING after them
 
-	login    *login // in progress; nil for none
-	unwatch  func() // ends the watch of its proof; nil without one
-	bound    string // its login name: its DID, the fingerprint of its certificate, or the name of its token
-	failures int    // failed logins
+	login    *login // in progress, or nil
+	unwatch  func() // ends the watch of its proof; may be nil
+	bound    string // login name: its DID, certificate fingerprint or token name
+	failures int
 
-	pending []byte        // not given to the writer yet
+	pending []byte        // not passed to the writer yet
 	flying  int           // bytes with the writer
 	written chan struct{} // closed once all pending lines are written; nil without a waiter
-	dirty   bool          // on the list of clients to flush
-	full    bool          // its queue overflowed, and nothing more is added
-	over    bool          // removed; no more bytes are added
+	dirty   bool
+	full    bool // its queue overflowed; nothing more is added
+	over    bool // removed; nothing more is added
 }
 
-// answers collects the replies to one labelled command.
 type answers struct {
 	label    string
 	messages []message
 }
 
-// named returns the name of a client in messages to it: "*" before it has a nick.
+// named returns "*" before registration.
 func (u *user) named() string {
 	if u.nick == "" {
 		return "*"
@@ -91,22 +90,20 @@ func (u *user) accountName() string {
 	return string(u.account)
 }
 
-// says returns a message from this client whose last parameter is text.
+// says marks the last parameter as text.
 func (u *user) says(command string, params ...string) message {
 	m := says(u.mask(), command, params...)
 	m.account, m.bot = string(u.account), u.bot
 	return m
 }
 
-// tells returns a message from this client without text.
 func (u *user) tells(command string, params ...string) message {
 	m := u.says(command, params...)
 	m.trailing = false
 	return m
 }
 
-// matches reports whether a mask names a client: of the form nick!user@host with * and ?, or
-// a DID.
+// A mask has the form nick!user@host with * and ?, or is a DID.
 func (u *user) matches(mask string) bool {
 	if strings.HasPrefix(mask, "did:") {
 		return mask == string(u.account)
@@ -134,15 +131,14 @@ func orStar(s string) string {
 	return s
 }
 
-// Bounds of one channel and of the channels of one client.
 const (
-	maxChannelBytes = 64   // maximum size of a name
-	maxChannels     = 50   // maximum number of channels per client
-	maxRooms        = 8192 // channels at a time, at some hundred bytes each
-	maxBans         = 64   // masks in the lists of one channel
+	maxChannelBytes = 64
+	maxChannels     = 50   // per client
+	maxRooms        = 8192 // at a time, at some hundred bytes each
+	maxBans         = 64   // per channel, over all lists
 	maxKeyBytes     = 32
-	maxInvited      = 64 // channels that one client is invited to at a time
-	maxOperators    = 64 // DIDs that become operators of one channel again when they return
+	maxInvited      = 64 // open invitations per client
+	maxOperators    = 64 // per channel, see channel.operators
 )
 
 type member struct {
@@ -169,7 +165,7 @@ type ban struct {
 type channel struct {
 	name      string
 	made      time.Time
-	last      time.Time // time of its newest message, see stamp
+	last      time.Time // newest message, see stamp
 	lasting   bool      // configured: exists without members, and has no operators
 	members   map[*user]*member
 	topic     string
@@ -226,7 +222,7 @@ func (c *channel) speaks(u *user) bool {
 
 func (c *channel) seen(u *user) bool { return !c.modes['s'] || c.members[u] != nil }
 
-// modeString returns the modes of a channel, with their parameters. Only members see the key.
+// Only members see the key.
 func (c *channel) modeString(member bool) []string {
 	letters := "+" + string(slices.Sorted(maps.Keys(c.modes)))
 	var params []string
@@ -244,7 +240,7 @@ func (c *channel) modeString(member bool) []string {
 	return append([]string{letters}, params...)
 }
 
-// names returns the members as NAMES lists them to a client, in pieces that fit a line.
+// names returns the NAMES list in pieces that fit a line.
 func (c *channel) names(to *user) []string {
 	var lines []string
 	line := ""
@@ -264,6 +260,5 @@ func (c *channel) names(to *user) []string {
 	return append(lines, line)
 }
 
-// maxListBytes bounds a list of names, so that it fits one line with the longest numeric for
-// lists.
+// A list fits one line with the longest numeric.
 const maxListBytes = 350

@@ -19,25 +19,25 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// maxInputBytes bounds one line of a client: its tags, and 512 bytes of message including the end.
+// A line has its tags, and 512 bytes of message including the line ending.
 //
 // spec: ircv3 message-tags "Size limit"
 const maxInputBytes = ircmsg.MaxlenTagsFromClient + maxBodyBytes
 
-// maxBodyBytes bounds a message with its end, but without its tags.
+// maxBodyBytes bounds a message without its tags, including the line ending.
 const maxBodyBytes = 512
 
-// readBufferBytes is the memory for a silent client: longer lines are assembled from pieces of it.
+// Silent clients use this memory. Longer lines are assembled from pieces.
 const readBufferBytes = 512
 
-// writeTimeout bounds one write: a client that reads nothing for this long is dropped.
+// A client that reads nothing for this long is dropped.
 const writeTimeout = 30 * time.Second
 
-// wire carries lines to and from one client. ReadLine is called by one goroutine,
-// Write by another; Close may be called by any, and ends both.
+// wire carries lines to and from one client. One goroutine calls ReadLine and another calls Write.
+// Any goroutine may call Close, which ends both.
 type wire interface {
-	// ReadLine returns one line without its end. It returns [irc.ErrLineTooLong] for one of more than
-	// [maxInputBytes], after which the next can be read.
+	// ReadLine returns one line without its line ending. It returns [irc.ErrLineTooLong] for a line
+	// of more than [maxInputBytes]; the next line can still be read.
 	ReadLine() (string, error)
 	// Write sends whole lines.
 	Write(lines []byte) error
@@ -59,7 +59,6 @@ func (s *stream) ReadLine() (string, error) {
 	return string(line), err
 }
 
-// Write implements [wire].
 func (s *stream) Write(lines []byte) error {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := s.conn.Write(lines)
@@ -69,7 +68,7 @@ func (s *stream) Write(lines []byte) error {
 // Close implements [wire].
 func (s *stream) Close() error { return s.conn.Close() }
 
-// wrong is the reason why a line could not be parsed. It is a metric label from a closed set.
+// A wrong is a metric label from a closed set.
 type wrong string
 
 const (
@@ -79,8 +78,7 @@ const (
 	unreadable wrong = "unreadable_tags"
 )
 
-// parse parses one line of a client. The second result is "" for a valid line; an empty line is a
-// message without a command.
+// The second result of parse is "" for a valid line. An empty line is a message without a command.
 func parse(text string, err error) (ircmsg.Message, wrong) {
 	if errors.Is(err, irc.ErrLineTooLong) {
 		return ircmsg.Message{}, tooLong
@@ -109,7 +107,7 @@ func parse(text string, err error) (ircmsg.Message, wrong) {
 	return m, malformed
 }
 
-// The subprotocols: each message is one line without its end, as text or as bytes.
+// Each message is one line without its line ending, as text or as bytes.
 //
 // spec: ircv3 websocket
 const (
@@ -123,7 +121,7 @@ func (*Link) Pattern() string { return "GET " + Path }
 // ServeHTTP serves one IRC client over WebSocket, until it is gone. It answers 404 if the
 // configuration disables it, and 503 while the listener does not run.
 //
-// A page may connect from any origin that may read answers of the gateway's HTTP listener: browsers
+// A page may connect from any origin that may read answers of the gateway's HTTP listener. Browsers
 // add no credential by themselves that this server accepts.
 func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := l.live.Load()
@@ -143,7 +141,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Subprotocols: subprotocols(r), OriginPatterns: l.deps.HTTP.Origins,
 	})
 	if err != nil {
-		return // it was answered
+		return // already answered
 	}
 	defer func() { _ = conn.CloseNow() }()
 	from := bridge.SubnetOf(r.RemoteAddr)
@@ -157,8 +155,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
-// subprotocols returns the subprotocols that a client and this server speak, in the order of
-// the client.
+// subprotocols returns the common subprotocols, in the client's order of preference.
 //
 // spec: RFC 6455 §4.1
 func subprotocols(r *http.Request) []string {
@@ -171,16 +168,15 @@ func subprotocols(r *http.Request) []string {
 	return both
 }
 
-// socket is the wire of a WebSocket, which carries each line as a message.
 type socket struct {
 	conn    *websocket.Conn
-	request *http.Request // whose context ends with the connection
+	request *http.Request // its context ends with the connection
 	hangUp  context.CancelFunc
-	kind    websocket.MessageType // kind of outgoing messages
+	kind    websocket.MessageType // of outgoing messages
 }
 
 func newSocket(conn *websocket.Conn, r *http.Request, hangUp context.CancelFunc) *socket {
-	conn.SetReadLimit(-1) // ReadLine has its own limit, which does not end the connection
+	conn.SetReadLimit(-1) // ReadLine has its own limit, which keeps the connection open
 	s := &socket{conn: conn, request: r, hangUp: hangUp, kind: websocket.MessageText}
 	if conn.Subprotocol() == binaryProtocol {
 		s.kind = websocket.MessageBinary
@@ -205,7 +201,6 @@ func (s *socket) ReadLine() (string, error) {
 	return strings.TrimRight(string(line), "\r\n"), err
 }
 
-// Write implements [wire].
 func (s *socket) Write(lines []byte) error {
 	ctx, cancel := context.WithTimeout(s.request.Context(), writeTimeout)
 	defer cancel()
@@ -220,7 +215,7 @@ func (s *socket) Write(lines []byte) error {
 	return nil
 }
 
-// Close implements [wire]: pending reads and writes end, and its reader closes the connection.
+// Close implements [wire]: pending reads and writes end, and the reader closes the connection.
 func (s *socket) Close() error {
 	s.hangUp()
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Admits returns a [*federation.RefusalError] for a pending step that the server would ignore: see
-// [Link.legal]. Its other errors come from the record and from the session.
+// Admits returns a [*federation.RefusalError] for a pending step that the server would ignore; see
+// [Link.legal]. Other errors come from the record and from the session.
 func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	_, err := l.pending(ctx, h)
 	if _, refused := errors.AsType[*federation.RefusalError](err); !refused {
@@ -31,11 +31,10 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	return err
 }
 
-// legal returns a step in a form that the server accepts. A server accepts a step in a handoff only
-// from the DID that its log names for the role. It silently drops any other step, but still shows
-// it to users. If the step has another signer, legal renders it with the key that the gateway keeps
-// for its actor. If the server does not accept that key either, legal returns the step with a
-// [*federation.RefusalError].
+// legal returns a step in a form that the server accepts. In a handoff, a server accepts a step only
+// from the DID that its log names for the role. It silently drops any other step, but still shows it
+// to users. If necessary, legal renders the step with the gateway's key for its actor. If the server
+// does not accept that key either, legal returns the step with a [*federation.RefusalError].
 func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	written, losses, err := l.render(ctx, d)
 	if err != nil {
@@ -82,7 +81,7 @@ func (l *Link) takes(written federation.Event, v federation.View) (from []federa
 	return nil, false
 }
 
-// lookAgain reads the new rows of the server's log. Its error is an [*federation.UnavailableError].
+// lookAgain reads new rows of the server's log. The error is an [*federation.UnavailableError].
 func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
 	s := l.live.Load()
 	if s == nil {
@@ -92,10 +91,9 @@ func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
 	return err
 }
 
-// answersAs returns the DID that signs the answers to an offer. The offer must name it, because a
-// server accepts answers only from that DID. For a participant outside freeq, it is the DID of the
-// gateway's key for the participant. For an agent whose own key the gateway has, it is the DID
-// itself.
+// The offer must name the DID that signs the answers, because a server accepts answers only from that
+// DID. For a participant outside freeq, it is the DID of the gateway's key for the participant. For
+// an agent whose own key the gateway has, it is the agent's DID.
 func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.View) (federation.DID, error) {
 	if of, known := l.peers.of(v.ID); known {
 		return of.offeree, nil // the server already has the offer
@@ -111,8 +109,8 @@ func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.
 	return l.signer(ctx, ev.To)
 }
 
-// native reports whether a DID belongs to a user of a freeq server: it is logged in here, or signed
-// its last step on such a server. It returns the errors of the record.
+// A native is logged in here, or signed its last step on a freeq server. The error comes from the
+// record.
 func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 	if l.Online(ctx, federation.Binding{DID: did}) {
 		return true, nil
@@ -124,23 +122,23 @@ func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Network == network, err
 }
 
-// maxMembers bounds the tracked users of a peer. Further users are reached only in channels.
+// Users beyond the limit are reached only in channels.
 const maxMembers = 1 << 16
 
 type person struct {
 	nick  string
-	did   federation.DID // empty of a guest
-	in    []string       // channels of this federation that they are in
+	did   federation.DID // empty for a guest
+	in    []string       // joined channels of this federation
 	other int            // number of other channels
-	as    federation.DID // of their last relayed text; "" for none
+	as    federation.DID // DID of their last relayed text, or ""
 	id    string         // distinguishes a guest from later users of its nick; "" until requested
 	meter irc.Meter
 }
 
 type members struct {
-	ours  []string // venues of this federation
+	ours  []string
 	nicks map[string]*person
-	dids  map[federation.DID]*person // the most recent one
+	dids  map[federation.DID]*person // the most recent user of each DID
 }
 
 func newMembers(ours []string) *members {
@@ -188,7 +186,7 @@ func (m *members) unname(p *person) {
 	}
 }
 
-// part records that a user left a channel. A user in no channel is forgotten.
+// part also removes a user without channels.
 func (m *members) part(nick, channel string) {
 	p := m.named(nick)
 	venue, ok := translate.Channel(channel)
@@ -229,7 +227,7 @@ func (p *person) holder() string {
 	return p.id
 }
 
-// held returns the guest with an ID, or nil if it left.
+// held returns nil if the guest left.
 func (m *members) held(holder string) *person {
 	for _, p := range m.nicks {
 		if p.id == holder {

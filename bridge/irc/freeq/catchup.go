@@ -16,17 +16,16 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// catchupWindow is the period of the first catch-up, as among servers.
+// catchupWindow is the period of the first catch-up, as between servers.
 //
 // spec: freeq-s2s "Order on a fresh link"
 const catchupWindow = 24 * time.Hour
 
-// clockMargin is the largest difference between a server's clock and ours at which no steps are
-// missed.
+// clockMargin is the tolerated difference between the server's clock and ours.
 const clockMargin = 2 * time.Minute
 
-// Backoff before steps are requested again that exceeded a limit, or whose keys could not be
-// fetched. It doubles while steps are missing, as at servers.
+// The backoff for steps that exceeded a limit, or whose keys could not be fetched. It doubles while
+// steps are missing, as in servers.
 //
 // spec: freeq-s2s "Verdicts and parking"
 const (
@@ -35,25 +34,23 @@ const (
 	lastWait       = 10 * time.Minute
 )
 
-// maxPages bounds one catch-up, so that a peer cannot continue forever: at 500 rows per page, it
-// is more than a server can receive in a day at its own limits.
+// A peer cannot continue a catch-up forever. With 500 rows per page, the limit exceeds the number of
+// steps that a server can receive in a day.
 const maxPages = 4096
 
-// maxAnswers is the maximum number of queued responses to a peer. A peer sends one request at a
-// time.
+// A peer sends one request at a time.
 const maxAnswers = 256
 
 type catchup struct {
 	since int64 // unix seconds, of the requested page
 	pages int
 	rows  []replayed // rows of the page, not judged yet
-	more  bool       // there is another page
-	next  int64      // start of that page
+	more  bool
+	next  int64 // start of the next page
 
-	recollecting bool // the rest of a second is being read
+	recollecting bool // reading the rest of a second
 }
 
-// catchUp starts a replay of the steps that the peer received while this link was down.
 func (s *session) catchUp() {
 	since := time.Now().Add(-catchupWindow)
 	if s.link.heard.After(since) {
@@ -75,10 +72,9 @@ func (s *session) askPage() {
 	s.ask(question{page: true}, &catchupRequest{Since: s.catchup.since})
 }
 
-// gap describes missed steps that are still in the log of the peer.
 type gap struct {
 	since time.Time // when the oldest was received; zero for none
-	due   time.Time // when they are requested
+	due   time.Time // when to request them
 	wait  time.Duration
 }
 
@@ -104,8 +100,8 @@ func earliest(times ...time.Time) (first time.Time) {
 	return first
 }
 
-// recover requests the steps that met a limit, once all received steps are judged, and the steps
-// without a key.
+// recover requests steps without a key at once, and steps over a limit only after all received steps
+// are judged.
 func (s *session) recover(now time.Time) {
 	limited := s.limited.isDue(now) && s.Steps.Empty()
 	if s.catchup != nil || !limited && !s.keyless.isDue(now) {
@@ -116,7 +112,6 @@ func (s *session) recover(now time.Time) {
 	s.replayFrom(since.Add(-clockMargin))
 }
 
-// missedSince returns the time from which the next connection requests the peer's log.
 func (s *session) missedSince(now time.Time) time.Time {
 	since := earliest(now, s.limited.since, s.keyless.since)
 	if s.catchup != nil {
@@ -130,8 +125,7 @@ func (s *session) lackKey(in *inbound) {
 	s.keyless.observe(in.received(now), now, firstKeyWait)
 }
 
-// received returns when the peer received a step: the time in its log for a replayed step, else
-// now.
+// A replayed step has the time in the peer's log, and any other step the current time.
 func (in *inbound) received(now time.Time) time.Time {
 	if in.at.IsZero() || in.at.After(now) {
 		return now
@@ -139,8 +133,7 @@ func (in *inbound) received(now time.Time) time.Time {
 	return in.at
 }
 
-// onCatchupEvents processes the answer to our oldest question. Rows without a question are ignored:
-// a peer can send steps live.
+// onCatchupEvents ignores rows without a question, because a peer can send steps live.
 func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	q, asked := s.answered()
 	switch {
@@ -163,13 +156,13 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 		s.cursor = max(s.cursor, c.next)
 	}
 	if c.more && c.next == c.since {
-		c.next++ // a whole page of one second
+		c.next++ // one second filled the page
 		s.recollect(ctx, c.since)
 	}
 	s.turn(ctx)
 }
 
-// turn continues a running replay as far as there is capacity.
+// turn stops at the available capacity.
 func (s *session) turn(ctx context.Context) {
 	c := s.catchup
 	if c == nil {
@@ -179,7 +172,7 @@ func (s *session) turn(ctx context.Context) {
 		row := c.rows[0]
 		if row.Kind == "act" && !s.taken.Has(row.EventID) {
 			if s.Steps.Full() || !s.rate(time.Now()) {
-				return // the row waits for the next tick
+				return // retried at the next tick
 			}
 			s.onRow(ctx, row)
 		}
@@ -200,7 +193,7 @@ func (s *session) turn(ctx context.Context) {
 	s.catchup = nil
 	for _, g := range []*gap{&s.limited, &s.keyless} {
 		if g.since.IsZero() {
-			g.wait = 0 // nothing is missing
+			g.wait = 0
 		}
 	}
 	if !s.linked {
@@ -217,7 +210,7 @@ func (c *catchup) waits(asked []question) bool {
 	return false
 }
 
-// onRow reads one row of a log. A step is judged like a live one; other rows are ignored.
+// onRow judges a step like a live one, and ignores other rows.
 func (s *session) onRow(ctx context.Context, row replayed) {
 	if row.Canonical == "" {
 		return
@@ -238,23 +231,23 @@ func (s *session) onRow(ctx context.Context, row replayed) {
 	s.onStep(ctx, arriving{target: ev.Venue, tags: tags, replay: true, at: time.Unix(row.Timestamp, 0), minted: row.Origin == s.link.id})
 }
 
-// taskList is a server's list of handoffs, most recently changed first.
+// The most recently changed handoff is first.
 //
 // spec: freeq-rest "Actions"
 type taskList struct {
 	Tasks []struct {
 		ID      string `json:"act_id"`
-		Origin  string `json:"origin"`  // endpoint id of its home; "" for the server itself
+		Origin  string `json:"origin"`  // endpoint ID of its home; "" for the server itself
 		Updated int64  `json:"updated"` // unix seconds
 	} `json:"tasks"`
 }
 
-// maxTasks is the maximum number of handoffs that a server lists.
+// A server lists at most this many handoffs.
 const maxTasks = 500
 
-// recollect reads the messages of one second that did not fit into a page. Requests have a
-// resolution of whole seconds, so a normal request cannot fetch them. The web API only shows rows
-// of open handoffs in channels.
+// recollect reads the messages of one second that did not fit into a page. Requests have a resolution
+// of whole seconds, so a normal request cannot fetch them. The web API shows only rows of open
+// handoffs in channels.
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true
@@ -270,7 +263,6 @@ func (s *session) readSecond(second int64) {
 	s.Post(ctx, func() { s.onRecollected(ctx, rows) })
 }
 
-// onRecollected continues a replay with the rest of a second.
 func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 	if s.catchup == nil {
 		return
@@ -280,8 +272,8 @@ func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 	s.turn(ctx)
 }
 
-// rowsOf returns the rows of one second from the web API, the rows of each handoff in order. After
-// an error, it returns the rows read so far.
+// rowsOf returns the rows of one second from the web API, in order within each handoff. After an
+// error, it returns the rows read so far.
 func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err error) {
 	var list taskList
 	if err := l.ask(ctx, actionsPath, url.Values{"limit": {strconv.Itoa(maxTasks)}}, &list); err != nil {
@@ -311,12 +303,9 @@ func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err e
 	return rows, nil
 }
 
-// actionsPath is the path of handoffs in the server's web API, each below its id.
-//
 // spec: freeq-rest "Actions"
 const actionsPath federation.URLPath = "/api/v1/actions"
 
-// ask reads a resource of the server's web API about handoffs.
 func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Values, into any) error {
 	address, err := federation.JoinURL(l.cfg.PeerAPI, path, query)
 	if err != nil {
@@ -332,8 +321,8 @@ func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Value
 	return nil
 }
 
-// Page sizes of an answer to a peer: answerRows as among servers, and maxAnswerRows if the rows share
-// a second, because a request cannot divide a second.
+// Servers use answerRows. If rows share a second, the page has up to maxAnswerRows, because a request
+// cannot divide a second.
 //
 // spec: freeq-s2s "catchup_request"
 const (
@@ -341,15 +330,14 @@ const (
 	maxAnswerRows = 4 * answerRows
 )
 
-// answer is an unanswered question of the peer.
 type answer struct {
 	since time.Time
 	limit int
 }
 
 // onCatchupRequest answers a peer that requests missed steps. The record keeps deliveries of this
-// link until the peer has proved that it read them, but a peer may have lost a step since then, or
-// was stopped while the step waited for a key.
+// link until the peer has proved that it read them. The peer may still have lost a step later, or
+// stopped while the step waited for a key.
 func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	if len(s.answers)+len(s.queue.waiting[control]) > maxAnswers {
 		s.badInput(ctx, flooded, m.Type)
@@ -361,9 +349,8 @@ func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	}
 }
 
-// answerNext answers the oldest question. Answers are sent in the order of the requests, so one
-// read from the record delays later answers: for the peer, each answer means that all its earlier
-// messages were read.
+// Answers are sent in the order of the requests, because each answer tells the peer that all its
+// earlier messages were read. An answer read from the record therefore delays later answers.
 func (s *session) answerNext() {
 	for len(s.answers) > 0 {
 		if a := s.answers[0]; a.since.Before(time.Now()) {
@@ -386,8 +373,8 @@ func (s *session) answerOldest(m *catchupEvents) {
 	s.answers = s.answers[1:]
 }
 
-// history returns the messages this link sent, from a time on, about handoffs that this gateway
-// introduces, oldest first. If a read fails, the peer gets only the earlier messages.
+// history returns the messages that this link sent since a time, oldest first, about handoffs that
+// this gateway introduces. If a read fails, it returns only the earlier messages.
 func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	m := &catchupEvents{Events: []replayed{}}
 	given, more, err := l.page(ctx, a)
@@ -402,7 +389,7 @@ func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	return m
 }
 
-// remember rewrites messages given to the peer about handoffs that this gateway introduces.
+// remember rewrites messages about handoffs that this gateway introduces.
 func (l *Link) remember(ctx context.Context, given []federation.CompletedDelivery) ([]replayed, error) {
 	events, writer := []replayed{}, l.again()
 	for _, g := range given {
@@ -427,7 +414,7 @@ func (l *Link) remember(ctx context.Context, given []federation.CompletedDeliver
 	return events, nil
 }
 
-// again returns a copy of the link that rewrites earlier messages, whose evidence is on disk.
+// again returns a copy of the link for rewriting earlier messages. Their evidence is already on disk.
 func (l *Link) again() *Link {
 	deps := l.deps
 	deps.Evidence = onDisk{deps.Evidence}
@@ -436,15 +423,14 @@ func (l *Link) again() *Link {
 	return again
 }
 
-// onDisk has the evidence of steps written earlier.
+// onDisk ignores evidence, because it was stored when the step was first written.
 type onDisk struct{ bridge.Evidence }
 
-// Keep implements [bridge.Evidence]. It does nothing: the evidence was kept when the step was first
-// written.
+// Keep implements [bridge.Evidence]. It does nothing.
 func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
-// page reads the rows for a request. The next request starts at the last second of a page, so a
-// page that would end in its first second continues into the next second.
+// The next request starts at the last second of a page. A page that would end in its first second
+// therefore continues into the next second.
 func (l *Link) page(ctx context.Context, a answer) (given []federation.CompletedDelivery, more bool, err error) {
 	most, limit := maxAnswerRows, answerRows
 	if a.limit > 0 && a.limit < answerRows {

@@ -18,26 +18,23 @@ import (
 
 var _ bridge.Relayer = (*Link)(nil)
 
-// multilineTag marks a text whose lines are separated by a backslash and an "n".
+// The lines are separated by a backslash and an "n".
 //
 // spec: freeq-s2s "privmsg"
 const multilineTag = "+freeq.at/multiline"
 
-// noticeMark is the prefix of text that was a notice elsewhere, because a server relays no NOTICE.
+// A server relays no NOTICE.
 const noticeMark = "[notice] "
 
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// relayed returns the channel of a text by its name in this federation, and whether the link relays
-// that channel.
 func (s *session) relayed(m *said) (here string, relayed bool) {
 	venue, ok := translate.Channel(m.Target)
 	here, ours := s.link.channels.In(venue)
 	return here, ok && ours && slices.Contains(s.link.relayed, here)
 }
 
-// onChat queues text in a channel, or a reaction to it.
 func (s *session) onChat(ctx context.Context, m *said, here string) {
 	command := "PRIVMSG"
 	if m.Type == typeTagmsg {
@@ -67,12 +64,11 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 		}
 	}
 	in := &inbound{chat: chat}
-	in.ev.Handoff = federation.ChatOrder(s.link.cfg.Name, here) // the lane
+	in.ev.Handoff = federation.ChatOrder(s.link.cfg.Name, here) // lane
 	s.Steps.Add(in)
 }
 
-// allowChat counts a text against the rates of the link and of its author. The author is notified
-// of the first excess text.
+// allowChat notifies the author of the first excess text.
 func (s *session) allowChat(ctx context.Context, m *said) bool {
 	now := time.Now()
 	ok, tell := !s.Steps.Full() && s.rate(now), false
@@ -91,7 +87,6 @@ func (s *session) allowChat(ctx context.Context, m *said) bool {
 	return false
 }
 
-// relay files text of a channel, and returns the owner's handling of the result.
 func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		return federation.Judgement{}, irc.Relay(ctx, s.link.deps.Ports, *in.chat)
@@ -115,9 +110,9 @@ func (l *Link) chatRow(ctx context.Context, t federation.Text) (*outbound, error
 	return &outbound{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
 
-// deliverChat queues a text in a channel. The server drops a text with a known ID, so all attempts
-// show it once. A reaction may not appear in a log; it is proved by the answer to a later request.
-// It has no account tag, because a server drops a reaction that its account did not sign.
+// The server drops text with a known ID, so repeated attempts show it once. A reaction may not appear
+// in a log; the answer to a later request proves it. A reaction has no account tag, because a server
+// drops a reaction that its account did not sign.
 func (s *session) deliverChat(r *outbound) {
 	if irc.IsReaction(*r.text) {
 		from := s.speaker(r.did, r.shown, r.name, r.venue)
@@ -142,11 +137,10 @@ func (s *session) deliverChat(r *outbound) {
 
 var _ bridge.Messenger = (*Link)(nil)
 
-// errNoGuest is the reason for queuing text to a guest.
 var errNoGuest = errors.New("no user has that nick")
 
-// addressed returns the DID of our user addressed by a message, "" for none: a server relays every
-// private message to every peer.
+// A server relays every private message to every peer, so addressed returns "" if the user is not
+// ours.
 func (s *session) addressed(m *said) federation.DID {
 	if did, err := federation.ParseDID(m.Target); err == nil {
 		for _, p := range s.link.roster.All() {
@@ -162,8 +156,7 @@ func (s *session) addressed(m *said) federation.DID {
 	return ""
 }
 
-// onWords queues private text to one of our users. An author not seen in any channel here is a
-// guest.
+// An author in none of the channels here counts as a guest.
 func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
@@ -184,11 +177,10 @@ func (s *session) onWords(m *said, to federation.DID) {
 	}
 	words.Line = string(line)
 	in := &inbound{words: words}
-	in.ev.Handoff = federation.Conversation(words.From+federation.DID(fold(m.From)), to) // the lane
+	in.ev.Handoff = federation.Conversation(words.From+federation.DID(fold(m.From)), to) // lane
 	s.Steps.Add(in)
 }
 
-// speak files private text, and returns the owner's handling of the result.
 func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 	waits := ""
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
@@ -219,14 +211,13 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 	return r, err
 }
 
-// deliverText queues the lines of private text once the reader is present, because clients do not
-// fetch the history of private text unless asked to. Lines to a guest never appear in a log. They
-// are proved by the answer to a later probe.
+// deliverText waits for the reader, because clients do not fetch private history automatically. Lines
+// to a guest never appear in a log. The answer to a later probe proves them.
 func (s *session) deliverText(r *outbound) {
 	if r.to != "" && s.misses(r) {
 		return
 	}
-	var target string // of a guest: see [session.aim] for a reader with a DID
+	var target string // nick of a guest; [session.aim] sets the target for a DID
 	if r.guest != "" {
 		guest := s.theirs.named(r.guest)
 		if holder := r.text.Fields[federation.Holder]; holder != "" {
@@ -260,11 +251,10 @@ func (s *session) deliverText(r *outbound) {
 	}
 }
 
-// maxMissed bounds the remembered absent readers of a session. Deliveries to further readers are
-// only retried by time.
+// Deliveries to further absent readers are only retried by timer.
 const maxMissed = 4096
 
-// misses reports whether the reader of a row is absent, and answers the row in that case.
+// misses also answers the row of an absent reader.
 func (s *session) misses(r *outbound) bool {
 	if s.theirs.online(r.to) {
 		return false
@@ -276,7 +266,6 @@ func (s *session) misses(r *outbound) bool {
 	return true
 }
 
-// meetAgain retries the deliveries whose readers returned.
 func (s *session) meetAgain() {
 	for did := range s.missed {
 		if s.theirs.online(did) {
@@ -286,18 +275,17 @@ func (s *session) meetAgain() {
 	}
 }
 
-// back retries the pending deliveries to a DID, or with "" all of the link.
+// back retries the pending deliveries to a DID, or all of the link for "".
 func (s *session) back(did federation.DID) {
 	if s.link.deps.Messages == nil {
 		return
 	}
 	s.Running.Go(func() {
-		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // after an error, a timer retries them
+		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // on error, a timer retries them
 	})
 }
 
-// textID returns the message ID of a line of private text. It is deterministic, because a server
-// drops a line with a known ID.
+// The ID is deterministic, because a server drops a line with a known ID.
 func textID(t federation.Text, line int) string {
 	if line == 0 {
 		return t.ID.String()

@@ -17,8 +17,8 @@ func (s *session) toSelf(m *said) bool {
 	return self != "" && fold(m.Target) == fold(self)
 }
 
-// onCommand queues a command to the gateway's own user. A user without a login gets no reply, and
-// neither does another gateway's own user: two of them would answer each other forever.
+// onCommand does not reply to a user without a login. Nor does it reply to another gateway's own
+// user, because the two would answer each other forever.
 func (s *session) onCommand(m *said) {
 	from := s.theirs.named(m.From)
 	if from == nil || from.did == "" || m.Text == "" || s.Steps.Full() {
@@ -38,7 +38,7 @@ func (s *session) onCommand(m *said) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". A judge calls it.
+// Judges call lookup.
 func (s *session) lookup(nick string) (did federation.DID) {
 	s.Do(func() {
 		if p := s.theirs.named(nick); p != nil {
@@ -50,8 +50,7 @@ func (s *session) lookup(nick string) (did federation.DID) {
 	return did
 }
 
-// reply sends the reply to a command to its user, if still present. The network relays no NOTICE:
-// the lines are private messages.
+// reply sends private messages, because the network relays no NOTICE.
 func (s *session) reply(to string, text []string) {
 	user := s.theirs.named(to)
 	if user == nil || s.queue.size() > maxWaiting {
@@ -64,8 +63,8 @@ func (s *session) reply(to string, text []string) {
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier] with a private line from the gateway's own user: the
-// network relays no NOTICE. Nil means that the peer has read the line.
+// Notify implements [bridge.Notifier] with a private line from the gateway's own user, because the
+// network relays no NOTICE. It returns nil once the peer has read the line.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	reply, has := irc.NoticeReply(n)
 	if !has {
@@ -81,8 +80,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 
 var errNoReader = errors.New("no user is logged in as the reader")
 
-// deliverNotice writes a notice to a nick, by which the client of its reader knows it. It is
-// proved by the answer to a later probe.
+// deliverNotice writes a notice. The answer to a later probe proves it.
 func (s *session) deliverNotice(r *outbound) {
 	reader := s.theirs.dids[r.to]
 	if reader == nil {
@@ -95,19 +93,17 @@ func (s *session) deliverNotice(r *outbound) {
 	s.probe(r)
 }
 
-// vendorPrefix is the prefix of each tag name known to servers.
 const vendorPrefix = "+freeq.at/"
 
-// errNotOurs is the reason for dropping a private step that is not addressed to a participant of
-// this gateway. A server sends every private message to all its peers.
+// errNotOurs is the reason for dropping a private step without a participant of this gateway. A
+// server sends every private message to all its peers.
 var errNotOurs = errors.New("freeq: for nobody of this gateway")
 
-// errEcho is the reason for dropping this gateway's own step. A server repeats all its filed steps
-// in response to a catch-up, and routes the steps of our own users back to us.
+// errEcho is the reason for dropping this gateway's own step. A server repeats all its filed steps in
+// a catch-up, and routes our own users' steps back to us.
 var errEcho = errors.New("freeq: said by this gateway itself")
 
-// refuse counts and logs a rejected step. It sends nothing: servers do not report refusals to each
-// other.
+// refuse sends nothing, because servers do not report refusals to each other.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"
 func (s *session) refuse(ctx context.Context, in *inbound, err error) {
@@ -125,7 +121,7 @@ func (s *session) refuse(ctx context.Context, in *inbound, err error) {
 	}
 }
 
-// code returns this network's code of a refusal, the label of the counter.
+// The code also labels the counter.
 //
 // spec: handofftag "The client's side"
 func code(c federation.RefusalCode) string {

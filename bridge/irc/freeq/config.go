@@ -15,38 +15,38 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// Transport is the carrier of a link's byte stream.
+// Transport carries a link's byte stream.
 type Transport string
 
-// The transports. Only exec authenticates the other end; the other two are for authenticated
-// tunnels, and for tests.
+// The transports. Only exec authenticates the peer. The others are for authenticated tunnels and for
+// tests.
 const (
-	Exec Transport = "exec" // a child process whose stdin and stdout are the stream
+	Exec Transport = "exec" // child process with the stream on stdin and stdout
 	TCP  Transport = "tcp"
 	Unix Transport = "unix"
 )
 
 // Config is one [[irc.freeq]] table.
 type Config struct {
-	Name          string    `toml:"name"`           // unique among all links: label in logs and metrics
-	ServerName    string    `toml:"server_name"`    // name of the server; its receipts are signed by did:web:<server_name>
-	EndpointID    string    `toml:"endpoint_id"`    // ID of the server's endpoint, 64 lower-case hex characters
-	PeerAPI       string    `toml:"peer_api"`       // API that serves its signing keys
+	Name          string    `toml:"name"`           // unique among all links; label in logs and metrics
+	ServerName    string    `toml:"server_name"`    // receipts are signed by did:web:<server_name>
+	EndpointID    string    `toml:"endpoint_id"`    // of the server: 64 lower-case hex characters
+	PeerAPI       string    `toml:"peer_api"`       // serves the server's signing keys
 	Transport     Transport `toml:"transport"`      // exec, tcp or unix
-	Address       string    `toml:"address"`        // we dial: "ip:port" or ticket of their endpoint, "host:port", or a path
-	Listen        string    `toml:"listen"`         // they dial, instead or as well: "ip:port" or a path
+	Address       string    `toml:"address"`        // to dial: "ip:port" or ticket of the endpoint, "host:port", or a path
+	Listen        string    `toml:"listen"`         // to be dialled, instead or as well: "ip:port" or a path
 	DialCommand   []string  `toml:"dial_command"`   // for exec; {ticket} is built from endpoint_id and address
 	ListenCommand []string  `toml:"listen_command"` // for exec; {listen} is replaced by listen
 	Channels      []string  `toml:"channels"`       // linked channels, see [irc.ParseChannels]; the first is the default for offers
-	RelayChat     []string  `toml:"relay_chat"`     // channels whose text is exchanged with other links that list them
-	Formatting    bool      `toml:"formatting"`     // text keeps its colours and other formatting, in both directions
-	History       bool      `toml:"history"`        // the history of the listener keeps text of this link
-	NickSuffix    string    `toml:"nick_suffix"`    // appended to the nick of everybody from elsewhere
+	RelayChat     []string  `toml:"relay_chat"`     // channels with text exchanged with other links that list them
+	Formatting    bool      `toml:"formatting"`     // text keeps formatting codes, in both directions
+	History       bool      `toml:"history"`        // the listener's history includes text of this link
+	NickSuffix    string    `toml:"nick_suffix"`    // for nicks of users from other networks
 	Summaries     bool      `toml:"summaries"`      // a readable PRIVMSG for each step
 }
 
-// DefaultConfig returns the defaults of the table. The keys it leaves empty are required, except
-// address and listen: with neither, the transport exec finds the other endpoint by its id.
+// DefaultConfig returns the defaults of the table. Empty keys are required, except address and
+// listen. Without both, the transport exec finds the other endpoint by its ID.
 func DefaultConfig() Config {
 	return Config{
 		Formatting:    true,
@@ -59,18 +59,14 @@ func DefaultConfig() Config {
 	}
 }
 
-// ticketMark and listenMark are placeholders in a command.
 const (
 	ticketMark = "{ticket}"
 	listenMark = "{listen}"
 )
 
-// maxChannelBytes bounds the name of a channel.
-//
 // spec: freeq-s2s "join"
 const maxChannelBytes = 200
 
-// check returns every mistake in the table, joined.
 func (c Config) check() error {
 	var errs []error
 	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
@@ -100,7 +96,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// dials reports whether this end dials: not if only listen is set.
+// dials is false if only listen is set.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
 func (c Config) checkTransport() error {
@@ -145,7 +141,7 @@ func (c Config) ticket() ticket {
 	if t, err := parseTicket(c.Address); err == nil {
 		return t
 	}
-	endpoint, _ := parseEndpointID(c.EndpointID) // checked before
+	endpoint, _ := parseEndpointID(c.EndpointID) // already checked
 	t := ticket{endpoint: endpoint}
 	if at, err := netip.ParseAddrPort(c.Address); err == nil {
 		t.direct = append(t.direct, at)
@@ -153,15 +149,14 @@ func (c Config) ticket() ticket {
 	return t
 }
 
-// numeric reports whether an address is an IP address and a port, because the program does not
+// numeric reports whether an address is an IP address with a port, because the program does not
 // resolve names.
 func numeric(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil
 }
 
-// validServerName requires a host name with at least one dot, because it becomes the DID of the
-// server.
+// validServerName requires a dot, because the name becomes the server's DID.
 func validServerName(s string) bool {
 	return strings.Contains(s, ".") && s == strings.Trim(s, ".") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
 }
@@ -169,8 +164,8 @@ func validServerName(s string) bool {
 //go:embed reference.toml
 var referenceFile string
 
-// Network describes freeq servers. The endpoint returns this gateway's key among freeq servers, and
-// its seed in hexadecimal for the program of the transport; nil if only a configuration is checked.
+// Network describes freeq servers. The function endpoint returns this gateway's key for freeq, and
+// its seed in hexadecimal for the transport program. It is nil for checking a configuration.
 func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string, err error)) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "irc.freeq", Many: true, Reference: referenceFile,
@@ -189,44 +184,43 @@ func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string,
 	}
 }
 
-// Deps has the dependencies of a link to a freeq server.
+// Deps contains the dependencies of a link to a freeq server.
 type Deps struct {
 	bridge.Ports
 
 	Record *registry.Record
-	// Given returns up to limit deliveries of a link made at or after a time, in order. It is a
-	// method of the record, and blocks on it.
+	// Given returns up to limit deliveries of a link made at or after a time, in order. It blocks on
+	// the record.
 	Given   func(ctx context.Context, link string, since time.Time, limit int) ([]federation.CompletedDelivery, error)
 	Rulings Rulings
-	// Fetch returns the body at an address of the server's web API. Its error wraps
-	// [federation.ErrNotFound] if there is nothing, and [*federation.UnavailableError] if a retry may
-	// help.
+	// Fetch reads an address of the server's web API. Its error wraps [federation.ErrNotFound] for a
+	// missing resource, or [*federation.UnavailableError] if a retry may help.
 	Fetch func(ctx context.Context, address string) ([]byte, error)
-	// Endpoint is this gateway's key among freeq servers.
+	// Endpoint is this gateway's key for freeq.
 	Endpoint federation.SigningKey
-	// Seed is the seed of that key in hexadecimal, for the program of the transport.
+	// Seed is the seed of Endpoint in hexadecimal, for the transport program.
 	Seed string
 }
 
-// Rulings is the port to the home of this gateway: the steps it confirms, and the steps that wait
-// for the ruling of another home. Methods with a context block on the record.
+// Rulings is the port to the home of this gateway, for steps that it confirms and steps that wait for
+// another home's ruling. Methods with a context block on the record.
 type Rulings interface {
-	// Moves reports whether a step by a verb moves a handoff, which its home then confirms.
+	// Moves reports whether a verb changes the state of a handoff, so that its home then confirms the
+	// step.
 	Moves(v federation.View, verb federation.Verb) bool
-	// Role returns the role in a handoff that may send a verb, "" for an unknown verb.
+	// Role returns the role that may send a verb, or "" for an unknown verb.
 	Role(v federation.View, verb federation.Verb) federation.Role
 	// Receipt returns the receipt of a filed step. It is deterministic. The view determines its
 	// dialect and venue.
 	Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
-	// Settle completes the effects of the filed rulings for a handoff, in case of a crash after a
-	// ruling was filed.
+	// Settle completes the effects of filed rulings for a handoff, in case of an earlier crash.
 	Settle(ctx context.Context, id federation.HandoffID, now time.Time) error
-	// RejectPending ends the wait of a step as refused, and notifies its signer.
+	// RejectPending refuses a waiting step and notifies its signer.
 	RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Ours reports whether a DID belongs to a participant of this gateway other than on a link. It
-	// returns the errors of the record.
+	// returns record errors.
 	Ours(ctx context.Context, did federation.DID, link string) (bool, error)
-	// Endpoint returns the endpoint id of a home's freeq server, if this gateway has a link to it,
+	// Endpoint returns the endpoint ID of a home's freeq server if this gateway has a link to it,
 	// else "". It does not block.
 	Endpoint(home federation.HomeID) string
 }

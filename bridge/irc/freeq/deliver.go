@@ -13,48 +13,47 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// repeatAfter is the minimum age of a step for sending its receipt again, because servers send
-// each step twice at once.
+// repeatAfter is the minimum age of a step before its receipt is repeated, because servers send each
+// step twice at once.
 const repeatAfter = 2 * time.Second
 
-// outbound is one delivery in progress.
 type outbound struct {
-	did    federation.DID // actor of the step; empty for the gateway itself
+	did    federation.DID // actor; empty for the gateway itself
 	shown  federation.DID // DID that users there address; empty likewise
-	name   string         // name of its user if it is new
+	name   string         // user name, if the user is new
 	venue  string
-	said   []said           // steps, in order, without the nick of their sender
-	line   string           // for people in a channel; "" for none
-	told   *translate.Step  // step described by a private line; nil for none
-	to     federation.DID   // the recipient of that line
+	said   []said           // steps in order, without the sender's nick
+	line   string           // readable channel line, or ""
+	told   *translate.Step  // step described by a private line, or nil
+	to     federation.DID   // recipient of that line
 	text   *federation.Text // private text, or text in a channel; nil for a step
-	guest  string           // nick of its recipient, if that has no DID
-	notice *irc.Reply       // to the recipient; nil for text and steps
-	about  string           // subject of a line that a later one supersedes
+	guest  string           // nick of a recipient without a DID
+	notice *irc.Reply       // nil for text and steps
+	about  string           // subject of a line superseded by later ones
 	step   federation.EventID
 	ref    federation.HandoffID
-	done   chan error // has capacity for one answer
+	done   chan error // capacity: one answer
 
 	// Owned by the session.
 	unproven int // messages not yet seen in the peer's log
 	answered bool
 
-	foreign bool // the step came from another freeq server
-	waits   bool // waits until its reader is present
-	// ends is the reason why the server would reject the step. It ends the delivery once the line
-	// is written; nil for an acceptable step.
+	foreign bool // from another freeq server
+	waits   bool // until its reader is present
+	// ends is the reason for a rejection by the server. It ends the delivery once the line is
+	// written. It is nil for an acceptable step.
 	ends error
 }
 
-// Deliver implements [bridge.Link]. Nil means that the log of the peer has the step.
+// Deliver implements [bridge.Link]. It returns nil once the log of the peer has the step.
 //
-// In a handoff introduced by this gateway, a step from elsewhere is a TAGMSG from the pseudo-client
-// of its actor, and a receipt follows each step that changed the state. In a handoff of the server,
-// only steps without a state change are written, because the server has confirmed the others. A
-// step that the server would ignore becomes one line and is then refused. A private step waits
-// until its reader is present, because a server does not show it to users that join later. A
-// step from elsewhere has one best-effort line for people. Each attempt writes the line under the
-// same message ID, so the server accepts it once.
+// In a handoff introduced by this gateway, a step from another network is a TAGMSG from the
+// pseudo-client of its actor. A receipt follows each step that changed the state. In a handoff of the
+// server, only steps without a state change are written, because the server has confirmed the others.
+// A step that the server would ignore becomes one line and is then refused. A private step waits
+// until its reader is present, because a server does not show it to users that join later. A step
+// from another network has one best-effort readable line. Each attempt writes the line under the same
+// message ID, so the server accepts it once.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
@@ -95,8 +94,8 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// row prepares a delivered step without any state of the connection. The server may have the step
-// from another freeq server. Its error is a refusal if the step can never be written here.
+// row uses no state of the connection. The flag has reports whether the server has the step from
+// another freeq server. The error is a refusal if the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbound, error) {
 	ev := d.Entry.Event
 	r := &outbound{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
@@ -140,11 +139,9 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbo
 	return r, nil
 }
 
-// place returns the venue for the steps of a handoff here, which their signatures cover.
-//
-// A server requires the signer of a private step to be one of its pair. Steps in a different
-// dialect are rendered with the gateway's keys for their actors, so the pair consists of these
-// keys.
+// place returns the venue that the signatures of a handoff cover. In a private step, a server
+// requires the signer to be one of its pair. Steps in a different dialect are rendered with the
+// gateway's keys for their actors, so the pair consists of these keys.
 func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed, nil
@@ -163,8 +160,8 @@ func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	return federation.PrivateVenue(a, b), nil
 }
 
-// signer returns the DID that signs the steps of a DID on this link: the DID of the kept key for a
-// participant of this gateway, and any other DID itself. It returns the errors of the record.
+// signer returns the DID that signs for a DID on this link: the kept key's DID for a participant of
+// this gateway, else the DID itself. It returns record errors.
 func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, error) {
 	if did == l.deps.Home.DID() {
 		return did, nil
@@ -180,8 +177,8 @@ func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, 
 	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
-// ours reports whether a DID of the pair of a private handoff belongs to this gateway, directly or
-// as the kept key of such a DID. It returns the errors of the record.
+// ours reports whether a DID of the pair of a private handoff belongs to this gateway, directly or as
+// a kept key's DID. It returns record errors.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
 	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
 	if err != nil || ours {
@@ -198,8 +195,7 @@ func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) 
 	return false, nil
 }
 
-// write adds a step from elsewhere and its line to a row. It omits the tags if the server already
-// has the step or would ignore it.
+// write omits the tags if the server already has the step or would ignore it.
 func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, tags bool) error {
 	render := l.render
 	if tags {
@@ -228,10 +224,10 @@ func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, st
 	return l.describe(ctx, r, step, rendered, d.View)
 }
 
-// addLine adds the line about a step that the server cannot file because an earlier step of the
-// handoff is missing there. A user sent that step as a command, and a server does not accept it
-// from another signer. For a command on this link, the gateway's own user notifies the other
-// users; the author gets an answer.
+// addLine adds the line about a step that the server cannot file, because an earlier step of the
+// handoff is missing there. That step was a user's command, and a server does not accept it from
+// another signer. For a command on this link, the gateway's own user notifies the other users; the
+// author gets an answer.
 func (l *Link) addLine(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -274,9 +270,8 @@ func (l *Link) describe(ctx context.Context, r *outbound, step translate.Step, r
 	return nil
 }
 
-// shown returns the actor of a step as written there, and the DID that users there must address:
-// the key that signs the actor's steps, because a server accepts answers from no other DID. Both
-// are "" for the gateway itself.
+// shown returns the DID of the key that signs the actor's steps, because a server accepts answers
+// from no other DID. Both results are "" for the gateway itself.
 func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	if written.From == l.deps.Home.DID() {
 		return "", ""
@@ -284,17 +279,16 @@ func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	return written.Actor(), written.From
 }
 
-// withDID adds the speaker's DID to a line. Users there need it to address the speaker, and freeq
-// clients do not show it.
+// Users need the DID to address the speaker, and freeq clients do not show it.
 func withDID(line string, did federation.DID) string {
 	tail := " <" + string(did) + ">"
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// render returns a step in the act dialect, for the place of the handoff. If the home accepted a
-// signer for a party with another DID, the step is written in the name of that party, because a
-// server has one DID per user. A step of another home itself is written as a step of this gateway.
-// An offer signed by the gateway names the DID that signs the answers.
+// render uses the act dialect and the place of the handoff. If the home accepted a signer for a party
+// with another DID, the step is written in that party's name, because a server has one DID per user.
+// A step of another home itself is written as a step of this gateway. An offer signed by the gateway
+// names the DID that signs the answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -319,7 +313,7 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 	return irc.Render(ctx, l.deps.Ports, d)
 }
 
-// message returns a step as a message. Only a message of the gateway as a server has a nick.
+// Only a message of the gateway as a server has a nick.
 func (l *Link) message(ctx context.Context, ev federation.Event, v federation.View) (said, error) {
 	ours, msgid := ev.From == l.deps.Home.DID(), ""
 	if ours {
@@ -345,8 +339,7 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 	return l.message(ctx, receipt, d.View)
 }
 
-// target returns the target of a step: its channel, or the DID of the other party, because a
-// server finds users only by their DIDs.
+// A private step goes to the DID of the other party, because a server finds users only by their DIDs.
 func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) (string, error) {
 	a, b, private := federation.Parties(v.Venue)
 	if !private {
@@ -365,8 +358,7 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 	return string(a), err
 }
 
-// deliver queues a row. It is answered once the log of the peer shows its steps or, if it has none,
-// its line.
+// The row is answered once the peer's log shows its steps or, without steps, its line.
 func (s *session) deliver(r *outbound) {
 	switch {
 	case r.notice != nil:
@@ -396,8 +388,8 @@ func (s *session) deliver(r *outbound) {
 }
 
 // aim sets the target of a private line when it is written, because its reader may connect or
-// disconnect while the line is queued. The target is the nick under which the client of its reader
-// is known, or the DID of an absent reader.
+// disconnect while the line is queued. The target is the nick of the reader's client, or the DID of
+// an absent reader.
 func (s *session) aim(message any) {
 	line, ok := message.(*said)
 	if !ok || line.Reader == "" {
@@ -409,8 +401,7 @@ func (s *session) aim(message any) {
 	}
 }
 
-// queueLine queues the line of a row, if it has one, from a user. A server files no private line of
-// the gateway itself, which has no DID there.
+// A server files no private line of the gateway itself, which has no DID there.
 func (s *session) queueLine(r *outbound, from string) {
 	id, private := lineID(r.step), r.told != nil
 	message := &said{
@@ -433,9 +424,8 @@ func (s *session) queueLine(r *outbound, from string) {
 	s.queueProved(lines, line, r.about)
 }
 
-// lineID returns the message ID of the line for a step. It is deterministic, because a server
-// drops a line with a known ID. It keeps the timestamp of the step and inverts the other bits, so
-// applying lineID twice returns the ID of the step.
+// lineID is deterministic, because a server drops a line with a known ID. It keeps the timestamp of
+// the step and inverts the other bits, so applying it twice returns the ID of the step.
 func lineID(step federation.EventID) string {
 	for i := clockBytes; i < len(step); i++ {
 		step[i] = ^step[i]
@@ -443,10 +433,9 @@ func lineID(step federation.EventID) string {
 	return step.String()
 }
 
-// clockBytes is the length of the timestamp in an ID.
 const clockBytes = 6
 
-// refsIn reads the tags of a message, which may answer the line for a step.
+// refsIn also maps the ID of a step's line to the step.
 func refsIn(tags map[string]string) irc.Refs {
 	refs := irc.RefsIn(tags)
 	if id, err := federation.ParseEventID(refs.Reply); err == nil {

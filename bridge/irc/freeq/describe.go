@@ -45,14 +45,13 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
-// installDumbpipe installs a version that works with freeq servers. Other versions write their log
-// into the stream, or use another protocol.
+// Other versions do not work with freeq servers: they write their log into the stream, or use another
+// protocol.
 //
 // spec: freeq-s2s "What works against freeq's iroh 0.97"
 const installDumbpipe = "cargo install dumbpipe --version 0.40.1 --locked"
 
-// obstacles returns the obstacles to receipts or the link itself: an address that the gateway's
-// client does not read, and a missing program.
+// Obstacles are an unusable address of the web API, and a missing program.
 func (l *Link) obstacles() (found []string) {
 	if strings.HasPrefix(l.cfg.PeerAPI, "http://") && !l.deps.HTTP.FetchPrivate {
 		found = append(found, "receipts and steps wait: the keys at peer_api "+l.cfg.PeerAPI+
@@ -79,7 +78,7 @@ func (l *Link) obstacles() (found []string) {
 
 var _ bridge.Explainer = (*Link)(nil)
 
-// Explain implements [bridge.Explainer]. It returns the command that starts the server.
+// Explain implements [bridge.Explainer] with the command that starts the server.
 //
 // spec: freeq-s2s "What a freeq operator sets"
 func (l *Link) Explain() string {
@@ -145,7 +144,7 @@ func (l *Link) local() bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inquire checks whether a home has refused a step, and if so abandons the step.
+// inquire abandons a step that its home has refused.
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {
@@ -156,8 +155,6 @@ func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) 
 	s.Post(ctx, func() { p.asking = false })
 }
 
-// action is the web API's answer for one handoff.
-//
 // spec: freeq-rest "Actions"
 type action struct {
 	Events []actionEvent `json:"events"`
@@ -173,8 +170,8 @@ type actionEvent struct {
 	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
 }
 
-// outcome returns the reason why a step counts as refused, "" while its home may still confirm it.
-// A home does not report refusals: a refused event is simply missing.
+// outcome returns "" while the home may still confirm the step. A home does not report refusals: a
+// refused event is simply missing.
 func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
 	if now.Sub(p.held.Since) > maxWait {
@@ -197,11 +194,11 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	case told.Events[i].State != nil && *told.Events[i].State == "superseded":
 		return federation.IllegalStep, "its home took another step first"
 	}
-	return "", "" // confirmed, and the receipt arrives with the next route; or not judged yet
+	return "", "" // not judged yet, or confirmed and its receipt arrives with the next route
 }
 
-// overdue decides only by the deadline, for a server that does not show its events: a response
-// after it counts as refused.
+// overdue decides only by the deadline, if the server does not show its events. A response after the
+// deadline counts as refused.
 func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb
 	if !due.IsZero() && (verb == federation.Accept || verb == federation.Claim) && now.After(due.Add(lastRoute)) {

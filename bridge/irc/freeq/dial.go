@@ -20,9 +20,9 @@ type stream struct {
 	dialled bool // by this end
 }
 
-// way is one of the two directions of connecting: to dial, or to be dialled.
+// way is one direction of connecting: to dial, or to be dialled.
 type way struct {
-	transport transport // nil if the configuration does not name it
+	transport transport // nil if not configured
 	dialled   bool
 	busy      bool // an attempt is running, or its result is not received yet
 }
@@ -35,12 +35,12 @@ type arrival struct {
 
 func (a arrival) stream() stream { return stream{ReadWriteCloser: a.conn, dialled: a.way.dialled} }
 
-// reach makes connections to the peer, in both directions if both are configured. Attempts
-// continue between two sessions, so that a peer can always dial in. It is owned by one goroutine.
+// Attempts continue between two sessions, so that a peer can always dial in. A reach is owned by one
+// goroutine.
 type reach struct {
 	dial, listen way
-	arrivals     chan arrival  // has capacity for a result of each way
-	back         chan struct{} // has one token while a connection is available
+	arrivals     chan arrival  // capacity: one result of each way
+	back         chan struct{} // one token while a connection is available
 	log          *slog.Logger
 
 	trying  context.Context // context of the attempts; nil while there are none
@@ -61,7 +61,6 @@ func newReach(cfg Config, d Deps) *reach {
 	return r
 }
 
-// try starts an attempt, unless one is running.
 func (r *reach) try(ctx context.Context, w *way) { //nolint:contextcheck // an attempt outlives the session that starts it
 	if w.transport == nil || w.busy {
 		return
@@ -84,7 +83,7 @@ func (r *reach) try(ctx context.Context, w *way) { //nolint:contextcheck // an a
 func (r *reach) announce() {
 	select {
 	case r.back <- struct{}{}:
-	default: // already signalled
+	default:
 	}
 }
 
@@ -96,7 +95,6 @@ func (r *reach) taken(a arrival) {
 	}
 }
 
-// keep puts a connection back for the next session.
 func (r *reach) keep(a arrival) {
 	a.way.busy = true
 	r.announce()
@@ -130,8 +128,8 @@ func (r *reach) failed(ctx context.Context, a arrival) {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "other way to the peer failed", slog.Bool("dialled", a.way.dialled), slog.Any("err", a.err))
 }
 
-// Close ends all attempts and closes their connections. It waits for them, and meet may be called
-// again after.
+// Close ends all attempts, waits for them and closes their connections. Afterwards, meet may be
+// called again.
 func (r *reach) Close() error {
 	if r.trying != nil {
 		r.cancel()
@@ -150,20 +148,18 @@ func (r *reach) Close() error {
 	return r.listen.transport.Close()
 }
 
-// dialTimeout bounds one attempt to connect: a reachable endpoint answers in a few round trips, and
-// the supervisor dials again.
+// A reachable endpoint answers in a few round trips, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// transport creates streams, each with the lines of one connection. It is used by one goroutine.
+// A transport is used by one goroutine.
 type transport interface {
-	// connect blocks until the transport has a stream to the configured endpoint. Closing it ends
-	// both ways and makes a pending Read and Write return.
+	// connect blocks until the transport has a stream to the configured endpoint. Closing the stream
+	// unblocks a pending Read and Write.
 	connect(ctx context.Context) (io.ReadWriteCloser, error)
-	// Close releases the resources that a listening transport holds between two streams.
+	// Close releases the resources of a listening transport between two streams.
 	Close() error
 }
 
-// newDialling returns the transport with which this end dials.
 func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // which one it is the configuration says
 	if cfg.Transport == Exec {
 		return newDiallingChild(cfg, d)
@@ -171,7 +167,6 @@ func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // which one i
 	return &dialer{network: string(cfg.Transport), address: cfg.Address}
 }
 
-// newListening returns the transport with which the peer dials.
 func newListening(cfg Config, d Deps) transport { //nolint:ireturn // likewise
 	if cfg.Transport == Exec {
 		return newListeningChild(cfg, d)
@@ -179,7 +174,7 @@ func newListening(cfg Config, d Deps) transport { //nolint:ireturn // likewise
 	return &listening{network: string(cfg.Transport), address: cfg.Listen, peer: cfg.EndpointID, log: linkLog(cfg, d)}
 }
 
-// dialer reaches a peer through a socket. Only the signatures of the peer prove its identity.
+// Only the peer's signatures prove its identity.
 type dialer struct {
 	network, address string
 }
@@ -196,13 +191,12 @@ func (d *dialer) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 // Close implements transport.
 func (d *dialer) Close() error { return nil }
 
-// listening accepts the peer on a socket. A connection counts only after it has greeted as the
-// peer, so that a port scan cannot replace a link.
+// A connection counts only after the peer's greeting, so that a port scan cannot replace a link.
 type listening struct {
 	network, address string
-	peer             string // endpoint id
+	peer             string // endpoint ID
 	log              *slog.Logger
-	listener         net.Listener // nil while there is none
+	listener         net.Listener // may be nil
 }
 
 func (d *listening) connect(ctx context.Context) (io.ReadWriteCloser, error) {
@@ -235,11 +229,10 @@ func (d *listening) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 }
 
-// admit waits for the greeting on a connection.
 func (d *listening) admit(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	r := bufio.NewReaderSize(conn, readBufferBytes)
-	_ = conn.SetReadDeadline(time.Now().Add(meetTimeout)) // without one the reading ends with ctx
+	_ = conn.SetReadDeadline(time.Now().Add(meetTimeout)) // without a deadline, reading ends with ctx
 	line, err := irc.ReadLine(r, maxLineBytes)
 	if err == nil {
 		err = d.know(line)
@@ -251,7 +244,7 @@ func (d *listening) admit(ctx context.Context, conn net.Conn) (io.ReadWriteClose
 	return &admitted{Conn: conn, in: io.MultiReader(bytes.NewReader(append(line, '\n')), r)}, nil
 }
 
-// know returns the reason why a line is not the greeting of the peer, or nil.
+// know returns an error unless a line is the peer's greeting.
 func (d *listening) know(line []byte) error {
 	m, _ := read(line)
 	switch greeting, ok := m.(*hello); {
@@ -276,11 +269,10 @@ func (d *listening) Close() error {
 	return err
 }
 
-// admitted is a connection that returns its greeting, already read, once more.
+// admitted replays the greeting already read.
 type admitted struct {
 	net.Conn
 	in io.Reader
 }
 
-// Read implements io.Reader.
 func (a *admitted) Read(b []byte) (int, error) { return a.in.Read(b) }

@@ -18,12 +18,12 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// EndpointID returns the id of an endpoint among freeq servers: its key in lower-case hexadecimal.
+// EndpointID returns the ID of an endpoint among freeq servers: its key in lower-case hexadecimal.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return hex.EncodeToString(key) }
 
-// parseEndpointID returns the key of an endpoint, in the canonical spelling that peers compare.
+// The ID must have the canonical spelling, which peers compare.
 func parseEndpointID(id string) (ed25519.PublicKey, error) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || hex.EncodeToString(raw) != id {
@@ -36,7 +36,7 @@ func parseEndpointID(id string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// envelope carries every message but a greeting.
+// envelope carries every message except a greeting.
 //
 // spec: freeq-s2s "Signed envelope"
 type envelope struct {
@@ -61,8 +61,8 @@ func signEnvelope(ctx context.Context, key federation.SigningKey, m any) ([]byte
 	})
 }
 
-// open reads one line of the peer. A greeting is plain; anything else is in an envelope signed by
-// the key that the transport verified. It returns nil for an irrelevant message.
+// A greeting is plain; any other line is in an envelope signed with the key that the transport
+// verified. The result is nil for an irrelevant message.
 func open(line []byte, peer ed25519.PublicKey) (any, reason) {
 	var e envelope
 	if err := federation.DecodeJSON(line, &e); err != nil {
@@ -88,8 +88,6 @@ func open(line []byte, peer ed25519.PublicKey) (any, reason) {
 	return read(inner)
 }
 
-// The parts of a ticket.
-//
 // spec: freeq-s2s "Ticket"
 const (
 	ticketKind    = "endpoint"
@@ -98,17 +96,15 @@ const (
 	directAddress = 1
 	ipv4Address   = 0
 	ipv6Address   = 1
-	endpointBytes = 32 // size of the id
+	endpointBytes = 32
 )
 
-// Bounds of another program's ticket.
 const (
 	maxTicketAddresses = 64
 	maxRelayBytes      = 2048
 )
 
-// ticket is the address of an endpoint for the transport program: its ID and its possible network
-// addresses. Without an address, the program searches by the ID.
+// Without an address, the program searches by ID.
 type ticket struct {
 	endpoint ed25519.PublicKey
 	relays   []string // URLs
@@ -138,7 +134,7 @@ func ticketEncoding() *base32.Encoding { return base32.StdEncoding.WithPadding(b
 
 var errTicket = errors.New("freeq: no ticket of an endpoint")
 
-// parseTicket parses the canonical text of a ticket. Its error wraps errTicket.
+// The error wraps errTicket.
 func parseTicket(s string) (ticket, error) {
 	digits, isTicket := strings.CutPrefix(s, ticketKind)
 	text, err := ticketEncoding().DecodeString(strings.ToUpper(digits))

@@ -17,28 +17,26 @@ import (
 	"github.com/baton-gateway/baton/translate/acttag"
 )
 
-// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each. Further steps
-// are fetched again later.
+// A step takes some 10 KiB. Excess steps are fetched again later.
 const maxSteps = 4096
 
-// inbound is one step from the server to the gateway, or a command of one of its users.
+// inbound is a step, text or command from the server.
 type inbound struct {
 	command *irc.Command // nil for a step
 	words   *irc.Words   // private text; nil for a step
-	chat    *irc.Chat    // text in a channel; nil for a step
+	chat    *irc.Chat    // channel text; nil for a step
 
 	ev     federation.Event
 	to     federation.DID // our user: the recipient of a private step
-	routed bool           // it arrived as act_route
-	minted bool           // whether this gateway opened the handoff, according to the peer
-	replay bool           // it came from the log of their server
+	routed bool           // arrived as act_route
+	minted bool           // according to the peer, this gateway opened the handoff
+	replay bool           // from the server's log
 	at     time.Time      // when the server received it; zero for a live one
 
-	wait time.Duration // wait of a receipt that arrived before its step
+	wait time.Duration // for a receipt that arrived before its step
 	due  time.Time     // when it is judged again
 }
 
-// replaying reports whether steps of a log are being judged or wait.
 func (s *session) replaying() bool {
 	for in := range s.Steps.All() {
 		if in.replay {
@@ -48,7 +46,7 @@ func (s *session) replaying() bool {
 	return false
 }
 
-// judge submits a step or runs a command, and returns the owner's handling of the result.
+// judge returns the owner's handling of the result.
 func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	if in.command != nil {
 		text := s.Execute(s.link.chatops, *in.command)
@@ -75,7 +73,7 @@ func (s *session) record(ctx context.Context, in *inbound, answer federation.Jud
 	case s.overtook(in, refused):
 		s.limited.observe(time.Now(), time.Now(), firstLimitWait)
 		s.refuse(ctx, in, err)
-	case refused != nil && refused.Waits: // the gateway has stored it, and judges it again later
+	case refused != nil && refused.Waits: // stored, and judged again later
 	case err != nil:
 		if refused != nil && refused.Code == federation.SignatureUnverifiable {
 			s.lackKey(in)
@@ -88,13 +86,13 @@ func (s *session) record(ctx context.Context, in *inbound, answer federation.Jud
 	}
 }
 
-// overtook reports whether a live step of a new handoff arrived before its offer, which may arrive
-// over the link to another server. The step is fetched again from the log.
+// overtook reports whether a live step of a new handoff arrived before its offer, which may come over
+// the link to another server. The step is fetched again from the log.
 func (s *session) overtook(in *inbound, refused *federation.RefusalError) bool {
 	return refused != nil && refused.Code == federation.UnknownHandoff && !in.replay && time.Since(in.ev.Handoff.Time()).Abs() < clockMargin
 }
 
-// submitOnce submits a step once. It reads the record here, because the owner must not wait for it.
+// submitOnce reads the record here, because the owner must not wait for it.
 func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	d := s.link.deps
 	view, err := d.Gateway.View(ctx, in.ev.Handoff)
@@ -119,14 +117,12 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 	return d.Gateway.Submit(ctx, ev)
 }
 
-// rendered reports whether this gateway wrote a step, which it knows by the evidence. The record
-// has the original, which is a different document, so the gateway would treat the rendered step as
-// another step with the same ID.
+// The evidence shows whether this gateway rendered a step. The record has the original, a different
+// document, so the gateway would otherwise see another step with the same ID.
 func (l *Link) rendered(ev federation.Event) bool {
 	return federation.IsBelow(ev.Fields["act-src"], l.deps.PublicURL, signing.EvidencePath)
 }
 
-// echo answers a step of our own users from the record.
 func (s *session) echo(ctx context.Context, ev federation.Event, v federation.View) (federation.Judgement, error) {
 	entry, err := s.link.deps.Record.Step(ctx, ev.Handoff, ev.ID)
 	switch {
@@ -138,8 +134,7 @@ func (s *session) echo(ctx context.Context, ev federation.Event, v federation.Vi
 	return federation.Judgement{Verdict: federation.Valid, Entry: entry, View: v, Duplicate: true}, nil
 }
 
-// privateVenue returns the venue of a step not sent to a channel: the pair of its handoff, which
-// the signature covers.
+// The venue is the pair of the handoff, which the signature covers.
 func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.View) (string, error) {
 	venue, err := s.link.place(ctx, v)
 	if err != nil {
@@ -175,12 +170,12 @@ type arriving struct {
 	nick   string
 	tags   map[string]string
 	routed bool
-	replay bool      // from the log of their server
+	replay bool      // from the server's log
 	at     time.Time // when the server received it; zero for a live one
-	minted bool      // true if this gateway opened the handoff, according to that log
+	minted bool      // this gateway opened the handoff, according to that log
 }
 
-// onStep reads a step, if the message is one, and queues it for the judge.
+// onStep ignores other messages.
 func (s *session) onStep(ctx context.Context, a arriving) {
 	in, err := s.decode(a)
 	if errors.Is(err, translate.ErrNotHandoff) {
@@ -200,8 +195,7 @@ func (s *session) onStep(ctx context.Context, a arriving) {
 	s.Steps.Add(in)
 }
 
-// nameOf returns the nick of a step's signer: "" for a server, or if the nick belongs to another
-// DID.
+// The nick is "" for a server, or if it belongs to another DID.
 func (s *session) nameOf(from federation.DID, nick string) string {
 	if from.Method() == "web" {
 		return ""
@@ -212,10 +206,10 @@ func (s *session) nameOf(from federation.DID, nick string) string {
 	return nick
 }
 
-// decode reads a step and checks the claims that the peer can vouch for. It cannot vouch for the
-// identity of a user, but it can vouch that a did:web belongs to a server.
+// decode checks the claims that the peer can vouch for. The peer cannot vouch for the identity of a
+// user, but can vouch that a did:web belongs to a server.
 func (s *session) decode(a arriving) (*inbound, error) {
-	to, _, pair := federation.Parties(a.target) // as a log spells it
+	to, _, pair := federation.Parties(a.target) // as spelled in a log
 	if !pair {
 		to, _ = federation.ParseDID(a.target) // a server resolves no nick for a step
 	}
@@ -245,14 +239,13 @@ func (s *session) decode(a arriving) (*inbound, error) {
 	return in, nil
 }
 
-// serverVerb reports whether steps with a verb are a home's own.
+// serverVerb reports whether only homes send steps with a verb.
 func serverVerb(v federation.Verb) bool {
 	return v == federation.Confirm || v == federation.Expire || v == "auto-accept"
 }
 
-// allow counts one step of a user, against its own rate and that of the link. A step over a limit
-// is fetched again later, so that reading never stops. A replayed step already waited for the rate
-// of the link.
+// An excess step is fetched again later, so that reading never stops. A replayed step has already
+// waited for the rate of the link.
 func (s *session) allow(ctx context.Context, in *inbound) bool {
 	now := time.Now()
 	ok := in.replay || !s.Steps.Full() && s.rate(now)
@@ -281,16 +274,14 @@ func (s *session) rate(now time.Time) bool {
 	return s.events.AllowN(now, 1)
 }
 
-// maxEarlyReceipts is the maximum number of receipts that wait for their steps. A server may send a
-// receipt a fraction of a second before the step. A step of a user of another server arrives over
-// another link.
+// A server may send a receipt a fraction of a second before the step. A step from a user of another
+// server arrives over another link.
 const maxEarlyReceipts = 256
 
-// maxReceiptWait bounds the wait before a receipt is judged again, which doubles from a second.
+// The wait starts at one second and doubles.
 const maxReceiptWait = time.Minute
 
-// holdReceipt keeps a receipt whose step has not arrived yet. If there are too many, it replaces
-// the oldest.
+// At the limit, holdReceipt replaces the oldest.
 func (s *session) holdReceipt(in *inbound) {
 	if len(s.earlyReceipts) >= maxEarlyReceipts {
 		s.earlyReceipts = slices.Delete(s.earlyReceipts, 0, 1)
@@ -311,7 +302,6 @@ func (s *session) judgeDueReceipts(now time.Time) {
 	})
 }
 
-// judgeReceipts retries the receipts of a step after its arrival.
 func (s *session) judgeReceipts(step federation.EventID) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		fits := in.ev.Subject == step
@@ -322,7 +312,7 @@ func (s *session) judgeReceipts(step federation.EventID) {
 	})
 }
 
-// early reports whether a receipt was refused because it arrived before its step.
+// An early receipt arrived before its step.
 func early(ctx context.Context, in *inbound, refused *federation.RefusalError) bool {
 	return ctx.Err() == nil && in.ev.Verb == federation.Confirm && refused != nil &&
 		(refused.Code == federation.WrongReference || refused.Code == federation.UnknownHandoff)

@@ -1,48 +1,48 @@
 // Package freeq links this gateway to a freeq server as another server of its mesh. The protocol
-// freeq/s2s/1 has JSON lines over any stream of bytes, each in an envelope signed by the sender's
+// freeq/s2s/1 sends JSON lines over any byte stream, each in an envelope signed with the sender's
 // endpoint key.
 //
-// The gateway is a leaf. It keeps no channels, topics, bans or accounts, stores no channel text,
-// forwards no message of another server, and ignores every message irrelevant to handoffs. Each
-// federated DID gets its own user there on first use. The server's users must address it by its
-// DID, which they can copy from WHOIS and from the lines of its steps.
+// The gateway is a leaf. It keeps no channels, topics, bans or accounts, and stores no channel text.
+// It forwards no message of another server, and ignores all messages irrelevant to handoffs. Each
+// federated DID gets its own user there on first use. The server's users must address it by its DID,
+// which they can copy from WHOIS and from the lines of its steps.
 //
-// Steps travel both ways as TAGMSG with the signed tags. The network supports only the act
-// dialect, so any other step is rendered as text. In a channel, each step has one readable
-// PRIVMSG. A server link has no acknowledgement: a step counts as delivered once the peer answers
-// a later request, because it answers in order.
+// Steps travel both ways as TAGMSG with the signed tags. The network supports only the act dialect,
+// so any other step is rendered as text. In a channel, each step has one readable PRIVMSG. A server
+// link has no acknowledgement. A step counts as delivered once the peer answers a later request,
+// because it answers in order.
 //
-// A text from a logged-in user to the gateway's own user is a command. The gateway signs its step if the
-// operator's binding of the user vouches for it. No server accepts such a step from the gateway, so the
-// link shows later steps of that handoff as lines of text. A private text to another user of this
-// gateway is a message for that participant. All other chat is ignored.
+// Text from a logged-in user to the gateway's own user is a command. The gateway signs its step if
+// the operator's binding of the user vouches for it. No server accepts such a step from the gateway,
+// so the link shows later steps of that handoff as lines of text. Private text to another user of
+// this gateway is a message for that participant. All other chat is ignored.
 //
 // # Two homes
 //
-// A server is the home of its users' offers, and this gateway of the offers it introduces there.
-// These include handoffs of other gateways. No server here trusts those gateways, so this gateway
-// first files their ruling and then signs its own. As the home, the link sends the receipt of the
-// gateway after each step that changed the state. For remote handoffs, it reads the steps waiting
-// for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at
-// growing intervals, until the receipt arrives or the home is known to have refused: a home does
+// A server is the home of its users' offers, and this gateway is the home of the offers that it
+// introduces there. These include handoffs of other gateways. No server here trusts those gateways,
+// so this gateway first files their ruling and then signs its own. As the home, the link sends the
+// gateway's receipt after each step that changed the state. For remote handoffs, it reads the steps
+// waiting for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at
+// growing intervals. It stops at the receipt, or once the home is known to have refused: a home does
 // not report refusals.
 //
 // If a step from there is delayed, undeliverable, or refused later, the gateway's own user notifies
-// the signer in a private line: servers relay no NOTICE and have no message for any of these. The
-// line waits until the signer is logged in. An immediate refusal is not shown, as among servers.
+// the signer in a private line. Servers relay no NOTICE and have no message for any of these. The
+// line waits until the signer is logged in. An immediate refusal is not shown, as between servers.
 //
 // # Two connections
 //
 // A link may dial and be dialled. If both ends dial each other, the connection of the end with the
-// smaller endpoint ID is kept, as among servers, even if the other connection was established
+// smaller endpoint ID is kept, as between servers, even if the other connection was established
 // first.
 //
 // # Concurrency
 //
 // One goroutine, the one in [Link.Run], owns all state of a link. A reader opens envelopes and a
-// writer writes lines for it. Judges submit inbound steps to the gateway: the steps of one handoff
-// in order, and different handoffs concurrently. The reader never waits for a judge: a server stops
-// sending to all its peers when one of them does not read. Catch-up later fetches the steps that
+// writer writes lines for it. Judges submit inbound steps to the gateway: sequentially within a
+// handoff, and concurrently across handoffs. The reader never waits for a judge, because a server
+// stops sending to all its peers if one of them does not read. Catch-up later fetches the steps that
 // found no free judge. [Link.Deliver] and [Link.Online] reach the owner through channels and may be
 // called concurrently.
 //
@@ -64,10 +64,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// network is the label of this network in metrics.
 const network = "freeq"
 
-// Link is one configured freeq server. Make one with [Open].
+// Link is one configured freeq server. [Open] creates it.
 type Link struct {
 	bridge.Hearing
 	bridge.DisconnectSignal
@@ -75,22 +74,22 @@ type Link struct {
 	cfg      Config
 	deps     Deps
 	log      *slog.Logger
-	id       string            // our endpoint id
-	peer     ed25519.PublicKey // theirs
-	reach    *reach            // owned by the goroutine in Run
+	id       string // our endpoint ID
+	peer     ed25519.PublicKey
+	reach    *reach // owned by the goroutine in Run
 	chatops  irc.ChatOps
 	channels irc.Channels
-	relayed  []string                       // venues of this federation whose text is exchanged with other links
+	relayed  []string                       // venues with text exchanged with other links
 	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
-	heard    time.Time                      // the server's log was read up to then; owned by the goroutine in Run
+	heard    time.Time                      // end of the part of the server's log already read; owned by the goroutine in Run
 	filed    filed                          // owned by the goroutine in Run
 	trips    roundTrips                     // owned by the goroutine in Run
 	peers    *peers
 
 	presenceEvery time.Duration
 
-	// live is the session that takes rows; nil until both sides have exchanged greetings and state. It
-	// is all that Deliver and Online see of the state, and leads them to the session's channels.
+	// live is the session that accepts rows. It is nil until both sides have exchanged greetings and
+	// state. Deliver and Online see no other state, and reach the session through its channels.
 	live atomic.Pointer[session]
 }
 
@@ -100,8 +99,8 @@ var (
 	_ bridge.DisconnectNotifier = (*Link)(nil)
 )
 
-// Open checks the configuration and returns the link. It neither dials nor listens. Its error
-// joins one [*bridge.KeyError] for each mistake.
+// Open checks the configuration and returns the link. It neither dials nor listens. Its error joins
+// one [*bridge.KeyError] for each mistake.
 func Open(cfg Config, d Deps) (*Link, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -143,7 +142,7 @@ func (l *Link) Name() string { return l.cfg.Name }
 // Network implements [bridge.Link].
 func (l *Link) Network() string { return network }
 
-// Home implements [bridge.Homed]: the server at the other end.
+// Home implements [bridge.Homed]: the server is the home.
 func (l *Link) Home() federation.HomeID { return federation.HomeID(l.cfg.ServerName) }
 
 // KeyServer implements [bridge.KeyServer].
@@ -155,12 +154,12 @@ func (l *Link) Channels() []string { return l.channels.Here() }
 // Dialect implements [bridge.ChannelLink].
 func (l *Link) Dialect() federation.Dialect { return federation.ActTags }
 
-// Endpoint returns the endpoint id of the server.
+// Endpoint returns the endpoint ID of the server.
 func (l *Link) Endpoint() string { return l.cfg.EndpointID }
 
-// Carries implements [bridge.Link]: the steps of handoffs in this link's channels, of private
-// handoffs written here, and of handoffs whose home is the server. The server has some of them from
-// another server: their delivery writes nothing.
+// Carries implements [bridge.Link] for handoffs in this link's channels, private handoffs written
+// here, and handoffs of the server. The server has some of these steps from another server, and their
+// delivery writes nothing.
 func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(ctx, after)
 }
@@ -179,9 +178,9 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	return slices.ContainsFunc(v.Others(""), func(did federation.DID) bool { return l.Online(ctx, federation.Binding{DID: did}) }), nil
 }
 
-// introduces reports whether the server received a handoff from this gateway and regards the
-// gateway as its home. It is the home, or the link to another home that rules on each step. Such
-// rulings are on disk here before anything of them is written.
+// introduces reports whether the server received a handoff from this gateway and regards the gateway
+// as its home. The gateway is the home, or has a link to another home that rules on each step. Such
+// rulings are on disk here before any of them is written.
 func (l *Link) introduces(v federation.View) bool {
 	switch {
 	case v.Home == l.deps.Home || v.Numbered:
@@ -193,11 +192,10 @@ func (l *Link) introduces(v federation.View) bool {
 	if of, known := l.peers.of(v.ID); known {
 		return of.origin != endpoint
 	}
-	return endpoint != "" // not in the log: only this gateway can have sent it
+	return endpoint != "" // not in the log, so only this gateway can have sent it
 }
 
-// endpoint returns the endpoint id of another freeq server linked to this gateway, "" for other
-// homes.
+// endpoint returns "" unless the home is another freeq server linked to this gateway.
 func (l *Link) endpoint(home federation.HomeID) string {
 	if home == "" || home == l.Home() || home == l.deps.Home {
 		return ""
@@ -205,9 +203,9 @@ func (l *Link) endpoint(home federation.HomeID) string {
 	return l.deps.Rulings.Endpoint(home)
 }
 
-// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before
-// it returns, for at most five seconds; [bridge.DisconnectNotifier] reports the loss before that.
-// If the configuration lets the peer dial, it may do so between two calls.
+// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before it
+// returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that. If the
+// configuration lets the peer dial, it may do so between two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	conn, err := l.reach.meet(ctx)
 	if err == nil {
@@ -222,8 +220,8 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 // Reconnected implements [bridge.ReconnectNotifier]: the peer has dialled.
 func (l *Link) Reconnected() <-chan struct{} { return l.reach.back }
 
-// Close releases the port and the connection attempts held between two sessions. Call it after the
-// last Run, which already did so if it ended with its context.
+// Close releases the port and the connection attempts kept between two sessions. Call it after the
+// last Run, unless that Run ended with its context.
 func (l *Link) Close() error { return l.reach.Close() }
 
 // Online implements [bridge.ChannelLink]: a user is logged in as the DID.

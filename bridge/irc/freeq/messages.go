@@ -12,10 +12,10 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// protocolVersion is the number that servers write; none of them checks it.
+// Servers send this number, but none checks it.
 const protocolVersion = 2
 
-// greet sends the name of this gateway and requests the state, without waiting.
+// greet also requests the state, without waiting.
 //
 // spec: freeq-s2s "Order on a fresh link"
 func (s *session) greet() {
@@ -26,7 +26,7 @@ func (s *session) greet() {
 	s.put(control, &syncRequest{Type: typeSyncRequest})
 }
 
-// handleLine acts on one line from the peer. Its error ends the link; malformed input never does.
+// An error ends the link; malformed input never does.
 func (s *session) handleLine(ctx context.Context, l inboundLine) error {
 	if l.wrong != "" {
 		s.badInput(ctx, l.wrong, fmt.Sprintf("%d bytes", l.bytes))
@@ -47,7 +47,6 @@ func (s *session) handleLine(ctx context.Context, l inboundLine) error {
 	return s.dispatch(ctx, l.message)
 }
 
-// dispatch acts on a message of a peer that has greeted.
 func (s *session) dispatch(ctx context.Context, m any) error {
 	switch m := m.(type) {
 	case *syncRequest:
@@ -97,8 +96,7 @@ func (s *session) badInput(ctx context.Context, why reason, what string) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
 }
 
-// fresh reports whether a message is new: not a duplicate or an echo of our own message. It relies
-// on the peer that the transport has proved, not on the message's claim.
+// fresh relies on the identity that the transport has proved, not on the message's claim.
 //
 // spec: freeq-s2s "event_id and dedup", "origin rules"
 func (s *session) fresh(ctx context.Context, id, origin string) bool {
@@ -113,8 +111,8 @@ func (s *session) fresh(ctx context.Context, id, origin string) bool {
 	return true
 }
 
-// ours reports whether a step names this gateway as its origin. The name proves nothing: the
-// peer sent the step, for itself or for one of its own peers.
+// The origin proves nothing, because the peer may have sent the step for itself or for one of its own
+// peers.
 func (s *session) ours(ctx context.Context, origin string) bool {
 	if origin == "" {
 		s.badInput(ctx, incomplete, "a step without origin")
@@ -142,7 +140,6 @@ func (s *session) onHello(ctx context.Context, m *hello) error {
 	return nil
 }
 
-// clip truncates foreign text for the log.
 func clip(s string) string { return s[:min(len(s), maxNickBytes)] }
 
 func (s *session) onHelloAck(m *helloAck) error {
@@ -190,8 +187,8 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	s.yield()
 }
 
-// begin requests the missed steps, after which the link is up, and joins our users to their
-// channels.
+// begin joins our users to their channels and requests the missed steps. The link is up once they are
+// recorded.
 func (s *session) begin() {
 	s.catchUp()
 	for _, p := range s.link.roster.All() {
@@ -199,7 +196,7 @@ func (s *session) begin() {
 	}
 }
 
-// yield renames each of our users whose nick is also used on the server.
+// Our users yield nicks that are also used on the server.
 func (s *session) yield() {
 	for _, p := range s.link.roster.All() {
 		if s.theirs.named(p.Nick) != nil {
@@ -217,10 +214,9 @@ func (s *session) open() {
 		irc.WatchPresence(s.Asking, s.link.deps.Presence, s.link.presenceEvery, s.Over, post, s.link.roster.DIDs, s.depart)
 	})
 	s.up()
-	s.back("") // retry failed deliveries, and those for readers that joined since
+	s.back("") // retry failed deliveries, and deliveries to readers that joined since
 }
 
-// onMember tracks the users of the peer, and removals of our users.
 func (s *session) onMember(m *member) {
 	switch m.Type {
 	case typeJoin:
@@ -242,7 +238,7 @@ func (s *session) onMember(m *member) {
 	}
 }
 
-// onKick records that a user was kicked. Our user rejoins with its next step.
+// onKick records a kick. Our user rejoins with its next step.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
 	if p := s.link.named(m.Nick); p != nil && p.In[venue] {

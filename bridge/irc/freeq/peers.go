@@ -13,36 +13,35 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// peerDelay is the time that this link waits for another freeq server to deliver its own step, if
-// the two servers were peered when the last step arrived. A peered server needs a fraction of a
-// second if it has the signer's key, and at most five seconds to fetch the key. The log is polled
-// in intervals of peerLook.
+// peerDelay is how long this link waits for another freeq server to deliver its own step, if the two
+// servers were peered at the last step. A peered server needs a fraction of a second if it has the
+// signer's key, and at most five seconds to fetch the key. The log is polled at intervals of
+// peerLook.
 const (
 	peerDelay = 5 * time.Second
 	peerLook  = 500 * time.Millisecond
 )
 
-// maxKnown bounds the handoffs with remembered parties, at some 400 bytes each, and maxWorkers the
-// workers of one.
+// maxKnown bounds the handoffs with recorded parties, at some 400 bytes each. maxWorkers bounds the
+// workers of one handoff.
 const (
 	maxKnown   = 1 << 14
 	maxWorkers = 64
 )
 
-// maxPeered is the maximum number of remembered other servers, because a server may name any number
-// in its log.
+// A server may name any number of other servers in its log.
 const maxPeered = 1 << 10
 
-// parties are the parties of one handoff in the log of a server: the origin server, the only
-// authority for its steps, and the DIDs from which the server accepts steps.
+// parties are the parties of a handoff in a server's log: the origin server, the only authority for
+// its steps, and the DIDs from which the server accepts steps.
 type parties struct {
 	origin           string // endpoint ID
 	offerer, offeree federation.DID
 	workers          []federation.DID // DIDs that accepted, claimed or bid
 }
 
-// peers remembers, from the log of a server, the peered servers and the parties of handoffs. It
-// outlives the connection, and is safe for concurrent use.
+// peers tracks, from the log of a server, the peered servers and the parties of handoffs. It outlives
+// the connection, and is safe for concurrent use.
 //
 // The peering of two servers is never certain, because the operators can end it at any time. It is
 // assumed from the last step, and only determines how long to wait for a step.
@@ -56,7 +55,7 @@ func newPeers() *peers {
 	return &peers{expected: map[string]bool{}, handoffs: map[federation.HandoffID]*parties{}}
 }
 
-// saw records a step of the log. Only a fresh step is evidence of the peering.
+// Only a fresh step is evidence of the peering.
 func (p *peers) saw(row replayed, fresh bool) {
 	step, err := translate.FromDocument(row.Canonical)
 	if err != nil {
@@ -87,7 +86,7 @@ func (p *peers) saw(row replayed, fresh bool) {
 
 func (p *peers) open(id federation.HandoffID, of *parties) {
 	if p.handoffs[id] != nil {
-		return // a repeated row
+		return
 	}
 	if len(p.handoffs) >= maxKnown {
 		clear(p.handoffs) // the next connection reads the log again
@@ -95,7 +94,6 @@ func (p *peers) open(id federation.HandoffID, of *parties) {
 	p.handoffs[id] = of
 }
 
-// expect records whether the next step of another server is expected from that server.
 func (p *peers) expect(endpoint string, comes bool) {
 	if len(p.expected) >= maxPeered {
 		clear(p.expected)
@@ -110,8 +108,7 @@ func (p *peers) lacked(endpoint string) {
 	p.expect(endpoint, false)
 }
 
-// expects reports whether to wait for a step of another server. It returns true for the first step
-// of a server.
+// expects returns true for the first step of a server.
 func (p *peers) expects(endpoint string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +116,6 @@ func (p *peers) expects(endpoint string) bool {
 	return comes || !known
 }
 
-// of returns the parties of a handoff if the log has shown it.
 func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,8 +127,7 @@ func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	return parties{}, false
 }
 
-// has reports whether the server has a step from another freeq server. If the step is expected, it
-// polls the log for up to peerDelay.
+// If a step of another freeq server is expected, has polls the log for up to peerDelay.
 func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, error) {
 	endpoint := l.endpoint(ev.Arrival.Home)
 	if endpoint == "" {
@@ -171,15 +166,14 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 
 var errReplaced = errors.New("another connection with the other server stands instead")
 
-// preferred reports whether to keep a connection if there are two: the one dialled by the end with
-// the smaller id. Both ends follow this rule.
+// Both ends keep the connection dialled by the end with the smaller ID.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
-// rival decides between the connection of this session and another connection. Its error ends the
-// session in favour of the other. A losing connection is kept until the peer has greeted on this
-// one: an attempt may fail if the peer is reachable in one direction only.
+// rival decides between this session's connection and another. An error ends the session in favour of
+// the other. A losing connection is kept until the peer has greeted on this one, because the peer may
+// be reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.taken(a)
@@ -203,7 +197,7 @@ func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 
-// settleSpare decides about the kept connection, when the peer has greeted on this one or this one
+// settleSpare uses or closes the spare connection, once the peer has greeted on this one or this one
 // is over.
 func (s *session) settleSpare(ctx context.Context) {
 	spare := s.spare

@@ -12,7 +12,7 @@ func (s *session) changed(p *person, c bridge.PresenceChange) {
 	s.announcer.Announce(s.Asking, &p.as, c)
 }
 
-// departing removes a user, and notifies other links if the user has left all channels.
+// departing notifies other links if the user has left all channels.
 func (s *session) departing(nick string, leave func()) {
 	p := s.theirs.named(nick)
 	if leave(); p != nil && s.theirs.named(nick) == nil {
@@ -31,14 +31,13 @@ func (s *session) renamed(p *person, old string) {
 	s.changed(p, bridge.PresenceChange{Name: p.nick, Now: now})
 }
 
-// guest returns the DID under which the text of a user without a DID is relayed.
 func (s *session) guest(nick string) federation.DID {
 	return s.link.deps.Messages.Guest(s.link.cfg.Name, nick)
 }
 
 var _ bridge.PresenceLink = (*Link)(nil)
 
-// Follow implements [bridge.PresenceLink]. A server has the presence of its peers' users only in
+// Follow implements [bridge.PresenceLink]. A server knows the presence of its peers' users only in
 // channels.
 func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
 	if s := l.live.Load(); s != nil {
@@ -47,7 +46,7 @@ func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
 }
 
 // follow renames a user that keeps its DID. Any other user that changed its nick leaves, because a
-// server keeps the DID of a user, and returns with its next line.
+// server keeps the DID of a user. It returns with its next line.
 func (s *session) follow(c bridge.PresenceChange) {
 	r := s.link.roster
 	switch {

@@ -6,23 +6,22 @@ import (
 )
 
 // question is a catchup_request waiting for its answer. The protocol has no other request, and
-// responses arrive in order. A response means that the peer has processed, or dropped, each
-// message written before the question.
+// responses arrive in order. A response means that the peer has processed, or dropped, each message
+// written before the question.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
-	tail    bool      // it looks for written messages
-	page    bool      // it belongs to the catch-up
+	tail    bool      // searches the log for written messages
+	page    bool      // part of the catch-up
 	written time.Time // zero until it is written
-	number  uint64    // of the writing, in the window of the queue
-	row     *outbound // written before it, and proved by its answer; nil for none
+	number  uint64    // of the write, in the window of the queue
+	row     *outbound // written before it and proved by its answer, or nil
 }
 
-// listenAgain is the interval at which a link restarts a failed attempt to accept its peer.
 const listenAgain = 15 * time.Second
 
-// farFuture is a time after all events of a server, so that the server sends an empty response at
-// once. It is in the year 5138, in unix seconds.
+// farFuture is after all events of a server, so that the server sends an empty response at once. It
+// is in the year 5138, in unix seconds.
 const farFuture = 99_999_999_999
 
 func (s *session) ask(q question, m *catchupRequest) {
@@ -31,14 +30,12 @@ func (s *session) ask(q question, m *catchupRequest) {
 	s.put(control, m)
 }
 
-// probe requests an empty answer. It proves a row that was written earlier, or without a row only
-// that the peer is alive.
+// A probe proves an earlier row or, without a row, only that the peer is alive.
 func (s *session) probe(r *outbound) {
 	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
 }
 
-// wroteQuestion records that the first waiting question was written. Questions are written in
-// order.
+// wroteQuestion records the write of the first waiting question. Questions are written in order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {
@@ -63,7 +60,6 @@ func (s *session) answered() (question, bool) {
 	return q, true
 }
 
-// watch probes a silent peer, and ends the link if it does not answer.
 func (s *session) watch(now time.Time) error {
 	for _, q := range s.asked {
 		if q.written.IsZero() {
@@ -92,13 +88,13 @@ func (s *session) watch(now time.Time) error {
 	return nil
 }
 
-// minAnswerTimeout is the shortest timeout for an answer. A server answers within 0.2 s.
+// A server answers within 0.2 s.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const minAnswerTimeout = 2 * time.Second
 
 // roundTrips estimates the answer time of a peer, as TCP does. It outlives the connection. Only one
-// goroutine may use it. The zero value has no measurement yet.
+// goroutine may use it. The zero value has no measurement.
 //
 // spec: rfc6298
 type roundTrips struct {

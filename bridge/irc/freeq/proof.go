@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Timing of the search for a message in the log of the peer. A server files a step at once if it
-// has the key of the signer. Otherwise it fetches the key first, which takes at most five seconds.
+// Timing of the search for a message in the peer's log. A server files a step at once if it has the
+// signer's key. Otherwise it first fetches the key, within at most five seconds.
 //
 // spec: freeq-s2s "Keys", "Verdicts and parking"
 const (
@@ -21,7 +21,7 @@ const (
 	looks      = 3                      // checks before the message is written again
 	writings   = 3                      // writes before the delivery is retried later
 
-	lineWritings = 2 // attempts to write the best-effort line beside a step
+	lineWritings = 2 // writes of the best-effort line beside a step
 )
 
 // Reasons why a delivery waits although the peer answers.
@@ -31,36 +31,34 @@ var (
 	errTextNotFiled = errors.New("the server answers but does not file the text: the channel may be moderated, or closed to its author")
 )
 
-// errOtherBytes is the refusal detail if another step there has the same ID.
 const errOtherBytes = "the server has another step under this id"
 
-// proof is a message not yet seen in the log of the peer. A server acknowledges nothing, and
-// silently drops messages, so only its log shows which ones arrived.
+// proof is a message not yet seen in the peer's log. A server acknowledges nothing and silently drops
+// messages, so only its log shows which ones arrived.
 type proof struct {
 	id        string // message ID in the log
-	signature string // of a step; "" of a line
+	signature string // of a step; "" for a line
 	message   *said
-	row       *outbound   // waiting for this proof; nil for a line beside a step
-	beside    bool        // a line beside a step: its row waits only until the line is written
-	looked    chan<- bool // receives the result of a lookup in the log; nil without a lookup
+	row       *outbound   // waits for this proof; nil for a line beside a step
+	beside    bool        // a line beside a step: its row waits only for the write
+	looked    chan<- bool // receives the result of a lookup in the log, or nil
 
-	number  uint64    // number of the last write in the window of the queue
-	due     time.Time // time of the next search of the log
-	absent  int       // checks since the last write that did not find it
-	written int       // number of writes
+	number  uint64    // of the last write, in the window of the queue
+	due     time.Time // next search of the log
+	absent  int       // unsuccessful checks since the last write
+	written int
 }
 
-// ofRow reports whether a row waits for a proof, which may be nil.
+// The proof may be nil.
 func (p *proof) ofRow() bool { return p != nil && p.row != nil }
 
-// maxFiled bounds the remembered steps of a peer's log, at about 200 bytes each: more than are in
-// flight when a connection breaks.
+// A step takes about 200 bytes. The limit exceeds the number in flight when a connection breaks.
 const maxFiled = 1 << 14
 
-// filed has the newest steps in the log of the peer, with their signatures. It outlives the
+// filed contains the newest steps in the peer's log, with their signatures. It outlives the
 // connection, so that an interrupted delivery is not written twice.
 type filed struct {
-	signatures map[string]string // by event id
+	signatures map[string]string // by event ID
 	ring       []string
 	next       int
 }
@@ -94,8 +92,8 @@ func (r *outbound) answer(err error) {
 	}
 }
 
-// queueProved queues a message to be proved by the peer's log, unless the log already has it. A step
-// written for a ruling may get a delivery before the log is read. In that case the log is read first.
+// A step written for a ruling may get a delivery before the log is read. In that case, queueProved
+// reads the log first.
 func (s *session) queueProved(at priority, p *proof, about string) {
 	if s.settled(p) {
 		return
@@ -110,8 +108,7 @@ func (s *session) queueProved(at priority, p *proof, about string) {
 	s.queue.add(at, outgoing{message: p.message, proof: p, about: about})
 }
 
-// settled answers the row of a message that is already in the log of the peer, and reports whether
-// it was there.
+// settled reports whether the log already has the message.
 func (s *session) settled(p *proof) bool {
 	signature, known := s.link.filed.signatures[p.id]
 	if known && signature != p.signature && p.row != nil && !p.row.foreign {
@@ -120,8 +117,7 @@ func (s *session) settled(p *proof) bool {
 	return known
 }
 
-// wrote records a written message with a proof. A line beside a step needs no proof, because a
-// moderated channel drops it.
+// A line beside a step needs no proof, because a moderated channel drops it.
 func (s *session) wrote(p *proof, now time.Time) {
 	p.number, p.due, p.absent = s.queue.window.written, now, 0
 	p.written++
@@ -132,17 +128,15 @@ func (s *session) wrote(p *proof, now time.Time) {
 	}
 }
 
-// proved records that one more message of the row is in the log.
 func (r *outbound) proved() {
 	if r.unproven--; r.unproven == 0 {
 		r.answer(r.ends)
 	}
 }
 
-// prove searches the peer's log for due messages, one query at a time, when nothing else can be
-// written. It also searches if messages in flight block others, and after a message without proof,
-// because a missing response reveals a dead peer. It returns the time until the next message is
-// due, zero for none.
+// prove runs if nothing else can be written. It also runs if messages in flight block others, and
+// after a message without proof, because a missing response reveals a dead peer. It sends one query
+// at a time. It returns the time until the next message is due, or zero.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
@@ -177,7 +171,6 @@ func (s *session) lossless() bool {
 	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
 }
 
-// lookFor searches the log of the peer once for a step.
 func (s *session) lookFor(id federation.EventID, looked chan<- bool) {
 	if s.link.filed.has(id) {
 		looked <- true
@@ -196,7 +189,7 @@ func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	}
 	now := time.Now()
 	if m.More && s.cursor == before {
-		s.cursor++ // a whole page of one second
+		s.cursor++ // one second filled the page
 		s.log.LogAttrs(ctx, slog.LevelWarn, "more rows in one second than a page holds: some deliveries may be made again", slog.Int64("second", before))
 	}
 	proofs := s.proofs
@@ -218,8 +211,8 @@ func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	}
 }
 
-// onFile remembers a row of the peer's log: a step, or a line of this gateway. A server keeps a
-// line under its first second, out of the range of later queries, and drops repeated lines.
+// A server keeps a line under its first second, out of the range of later queries, and drops repeated
+// lines.
 func (s *session) onFile(row replayed) {
 	switch {
 	case row.Kind == "act":
@@ -239,8 +232,7 @@ func (s *session) proved(p *proof) {
 	p.row.proved()
 }
 
-// missing handles a message that is not in the peer's log. It searches again, then writes the
-// message again, and then leaves it to a later attempt.
+// missing searches again, then writes the message again, and then leaves it to a later attempt.
 func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	p.absent++
 	switch {
@@ -263,8 +255,7 @@ func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	}
 }
 
-// writeAgain queues a message dropped by the peer. The JOIN of its user, which a channel requires,
-// may be lost too.
+// The JOIN of the user, which a channel requires, may be lost too.
 func (s *session) writeAgain(p *proof) {
 	s.link.deps.Metrics.Resent.WithLabelValues(network, s.link.cfg.Name).Inc()
 	if p.message.Type == typeTagmsg {

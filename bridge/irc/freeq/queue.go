@@ -7,7 +7,7 @@ import (
 
 type priority int
 
-// The priorities: messages that keep the link alive are first, readable text is last.
+// Messages that keep the link alive are first, readable text is last.
 const (
 	control priority = iota
 	steps
@@ -17,19 +17,19 @@ const (
 
 type outgoing struct {
 	message any
-	proof   *proof // proof of this message, nil if the peer's log does not show it
-	about   string // of a line that a later one about the same supersedes; "" for any other
+	proof   *proof // nil if the peer's log does not show the message
+	about   string // subject of a line that a later one supersedes, or ""
 }
 
-// queue holds the messages to be written. It is owned by one goroutine.
+// A queue is owned by one goroutine.
 type queue struct {
 	waiting [priorities][]outgoing
 	window  window
-	origin  string // our endpoint id
-	last    uint64 // id of the last message
+	origin  string // our endpoint ID
+	last    uint64 // last message ID
 }
 
-// newQueue starts IDs at the current time, so that they increase even across restarts.
+// IDs start at the current time, so that they increase across restarts.
 func newQueue(origin string, now time.Time) *queue {
 	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }
@@ -52,9 +52,9 @@ func (q *queue) size() int {
 	return n
 }
 
-// next removes the next message to be written and gives it its id, so that ids increase in the
-// order of the wire. The second result is the wait for the next one. It is zero if there is none,
-// one was returned, or a response of the peer must arrive first.
+// next assigns the ID of the message, so that IDs increase in the order of the wire. The second
+// result is the wait for the next message. It is zero if there is none, one was returned, or a
+// response of the peer must arrive first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
 		if len(q.waiting[p]) == 0 {
@@ -73,7 +73,6 @@ func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	return outgoing{}, 0, false
 }
 
-// stamp gives a message its id and our origin, if its type has them.
 func (q *queue) stamp(m any) {
 	var id, origin *string
 	switch m := m.(type) {
@@ -90,21 +89,21 @@ func (q *queue) stamp(m any) {
 	*id, *origin = q.origin+":"+strconv.FormatUint(q.last, 10), q.origin
 }
 
-// The bounds of a [window]. A server accepts 100 messages of a peer in one second of its clock and
-// silently drops the others. It counts a message when it processes it: after a stall it processes
+// The limits of a [window]. A server accepts 100 messages of a peer per second of its clock and
+// silently drops the others. It counts a message when it processes it. After a stall, it processes
 // several seconds' messages in one.
 //
 // spec: freeq-s2s "Rate limit and queues"
 const (
 	maxPerSecond = 90 // messages that the peer may process in any one second
 	maxInFlight  = 50 // messages that the peer may not have processed yet
-	controlRoom  = 8  // additional room for responses and requests, which reopen the window
+	controlRoom  = 8  // extra room for responses and requests, which reopen the window
 )
 
-// window bounds the messages that the peer may process in one second. The peer processes each
-// message after it is written and before the response to a later question arrives. So the messages
-// within one second of the peer are bounded by those in flight at its end plus those answered
-// within it. It belongs to one goroutine.
+// window bounds the messages that the peer may process in one second. The peer processes each message
+// between its write and the response to a later question. The messages within one second of the peer
+// are therefore at most those in flight at its end plus those answered within it. It belongs to one
+// goroutine.
 type window struct {
 	written, processed uint64
 	recent             []processedBatch // within the last second, oldest first
@@ -115,7 +114,6 @@ type processedBatch struct {
 	at       time.Time
 }
 
-// wrote counts one message, and returns its number.
 func (w *window) wrote() uint64 {
 	w.written++
 	return w.written
@@ -133,8 +131,8 @@ func (w *window) answered(upTo uint64, now time.Time) {
 // inFlight returns the number of messages that the peer may not have processed yet.
 func (w *window) inFlight() int { return int(w.written - w.processed) } //nolint:gosec // G115: bounded by the window
 
-// room reports whether one more message may be written now. If only the rate of the last
-// second forbids it, wait is the remaining time; if messages in flight do, an answer ends that.
+// If only the rate of the last second prevents a write, wait is the remaining time. If messages in
+// flight prevent it, wait is zero and an answer reopens the window.
 func (w *window) room(p priority, now time.Time) (wait time.Duration, ok bool) {
 	for len(w.recent) > 0 && now.Sub(w.recent[0].at) >= time.Second {
 		w.recent = w.recent[1:]

@@ -8,13 +8,10 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxNickBytes bounds the nicks of our users.
-//
 // spec: freeq-s2s "join"
 const maxNickBytes = 64
 
-// newRoster returns the pseudo-clients on one server. The gateway's own has no DID: there a did:web
-// is a server's.
+// The gateway's own user has no DID, because on this network a did:web belongs to a server.
 func newRoster(venues []string) *irc.Roster[*irc.PseudoClient] {
 	return irc.NewRoster(&irc.PseudoClient{Name: "Baton"}, venues)
 }
@@ -30,8 +27,8 @@ func (l *Link) named(nick string) *irc.PseudoClient {
 
 func (s *session) self() *irc.PseudoClient { return s.speaker("", "", "", "") }
 
-// speaker returns the user that sends a step in a channel. A party has one user. The user keeps its
-// first DID, and later gets the nick of its name if the gateway receives one.
+// Each party has one user. The user keeps its first DID, and is renamed if the gateway later receives
+// its name.
 func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.PseudoClient {
 	p := s.link.roster.Speaker(did, venue, func() *irc.PseudoClient { return &irc.PseudoClient{Name: name, Shown: shown} }, s.retire)
 	if did != "" && p.Name != name && name != did.Short() {
@@ -44,8 +41,8 @@ func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.Ps
 	return p
 }
 
-// present joins a user to its channels. Our users never get the nick of a user of the server,
-// because a server distinguishes the users of its peers only by nick.
+// Our users never get the nick of a user of the server, because a server distinguishes the users of
+// its peers only by nick.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)
@@ -70,8 +67,8 @@ func (s *session) joinChannel(channel string) {
 	}
 }
 
-// rename gives one of our users the first free nick. It leaves its channels under the old one and
-// rejoins: a nick_change would reach the user of that nick.
+// rename gives one of our users the first free nick. The user leaves its channels under the old nick
+// and rejoins, because a nick_change would reach the user with that nick.
 func (s *session) rename(p *irc.PseudoClient) {
 	for venue, there := range p.In {
 		if there {
@@ -90,16 +87,13 @@ func (s *session) rename(p *irc.PseudoClient) {
 	}
 }
 
-// only reports whether none of our other users has the same nick.
 func (l *Link) only(p *irc.PseudoClient) bool {
 	return !slices.ContainsFunc(l.roster.All(), func(other *irc.PseudoClient) bool {
 		return other != p && fold(other.Nick) == fold(p.Nick)
 	})
 }
 
-// join joins a user to a channel before it writes lines there. Steps do not require membership. The
-// gateway itself has no DID there, because on this network a did:web belongs to a server and not to
-// a user.
+// A user joins before it writes lines. Steps do not require membership.
 func (s *session) join(p *irc.PseudoClient, venue string) {
 	m := &member{Type: typeJoin, Nick: p.Nick, Channel: venue, ActorClass: "agent"}
 	if p.Shown != "" {
@@ -110,10 +104,8 @@ func (s *session) join(p *irc.PseudoClient, venue string) {
 	p.In[venue] = true
 }
 
-// retire takes a user off their server.
 func (s *session) retire(p *irc.PseudoClient) { s.quit(p, "silent for long") }
 
-// depart takes the user of a DID that left its own network off their server.
 func (s *session) depart(did federation.DID) {
 	s.link.roster.Remove(did, func(p *irc.PseudoClient) { s.quit(p, irc.LeftReason) })
 }
@@ -122,8 +114,7 @@ func (s *session) quit(p *irc.PseudoClient, reason string) {
 	s.put(lines, &member{Type: typeQuit, Nick: p.Nick, Reason: reason})
 }
 
-// state returns our sync_response: our users in their channels, with the modes that the peer
-// sent us, because it takes over the modes that it receives.
+// The state has the modes received from the peer, because the peer adopts the modes that it receives.
 //
 // spec: freeq-s2s "sync_response"
 func (s *session) state() *syncResponse {

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Waits for the ruling of a home. A receipt takes a tenth of a second; a step without one after
+// Waits for the ruling of a home. A receipt takes a tenth of a second. A step without one after
 // firstRoute was dropped, refused, or is not known there yet.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"
@@ -23,39 +23,37 @@ const (
 // lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
 const lookEvery = 10 * time.Second
 
-// lookAgain is the same interval while a step waits for earlier deliveries of its handoff, whose
-// end wakes nothing.
+// lookAgain is the interval while a step waits for earlier deliveries of its handoff. Their end
+// causes no wake-up.
 const lookAgain = 100 * time.Millisecond
 
-// maxRulings is the maximum number of steps in flight. The others stay in the record.
+// Excess steps stay in the record.
 const maxRulings = 1024
 
-// inquireAfter is the number of routes of a step before its outcome is requested from the home. By
-// then the home has had enough time.
+// After this number of routes, the home has had enough time, and is asked for the outcome.
 const inquireAfter = 2
 
-// maxWait is the maximum time that a step waits for a home that does not answer. A home ends
-// handoffs without a change for this long.
+// maxWait is the maximum wait for a home that does not answer. A home ends a handoff without a change
+// for this long.
 const maxWait = 7 * 24 * time.Hour
 
 type pendingRuling struct {
 	held federation.Pending
 	view federation.View
-	said said           // without the nick of its sender
-	did  federation.DID // actor of the step
+	said said // without the sender's nick
+	did  federation.DID
 	show federation.DID // DID that users there address
 	name string
 
 	// Owned by the session.
 	sent   bool
-	next   time.Time // when it is routed again
+	next   time.Time // next route
 	wait   time.Duration
 	routes int
 	asking bool // a request to the home's API is running
 }
 
-// lane is the delivery lane of a pending ruling: the steps of one actor in one handoff are sent one
-// after the other.
+// The steps of one lane are sent sequentially.
 type lane struct {
 	handoff federation.HandoffID
 	actor   federation.DID
@@ -63,8 +61,6 @@ type lane struct {
 
 func laneOf(h federation.Pending) lane { return lane{h.Event.Handoff, h.Event.Actor()} }
 
-// awaitRulings reads the steps waiting for the server's ruling, at each wake-up, until the session
-// ends.
 func (s *session) awaitRulings(ctx context.Context) {
 	wake, stop := s.link.deps.PubSub.Subscribe(bridge.RulingTopic(s.link.Home()))
 	defer stop()
@@ -101,7 +97,7 @@ func (s *session) awaitRulings(ctx context.Context) {
 	}
 }
 
-// settleAgain completes the effects of a filed ruling after a crash or a failed notice.
+// settleAgain completes the effects of filed rulings after a crash or a failed notice.
 func (s *session) settleAgain(ctx context.Context) {
 	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	done := map[federation.HandoffID]bool{}
@@ -116,8 +112,8 @@ func (s *session) settleAgain(ctx context.Context) {
 	}
 }
 
-// readPending returns the first pending ruling of each lane, and renders each step once. It omits,
-// and reports as behind, handoffs with pending deliveries: a step must not overtake earlier ones.
+// readPending returns the first pending ruling of each lane, and renders each step once. It reports
+// handoffs with pending deliveries as behind, because a step must not overtake earlier ones.
 func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
 	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	if err != nil {
@@ -135,7 +131,7 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 			continue
 		}
 		if begun[laneOf(h)] {
-			continue // it depends on the ruling on the step before it
+			continue // depends on the ruling on the previous step
 		}
 		p, err := s.link.makePending(ctx, h, made)
 		if err != nil {
@@ -147,7 +143,7 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 		begun[laneOf(h)] = true
 		still[h.Event.ID] = true
 		first, asked := after[h.Event.Handoff]
-		if !asked { // once for each handoff: later steps must not overtake it
+		if !asked { // once per handoff: later steps must not overtake it
 			owed, err := s.link.deps.Record.CountPending(ctx, s.link.cfg.Name, h.Event.Handoff)
 			if err != nil {
 				return nil, false, err
@@ -167,8 +163,8 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	return waiting, behind, nil
 }
 
-// otherAsks reports whether the server of a step requests the ruling itself. It cannot if it is
-// not peered with this server. With soon, the step is not in the log yet, and this link waits only
+// otherAsks reports whether the server of a step requests the ruling itself. It cannot if it is not
+// peered with this server. If soon is set, the step is not in the log yet, and this link waits only
 // peerDelay for the other server.
 func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.Time) (asks, soon bool, err error) {
 	if h.Event.Arrival.Home == "" {
@@ -189,8 +185,8 @@ func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.
 	return false, false, nil
 }
 
-// makePending returns the pending ruling of a step, rendered once. It abandons a step that can
-// never be written there, and returns nil.
+// makePending renders a step once. It abandons a step that can never be written there, and returns
+// nil.
 func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[federation.EventID]*pendingRuling) (*pendingRuling, error) {
 	if p := made[h.Event.ID]; p != nil {
 		return p, nil
@@ -242,8 +238,8 @@ func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	}
 }
 
-// submitTo sends a step to the server as a TAGMSG. A server shows every TAGMSG to its users, so a
-// step that it already has is only routed.
+// submitTo sends a step to the server as a TAGMSG. A step that the server already has is only routed,
+// because a server shows every TAGMSG to its users.
 func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
 		return
@@ -258,8 +254,8 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	s.unanswered = true
 }
 
-// press routes steps without a ruling again, with a backoff, and requests the outcome of steps
-// routed several times.
+// Steps without a ruling are routed again with a backoff. After several routes, their outcome is
+// requested.
 func (s *session) press(ctx context.Context, now time.Time) {
 	for _, p := range s.rulings {
 		if now.Before(p.next) || s.queue.size() > maxWaiting {

@@ -19,10 +19,10 @@ import (
 // seconds for the other's capabilities.
 const meetTimeout = 15 * time.Second
 
-// probeEvery is the time of silence of a peer before a liveness probe. Each probe is a line in the
-// log of its operator. The timeout is [roundTrips.timeout], and answerTimeout until the link is
-// up. If this endpoint has the larger ID, dropping a link too early causes an outage of half a
-// minute: the server keeps the old connection for that time and refuses a new one.
+// probeEvery is a peer's time of silence before a liveness probe. Each probe is a line in its
+// operator's log. The timeout is [roundTrips.timeout], and answerTimeout until the link is up. If
+// this endpoint has the larger ID, dropping a link too early causes an outage of half a minute: for
+// that time, the server keeps the old connection and refuses a new one.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
@@ -32,19 +32,16 @@ const (
 
 const watchEvery = 500 * time.Millisecond
 
-// busyTimeout is the timeout for a response of a peer that sends other messages meanwhile, because
-// its messages arrive in order.
+// busyTimeout is the timeout for a response while the peer sends other messages, because its messages
+// arrive in order.
 const busyTimeout = time.Minute
 
-// maxWaiting is the maximum number of queued messages, about fifteen seconds' worth. No more rows
-// are taken above it.
+// Above this number of queued messages, about fifteen seconds' worth, no more rows are accepted.
 const maxWaiting = 1024
 
-// inboundLines is the maximum number of lines read ahead of the owner.
 const inboundLines = 256
 
-// judging is the [irc.Session] of this dialect. The steps of one handoff are judged in order of
-// arrival.
+// The steps of one handoff are judged in order of arrival.
 type judging = irc.Session[inboundLine, *inbound, federation.HandoffID]
 
 type session struct {
@@ -55,42 +52,42 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once rows are accepted
 	rows chan *outbound
-	// agreed is for operators. It is constant once the session takes rows.
+	// agreed is for operators. It is constant once the session accepts rows.
 	agreed map[string]string
 
 	// Owned by the goroutine in run.
 	theirs        *members
 	announcer     irc.Announcer
-	modes         map[string]*channelState // modes of our channels, as reported by the peer
+	modes         map[string]*channelState // of our channels, as reported by the peer
 	made          map[string]bool          // venues that are channels of the peer
 	missed        map[federation.DID]bool  // absent recipients of deliveries
 	seen          irc.Recent
 	queue         *queue
-	tried         time.Time        // when the port for the peer's dial was last checked
-	heard         time.Time        // when the last line was read
-	greeted       bool             // received their hello
-	greeting      *hello           // their hello
-	stated        bool             // received their sync_response
-	linked        bool             // rows are taken
-	spare         *arrival         // another connection, until the peer has greeted on this one; or nil
-	proofs        []*proof         // proofs of written messages
-	unanswered    bool             // a message without proof was written after the last probe
-	cursor        int64            // position in the peer's log, by its clock; later entries are never before it
-	asked         []question       // not answered by the peer yet, in the order of the wire
-	answers       []answer         // pending answers to the peer, in the order of its requests
-	catchup       *catchup         // running, or nil
-	rulings       []*pendingRuling // in progress
-	written       irc.Recent       // steps to rewrite only if the log lacks them
-	earlyReceipts []*inbound       // receipts of steps that have not arrived yet
-	taken         irc.Recent       // judged steps, which a replay skips
-	keyless       gap              // steps without a key
-	limited       gap              // steps that met a limit
-	events        *rate.Limiter    // steps of the whole link; nil without a limit
+	tried         time.Time // last check of the port for the peer's dial
+	heard         time.Time // last line read
+	greeted       bool      // received their hello
+	greeting      *hello
+	stated        bool     // received their sync_response
+	linked        bool     // rows are accepted
+	spare         *arrival // other connection until the peer has greeted on this one, or nil
+	proofs        []*proof
+	unanswered    bool       // a message without proof was written after the last probe
+	cursor        int64      // position in the peer's log, by its clock; it never moves back
+	asked         []question // not answered yet, in the order of the wire
+	answers       []answer   // pending answers to the peer, in the order of its requests
+	catchup       *catchup   // running, or nil
+	rulings       []*pendingRuling
+	written       irc.Recent    // steps to rewrite only if the log lacks them
+	earlyReceipts []*inbound    // receipts of steps that have not arrived yet
+	taken         irc.Recent    // judged steps, which a replay skips
+	keyless       gap           // steps without a key
+	limited       gap           // steps that met a limit
+	events        *rate.Limiter // steps of the whole link; nil without a limit
 }
 
-// maxSeen is the number of message ids remembered to drop repeats: a peer repeats itself within
-// seconds, and sends at most a hundred messages a second. The set is exact rather than a
-// high-water mark, because a server's ids sometimes step back: it assigns them before it queues.
+// A peer repeats itself within seconds, and sends at most a hundred messages per second. The set is
+// exact rather than a high-water mark, because a server assigns IDs before it queues, so that they
+// sometimes step back.
 //
 // spec: freeq-s2s "event_id and dedup"
 const maxSeen = 10_000
@@ -115,7 +112,7 @@ func newSession(l *Link, conn stream) *session {
 	return s
 }
 
-// decodeLine opens the envelope of a line in the reader: that is most of the work.
+// decodeLine runs in the reader, because opening envelopes is most of the work.
 func (l *Link) decodeLine(text []byte, err error) inboundLine {
 	if err != nil {
 		return inboundLine{wrong: tooLong}
@@ -125,7 +122,6 @@ func (l *Link) decodeLine(text []byte, err error) inboundLine {
 	return read
 }
 
-// run serves a connection until it ends, and returns the reason.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
@@ -146,7 +142,6 @@ func (s *session) run(ctx context.Context, up func()) error {
 	return fmt.Errorf("link to %s: %w", s.link.cfg.ServerName, err)
 }
 
-// serve is the owner's loop, from the greeting to the end.
 func (s *session) serve(ctx context.Context) error {
 	meet := time.NewTimer(meetTimeout)
 	defer meet.Stop()
@@ -192,8 +187,7 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// takeRows returns the channel of rows, or none before the link is up and while too many messages
-// are queued.
+// takeRows returns nil before the link is up and while too many messages are queued.
 func (s *session) takeRows() <-chan *outbound {
 	if !s.linked || s.queue.size() > maxWaiting {
 		return nil
@@ -201,8 +195,8 @@ func (s *session) takeRows() <-chan *outbound {
 	return s.rows
 }
 
-// flush gives the writer the next message, unless it is busy. The channel fires when the next one
-// may be written; it is nil if another event triggers that.
+// flush passes the next message to the writer, unless it is busy. The channel fires when the next
+// message may be written; it is nil if another event triggers that.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil
@@ -232,7 +226,7 @@ func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	return nil, nil
 }
 
-// after returns a channel that fires after a wait, nil for none.
+// after returns nil for no wait.
 func after(wait time.Duration) <-chan time.Time {
 	if wait <= 0 {
 		return nil
@@ -240,7 +234,7 @@ func after(wait time.Duration) <-chan time.Time {
 	return time.After(wait)
 }
 
-// pack encodes a message as a line: a greeting without, anything else with an envelope.
+// A greeting has no envelope.
 func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 	switch m.(type) {
 	case *hello, *helloAck:
@@ -251,7 +245,7 @@ func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 
 func (s *session) put(p priority, m any) { s.queue.add(p, outgoing{message: m}) }
 
-// lost describes the end of a connection. The transport's error may add a reason to io.EOF.
+// The transport's error may add a reason to io.EOF.
 func (s *session) lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		why := "closed by the other server"

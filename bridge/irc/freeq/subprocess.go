@@ -16,27 +16,26 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// closeGrace is the time that a child has to end after its stdin was closed. By then it has
-// notified the peer of the end of the stream. A killed child cannot: the peer would keep the link
-// for half a minute, and refuse the next one.
+// closeGrace is the time for a child to end after its stdin was closed. By then it has notified the
+// peer of the end of the stream. A killed child cannot: the peer would keep the link for half a
+// minute, and refuse the next one.
 const closeGrace = time.Second
 
 const maxLogLineBytes = 4096
 
-// connectedMark precedes the id of the dialling endpoint, on the stderr of a listening child.
+// connectedMark precedes the ID of the dialling endpoint, on the stderr of a listening child.
 const connectedMark = "got connection from "
 
-// child makes streams from the stdin and stdout of child processes. The program proves the endpoint
-// at the other end by its TLS; for a listening child, this transport checks which endpoint that
-// was.
+// The program proves the identity of the other endpoint with its TLS. For a listening child, this
+// transport checks that identity.
 //
 // spec: freeq-s2s "Transport recipe"
 type child struct {
 	command []string
 	seed    string
-	peer    string // endpoint id that must be the one to dial; "" if we dial
+	peer    string // required ID of the dialling endpoint; "" if we dial
 	log     *slog.Logger
-	last    *pipe // listening child: it holds the address until it is gone
+	last    *pipe // listening child, which occupies the address until it exits
 }
 
 func newDiallingChild(cfg Config, d Deps) *child {
@@ -59,11 +58,11 @@ func fill(command []string, mark, value string) []string {
 	return filled
 }
 
-// Close implements transport: nothing is held between two children.
+// Close implements transport. It does nothing.
 func (c *child) Close() error { return nil }
 
-// connect starts a child. For a listening transport, it waits until the previous child has exited,
-// and then until the peer has dialled.
+// For a listening transport, connect waits until the previous child has exited, and then until the
+// peer has dialled.
 func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	if c.last != nil {
 		select {
@@ -95,8 +94,7 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	return c.admit(ctx, p)
 }
 
-// admit waits until an endpoint has dialled a child. It closes a connection from any other
-// endpoint before a byte is read or written.
+// admit closes a connection from any other endpoint before any data is read or written.
 func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) {
 	var err error
 	select {
@@ -113,7 +111,7 @@ func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) 
 	return nil, errors.Join(err, p.Close())
 }
 
-// drain logs a child's stderr until its end. A child blocks when its stderr is full.
+// drain logs a child's stderr. A child blocks if its stderr is full.
 func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 	defer close(p.drained)
 	r := bufio.NewReaderSize(told, maxLogLineBytes)
@@ -134,7 +132,7 @@ func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 		if _, id, ok := strings.Cut(line, connectedMark); ok {
 			select {
 			case p.dialled <- strings.Fields(id + " ")[0]:
-			default: // a child takes only one connection
+			default: // a child accepts only one connection
 			}
 		}
 	}
@@ -145,8 +143,8 @@ type pipe struct {
 	in      io.WriteCloser
 	out     io.Reader
 	dialled chan string
-	drained chan struct{} // closed when its stderr has ended
-	gone    chan struct{} // closed when Close has finished
+	drained chan struct{} // closed at the end of stderr
+	gone    chan struct{} // closed at the end of Close
 
 	ending sync.Once
 	mu     sync.Mutex
@@ -159,7 +157,7 @@ func (p *pipe) say(line string) {
 	p.word = line
 }
 
-// lastWord returns the last line of a child on stderr, which is the reason for its end.
+// The last line on stderr is the reason for the end of the child.
 func (p *pipe) lastWord() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +167,7 @@ func (p *pipe) lastWord() string {
 	return p.word
 }
 
-// Read implements io.Reader. The error at the end explains why the child ended.
+// Read implements io.Reader. The final error explains why the child ended.
 func (p *pipe) Read(b []byte) (int, error) {
 	n, err := p.out.Read(b)
 	if err == nil {
@@ -182,11 +180,10 @@ func (p *pipe) Read(b []byte) (int, error) {
 	return n, fmt.Errorf("%w: %s", err, p.lastWord())
 }
 
-// Write implements io.Writer.
 func (p *pipe) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Close ends the child by closing its stdin, and by force if that does not help. It returns when
-// the child is gone.
+// Close closes the child's stdin, and kills the child if that does not end it. It blocks until the
+// child has exited.
 func (p *pipe) Close() error {
 	p.ending.Do(func() {
 		_ = p.in.Close()
@@ -194,7 +191,7 @@ func (p *pipe) Close() error {
 		defer kill.Stop()
 		_, _ = io.Copy(io.Discard, p.out)
 		<-p.drained
-		_ = p.command.Wait() // the stderr already has the reason
+		_ = p.command.Wait() // stderr has the reason
 		close(p.gone)
 	})
 	return nil

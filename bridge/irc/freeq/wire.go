@@ -8,15 +8,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxLineBytes bounds one line from the peer. Servers set no limit among each other;
-// the state of all channels or a page of a log may take megabytes, and grows by a
-// third in its envelope.
+// maxLineBytes bounds one line from the peer. Servers have no limit between each other. The state of
+// all channels or a page of a log may take megabytes, and grows by a third in its envelope.
 const maxLineBytes = 16 << 20
 
-// readBufferBytes holds the longest usual line.
 const readBufferBytes = 64 << 10
 
-// The types of messages in use. All others are ignored.
+// All other message types are ignored.
 const (
 	typeHello          = "hello"
 	typeHelloAck       = "hello_ack"
@@ -36,7 +34,7 @@ const (
 	typeCatchupEvents  = "catchup_events"
 )
 
-// Capabilities without which a peer withholds messages that this gateway needs.
+// A peer sends some messages only to a gateway with these capabilities.
 const (
 	capCatchup = "catchup"
 	capAct     = "act"
@@ -74,7 +72,6 @@ type syncResponse struct {
 	Channels []channelState `json:"channels"`
 }
 
-// channelState is one channel with the sender's members in it.
 type channelState struct {
 	Name        string     `json:"name"`
 	Topic       *string    `json:"topic"`
@@ -100,7 +97,7 @@ type nickInfo struct {
 	ActorClass *string `json:"actor_class"`
 }
 
-// member is a join, part, quit, nick_change or kick. Each uses only some of these fields.
+// Each kind of message uses only some of these fields.
 type member struct {
 	Type       string  `json:"type"`
 	EventID    string  `json:"event_id"`
@@ -140,7 +137,6 @@ type said struct {
 	Reader  string            `json:"recipient_did,omitempty"` // reader of a private line, which is filed under both DIDs
 }
 
-// route is a step in transit to the home of its handoff.
 type route struct {
 	Type    string            `json:"type"`
 	EventID string            `json:"event_id"`
@@ -157,7 +153,7 @@ type catchupRequest struct {
 	Type   string `json:"type"`
 	PeerID string `json:"peer_id"`
 	Since  int64  `json:"since_ts"` // unix seconds
-	Limit  int    `json:"limit"`    // 0 for a step of the peer itself
+	Limit  int    `json:"limit"`    // 0 for the peer's default
 }
 
 type catchupEvents struct {
@@ -171,15 +167,15 @@ type replayed struct {
 	EventID   string `json:"event_id"`
 	Kind      string `json:"kind"`
 	Venue     string `json:"venue"`
-	Timestamp int64  `json:"timestamp"` // unix seconds of receipt
+	Timestamp int64  `json:"timestamp"`
 	Canonical string `json:"canonical"`
 	Signature string `json:"signature,omitempty"`
 	Actor     string `json:"actor_did,omitempty"`
 	Subject   string `json:"subject,omitempty"` // handoff of a step other than an offer
-	Origin    string `json:"origin"`            // origin of a step: endpoint id of the server that opened its handoff
+	Origin    string `json:"origin"`            // of a step: endpoint ID of the server that opened its handoff
 }
 
-// reason is the reason why a line could not be parsed. It is a metric label from a closed set.
+// A reason is a metric label from a closed set.
 type reason string
 
 const (
@@ -194,8 +190,8 @@ const (
 	noMessageID reason = "no_msgid"
 )
 
-// read decodes the JSON of one message other than an envelope. It returns nil for an irrelevant
-// type, and a reason if the message lacks a member that its type requires.
+// read decodes a message outside an envelope. It returns nil for an irrelevant type, and a reason if
+// the message lacks a required member.
 func read(text []byte) (any, reason) {
 	var head struct {
 		Type string `json:"type"`
@@ -216,7 +212,6 @@ func read(text []byte) (any, reason) {
 	return m, ""
 }
 
-// blank returns an empty message of a type, nil for an irrelevant one.
 func blank(kind string) any {
 	switch kind {
 	case typeHello:
@@ -243,7 +238,6 @@ func blank(kind string) any {
 	return nil // such as topics and bans
 }
 
-// complete reports whether a message has the members that its type requires.
 func complete(m any) bool {
 	switch m := m.(type) {
 	case *hello:
@@ -278,8 +272,7 @@ func (m *member) names() bool {
 	return m.Nick != "" && m.Channel != ""
 }
 
-// encode writes one message as a line without its end. It leaves signed text unchanged: no escapes
-// for HTML.
+// encode leaves signed text unchanged: no HTML escapes.
 func encode(m any) ([]byte, error) {
 	var line strings.Builder
 	e := json.NewEncoder(&line)

@@ -15,12 +15,12 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// maxStrangers bounds the unauthenticated connections. One is the peer's; each costs a line of at
-// most [maxLineBytes] and three goroutines.
+// The limit includes the peer's connection. Each costs a line of at most [maxLineBytes] and three
+// goroutines.
 const maxStrangers = 8
 
-// runListening is Run of a listening link. It serves the first connection that authenticates as the
-// peer, and rejects others while it lasts.
+// runListening serves the first connection that authenticates as the peer, and rejects others while
+// it lasts.
 func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
 		return err
@@ -41,7 +41,6 @@ func (l *Link) runListening(ctx context.Context, up func()) error {
 	return err
 }
 
-// listen opens the port, unless it is open.
 func (l *Link) listen(ctx context.Context) error {
 	if l.listener != nil {
 		return l.listener.SetDeadline(time.Time{})
@@ -59,8 +58,8 @@ func (l *Link) listen(ctx context.Context) error {
 	return nil
 }
 
-// Close releases the port of a listening link. Call it after the last Run, and only if that did not
-// end with its context.
+// Close releases the port of a listening link. Call it after the last Run, unless that Run ended with
+// its context.
 func (l *Link) Close() error {
 	if l.listener == nil {
 		return nil
@@ -115,7 +114,7 @@ func (d *door) open(ctx context.Context) {
 	}
 }
 
-// rest waits before the next Accept: a lack of file descriptors would fail again at once.
+// rest waits before the next Accept, because a lack of file descriptors would fail again at once.
 func (d *door) rest(ctx context.Context) {
 	select {
 	case <-time.After(time.Second):
@@ -123,7 +122,6 @@ func (d *door) rest(ctx context.Context) {
 	}
 }
 
-// admit serves a connection that authenticates as the peer, if it is the first.
 func (d *door) admit(ctx context.Context, conn net.Conn) {
 	from := slog.String("from", conn.RemoteAddr().String())
 	s, err := d.link.meet(ctx, conn)
@@ -142,9 +140,8 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 	s.End()
 }
 
-// openTLS returns the TLS configuration of a link, nil for one without. Each side identifies the
-// other only by its certificate. Names and authorities do not matter, because the operators
-// exchanged fingerprints.
+// openTLS returns the TLS configuration of a link, or nil. Each side identifies the other only by its
+// certificate. Names and authorities do not matter, because the operators exchanged fingerprints.
 func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {
 	case !cfg.TLS && cfg.TLSFingerprint != "":
@@ -179,7 +176,6 @@ func checkFingerprint(state tls.ConnectionState, want string) error {
 	return nil
 }
 
-// secure returns a connection after the TLS handshake, if the link uses TLS.
 func (l *Link) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if l.tls == nil {
 		return conn, nil
@@ -192,7 +188,7 @@ func (l *Link) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	}
 	if err := secured.HandshakeContext(ctx); err != nil {
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // gives the timeout that was exceeded
+			err = context.Cause(ctx) // the exceeded timeout
 		}
 		return nil, fmt.Errorf("TLS: %w", err)
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Each server enforces the modes of a channel only for its own users. These are the rules for the
-// users of this gateway, which are the same as InspIRCd's for clients. Users of this gateway are
-// never logged in to an account of the network.
+// Each server enforces channel modes only for its own users. These are the rules for the users of
+// this gateway, and are the same as InspIRCd's for clients. Users of this gateway are never logged in
+// to an account of the network.
 
 // A bar is the reason why a user may not join a channel or speak in it, as text for senders and
-// operators; "" if it may.
+// operators. It is "" if there is none.
 type bar string
 
 const (
@@ -36,7 +36,7 @@ func (s *session) entry(p *pseudo, ch *channel) bar {
 	case len(ch.name) > s.net.chanBytes:
 		return longName
 	case ch.ts == 0 || p.memberships[ch.venue].age == ch.ts:
-		return "" // it creates the channel, or returns from a split as a member
+		return "" // creates the channel, or returns from a split as a member
 	case r.flags[regInviteMode]:
 		return registered
 	case p.removed[ch.venue]:
@@ -60,7 +60,7 @@ func (s *session) speech(p *pseudo, ch *channel) bar {
 	return s.voice(p, ch)
 }
 
-// voice returns the reason why one of our users cannot speak in a channel, as a member or not.
+// voice returns the reason why one of our users, member or not, cannot speak in a channel.
 func (s *session) voice(p *pseudo, ch *channel) bar {
 	r := ch.rules
 	switch {
@@ -98,11 +98,10 @@ func (s *session) population(ch *channel) int {
 	return n
 }
 
-// muteBan is the extended ban that forbids only speaking.
 const muteBan = "mute"
 
-// extbans returns the extended bans that can apply to a user of this gateway, by letter and by
-// name. A mask with any other extban matches none of our users.
+// extbans returns the extended bans that can apply to a user of this gateway. A mask with any other
+// extended ban matches none of our users.
 func extbans() map[string]string {
 	return map[string]string{
 		"m": muteBan, muteBan: muteBan, "U": "unauthed", "unauthed": "unauthed",
@@ -110,8 +109,9 @@ func extbans() map[string]string {
 	}
 }
 
-// listed reports whether a channel list has a mask that matches one of our users. With an acting
-// ban such as [muteBan] only masks of that ban count; without one, only masks of none.
+// listed reports whether a channel list has a mask that matches one of our users. With an acting ban
+// such as [muteBan], only masks of that ban count. Without one, only masks without an acting ban
+// count.
 func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	for mask := range ch.rules.masks[mode] {
 		kind, rest, is := strings.Cut(mask, ":")
@@ -125,8 +125,7 @@ func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	return false
 }
 
-// matches reports whether a mask matches one of our users. From 1206 on a "!" before an extended
-// ban negates it.
+// From version 1206 on, a "!" before an extended ban negates it.
 func (s *session) matches(p *pseudo, mask string) bool {
 	kind, rest, is := strings.Cut(mask, ":")
 	kind, negated := strings.CutPrefix(kind, "!")
@@ -148,8 +147,7 @@ func (s *session) matches(p *pseudo, mask string) bool {
 	return s.matchesHost(p, mask)
 }
 
-// matchesHost reports whether "nick!user@host" matches one of our users. The host may be that of
-// this gateway, or a network that contains the address of its users.
+// The host of a mask may be that of this gateway, or a network that contains its users' address.
 func (s *session) matchesHost(p *pseudo, mask string) bool {
 	user := p.Nick + "!" + clip(p.ident, s.net.identBytes) + "@"
 	if s.glob(mask, user+s.host()) || s.glob(mask, user+pseudoIP) {
@@ -163,14 +161,12 @@ func (s *session) matchesHost(p *pseudo, mask string) bool {
 	return err == nil && prefix.Contains(netip.MustParseAddr(pseudoIP)) && s.glob(mask[:at+1], user)
 }
 
-// glob matches in the network's casemapping.
 func (s *session) glob(pattern, text string) bool {
 	return federation.Glob(s.net.fold(pattern), s.net.fold(text))
 }
 
 func (s *session) host() string { return clip(string(s.link.ports.Home), s.net.hostBytes) }
 
-// readmit joins users that were kept out of a channel by its modes, if they may now join.
 func (s *session) readmit(ch *channel) {
 	for p := range ch.kept {
 		if s.link.roster.byUUID[p.uuid] != p || !p.here || p.In[ch.venue] {
@@ -181,7 +177,6 @@ func (s *session) readmit(ch *channel) {
 	}
 }
 
-// admit joins one of our users to a channel if it may join.
 func (s *session) admit(p *pseudo, ch *channel) {
 	if s.entry(p, ch) != "" {
 		ch.kept[p], s.changed = true, true
@@ -191,7 +186,6 @@ func (s *session) admit(p *pseudo, ch *channel) {
 	s.join(p, ch)
 }
 
-// refusal returns the outcome of a step barred from a channel.
 func (b bar) refusal(r *outbound, link, channel, nick string) error {
 	detail := fmt.Sprintf("%s of %s takes no step of %s: %s", channel, link, nick, string(b))
 	return &federation.RefusalError{Code: federation.PolicyDenied, Event: r.event, Handoff: r.ref, Detail: detail}

@@ -19,16 +19,13 @@ var _ bridge.Relayer = (*Link)(nil)
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// relayedIn returns the channel of a message by its name in this federation, and whether the link
-// relays that channel.
 func (s *session) relayedIn(m ircmsg.Message) (here string, relayed bool) {
 	venue, ok := translate.Channel(m.Params[0])
 	here, ours := s.link.channels.In(venue)
 	return here, ok && ours && slices.Contains(s.link.relayed, here)
 }
 
-// onChat queues text in a relayed channel, and reports whether the message is in such a channel.
-// The network sends no text of users of this gateway.
+// onChat returns false for other messages. The network sends no text of users of this gateway.
 func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool {
 	here, relayed := s.relayedIn(m)
 	if !relayed {
@@ -40,7 +37,6 @@ func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool
 	return true
 }
 
-// onTags queues a reaction, and announces typing.
 func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 	here, relayed := s.relayedIn(m)
 	if !relayed {
@@ -58,7 +54,6 @@ func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 	}
 }
 
-// enterChat queues a message in a relayed channel.
 func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
 	s.enqueue(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
 		From: from.signer, Venue: here, Command: m.Command, Text: text, Away: from.away, Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
@@ -66,7 +61,7 @@ func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
 	}})
 }
 
-// relay files text of a channel. Its author is determined as for private text.
+// The author is determined as for private text.
 func (s *session) relay(in *inbound) error {
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		chat := *in.chat
@@ -86,7 +81,7 @@ func (s *session) relay(in *inbound) error {
 	return err
 }
 
-// relayed sends a user the reason why its text was refused. A notice gets no answer.
+// A notice gets no answer.
 func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 	if u := s.net.users[in.user]; u != nil && err == nil && u.nick == in.chat.Arrival.Name {
 		s.relayedAs(u, in.as)
@@ -107,8 +102,7 @@ func (l *Link) chatRow(t federation.Text) *outbound {
 	return r
 }
 
-// writeChat sets the lines of text in a channel. A reaction has no text for people, and none for a
-// user of another nick.
+// A reaction is one TAGMSG, without lines for the gateway's own user.
 func (r *outbound) writeChat(formatting bool) {
 	if irc.IsReaction(*r.chat) {
 		r.lines = []ircmsg.Message{ircmsg.MakeMessage(irc.TextTags(*r.chat, 0), "", "TAGMSG", "")}
@@ -137,8 +131,8 @@ func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
 	}})
 }
 
-// speak files private text. The sender is the DID of its account, else its last signing DID, else
-// the gateway's DID for its nick.
+// The sender is the DID of its account, else its last signing DID, else the gateway's DID for its
+// nick.
 func (s *session) speak(in *inbound) (waits string, err error) {
 	_, err = s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		words := *in.words
@@ -184,8 +178,8 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 	return r, nil
 }
 
-// reader returns how to find the recipient of private text here: the holder of a nick, or a user
-// known to be the DID. Any user can have the nick under which a DID was seen.
+// reader returns how to find the recipient of private text: the holder of a nick, or a user known to
+// be the DID. The nick under which a DID was seen is not enough, because any user can take it.
 func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	if to.DID == l.ports.Messages.Guest(l.cfg.Name, to.Place.Venue) {
 		return party{did: to.DID, nick: to.Place.Venue}, nil
@@ -193,14 +187,13 @@ func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	return l.party(ctx, to.DID, "")
 }
 
-// ofAccount begins the holder of a nick with an account, and ofConnection any other holder.
+// Prefixes of a holder key: ofAccount for a nick with an account, ofConnection for any other.
 const (
 	ofAccount    = "account "
 	ofConnection = "connection "
 )
 
-// holder returns a key that distinguishes a user from later users of its nick. A server reuses its
-// UUIDs after a restart, so the time of the connection is part of the key.
+// A holder includes the time of the connection, because a server reuses its UUIDs after a restart.
 func (t *tree) holder(uuid string) string {
 	u := t.users[uuid]
 	if u.account != "" {
@@ -209,7 +202,7 @@ func (t *tree) holder(uuid string) string {
 	return ofConnection + uuid + " " + u.signon
 }
 
-// held returns the UUID of the holder of a nick, "" if it is not connected.
+// held returns "" if the holder left.
 func (t *tree) held(holder string) string {
 	if account, ok := strings.CutPrefix(holder, ofAccount); ok {
 		return t.accounts[account]
@@ -221,8 +214,7 @@ func (t *tree) held(holder string) string {
 	return uuid
 }
 
-// maxMissed bounds the absent recipients that a session remembers. Deliveries to others are only
-// retried by time.
+// Deliveries to further absent recipients are only retried by timer.
 const maxMissed = 4096
 
 func (s *session) miss(p party) {
@@ -231,7 +223,6 @@ func (s *session) miss(p party) {
 	}
 }
 
-// meetAgain retries the messages and steps whose recipients returned.
 func (s *session) meetAgain() {
 	for did, p := range s.missed {
 		if s.find(p) != "" {
@@ -241,7 +232,7 @@ func (s *session) meetAgain() {
 	}
 }
 
-// back retries the pending messages and steps for a DID; "" means all of the link.
+// back retries the pending deliveries to a DID, or all of the link for "".
 func (s *session) back(did federation.DID) {
 	if s.link.ports.Messages == nil {
 		return

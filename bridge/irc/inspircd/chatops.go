@@ -15,12 +15,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxRooms bounds the handoff channels that the gateway's user is in. To join one more, it leaves
-// the oldest. A channel exists while another user is in it.
+// To join one more channel, the gateway's user leaves the oldest. A channel exists while another user
+// is in it.
 const maxRooms = 64
 
-// onText queues text in a relayed channel, a command to the gateway's own user, or text to a pseudo-client. The
-// last two run in the order of the user's steps.
+// Commands and private text run in the order of the user's steps.
 func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	if len(m.Params) < 2 || m.Params[1] == "" || s.onChat(ctx, m, from) || m.Command != "PRIVMSG" {
 		return
@@ -41,8 +40,8 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". It is the DID of one of our
-// users, else that of the user's account, else that of its last step.
+// lookup returns the DID of one of our users, else that of the user's account, else that of its last
+// step, else "".
 func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	var did federation.DID
 	var account string
@@ -60,8 +59,8 @@ func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	return did
 }
 
-// room opens a channel on this network for a handoff, with the gateway's user in it, and invites
-// the user with that UUID and all other parties present.
+// room joins the gateway's user to a new channel, and invites the user with that UUID and all other
+// parties present.
 func (s *session) room(ctx context.Context, uuid string, view federation.View) (string, error) {
 	var parties []party
 	for _, did := range view.Others("") {
@@ -114,7 +113,7 @@ func (s *session) here(parties []party) []string {
 
 type room struct {
 	name string
-	ts   int64 // its creation, unix seconds
+	ts   int64 // creation time, unix seconds
 }
 
 func (s *session) reply(ctx context.Context, uuid string, text []string) {
@@ -125,8 +124,6 @@ func (s *session) reply(ctx context.Context, uuid string, text []string) {
 	}
 }
 
-// onQuestion answers a query to this server with minimal numerics.
-//
 // spec: rfc2812 §3.4
 func (s *session) onQuestion(_ context.Context, m ircmsg.Message) error {
 	if s.net.users[m.Source] == nil {
@@ -158,7 +155,6 @@ func (s *session) onQuestion(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// refuse logs a refusal by this link, and notifies the user.
 func (s *session) refuse(ctx context.Context, user string, err error) {
 	s.link.replies.LogRefusal(ctx, err)
 	s.notify(ctx, user, err)
@@ -178,8 +174,7 @@ func (s *session) notice(ctx context.Context, user, text, ref string) {
 	}
 }
 
-// noticeLine returns a NOTICE: a FAIL, as for clients of a listener, would end a server link. The
-// reference is to the handoff of the text; it may be empty.
+// A FAIL, as for clients of a listener, would end a server link. The handoff reference may be empty.
 func noticeLine(from, to, text, ref string) ircmsg.Message {
 	line := ircmsg.MakeMessage(nil, from, "NOTICE", to, text)
 	if ref != "" {
@@ -194,8 +189,8 @@ var (
 	_ bridge.Notifier        = (*Link)(nil)
 )
 
-// NotifyRefusal implements [bridge.RefusalNotifier]: a NOTICE to the user that signed last as the
-// DID, else to the one with the nick that did.
+// NotifyRefusal implements [bridge.RefusalNotifier] with a NOTICE to the user that last signed as the
+// DID, else to the current user of its nick.
 func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	s := l.live.Load()
 	if s == nil {
@@ -213,8 +208,8 @@ func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *
 	return nil
 }
 
-// Notify implements [bridge.Notifier], in the words of a refusal. Nil means that the peer has read
-// the NOTICE.
+// Notify implements [bridge.Notifier], with the text of a refusal. It returns nil once the peer has
+// read the NOTICE.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	reply, has := irc.NoticeReply(n)
 	if !has {

@@ -14,13 +14,13 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// command is the handler of a line from the peer. An error ends the link.
+// An error of a command ends the link.
 type command struct {
-	params int // minimum number of parameters
+	params int
 	run    func(s *session, ctx context.Context, m ircmsg.Message) error
 }
 
-// commands returns the commands that a leaf handles. All others are ignored.
+// A leaf ignores all other commands.
 //
 // spec: InspIRCd spanning tree 1205, 1206
 func commands() map[string]command {
@@ -65,13 +65,13 @@ func commands() map[string]command {
 	}
 }
 
-// identParam is the index of the ident in UID: the real one if the protocol has a shown one too.
+// identParam is the index of the ident in UID: the real one if there is also a shown one.
 const identParam = 5
 
-// signonFromEnd is the index of the time of the connection in UID, from the end of its parameters.
+// signonFromEnd is the index of the connection time in UID, from the end of its parameters.
 const signonFromEnd = 3
 
-// reason is the reason why a line could not be parsed. It is a metric label from a closed set.
+// A reason is a metric label from a closed set.
 type reason string
 
 const (
@@ -102,7 +102,7 @@ func (s *session) onPing(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onPong proves the rows of the oldest unanswered PING.
+// A PONG proves the rows of the oldest unanswered PING.
 func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
 	if m.Source != "" && m.Source != s.net.peer || len(s.pings) == 0 {
 		s.badInput(ctx, malformed, m.Command)
@@ -145,7 +145,7 @@ func (s *session) onUser(ctx context.Context, m ircmsg.Message) error {
 	s.named(uuid, nick)
 	u := s.net.users[uuid]
 	u.ident, u.signon = m.Params[identParam], m.Params[s.protocol.uidParams()-signonFromEnd]
-	s.meetAgain() // identified by its connection
+	s.meetAgain() // a holder is identified by its connection
 	return nil
 }
 
@@ -178,8 +178,7 @@ func (s *session) onAway(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// named records a nick of the network. Our users always yield: a nick on that network belongs to
-// its own users.
+// Our users always yield, because a nick on that network belongs to its own users.
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
 	s.net.rename(uuid, nick)
@@ -203,8 +202,7 @@ func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onKill removes a user. If it is our user, it returns with a new id, because the whole network has
-// dropped the old one.
+// One of our users returns with a new ID, because the whole network has dropped the old one.
 func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -228,7 +226,7 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 }
 
 // onSave takes the nick from a user, whose UUID becomes its nick. The second parameter is the
-// timestamp of the lost nick. A different one refers to a nick that the user no longer has.
+// timestamp of the lost nick. A different timestamp refers to an earlier nick of the user.
 func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -244,7 +242,7 @@ func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onJoin records the timestamp of a channel: theirs if it is older, or if none of our users is a
+// onJoin records the timestamp of a channel: the peer's if it is older, or if none of our users is a
 // member.
 func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
@@ -272,8 +270,8 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onKick removes a user from a channel. A KICK of one of our users has the id of the ended
-// membership: the user may have rejoined since.
+// A KICK of one of our users has the ID of the ended membership, because the user may have rejoined
+// since.
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	p := s.link.roster.byUUID[m.Params[1]]

@@ -16,36 +16,35 @@ import (
 
 // Config is one [[irc.spanningtree]] table.
 type Config struct {
-	Name               string             `toml:"name"`                // unique among all links: label in logs and metrics
-	ServerName         string             `toml:"server_name"`         // theirs
-	Address            string             `toml:"address"`             // host:port of the peer to dial; or
-	Listen             string             `toml:"listen"`              // host:port where they dial us
+	Name               string             `toml:"name"`                // unique among all links; label in logs and metrics
+	ServerName         string             `toml:"server_name"`         // of the peer
+	Address            string             `toml:"address"`             // host:port to dial the peer, or
+	Listen             string             `toml:"listen"`              // host:port at which the peer dials
 	SID                string             `toml:"sid"`                 // our server ID, unique on that network
-	SendPasswordFile   string             `toml:"send_password_file"`  // our password: their recvpass
-	RecvPasswordFile   string             `toml:"recv_password_file"`  // their password: their sendpass
-	PlaintextPasswords bool               `toml:"plaintext_passwords"` // for a peer that offers no CHALLENGE
-	TLS                bool               `toml:"tls"`                 // TLS from the first byte
-	TLSFingerprint     string             `toml:"tls_fingerprint"`     // hex SHA-256 of their certificate
+	SendPasswordFile   string             `toml:"send_password_file"`  // our password, the peer's recvpass
+	RecvPasswordFile   string             `toml:"recv_password_file"`  // the peer's password, its sendpass
+	PlaintextPasswords bool               `toml:"plaintext_passwords"` // for a peer without CHALLENGE
+	TLS                bool               `toml:"tls"`                 // from the first byte
+	TLSFingerprint     string             `toml:"tls_fingerprint"`     // hex SHA-256 of the peer's certificate
 	Channels           []string           `toml:"channels"`            // linked channels, see [irc.ParseChannels]; the first is the default for offers
-	RelayChat          []string           `toml:"relay_chat"`          // channels whose text is exchanged with other links that list them
-	Formatting         bool               `toml:"formatting"`          // text keeps its colours and other formatting, in both directions
-	History            bool               `toml:"history"`             // the history of the listener keeps text of this link
-	Dialect            federation.Dialect `toml:"dialect"`             // dialect of offers that enter here from networks without tags
-	Nick               string             `toml:"nick"`                // the gateway's own user
-	NickSuffix         string             `toml:"nick_suffix"`         // appended to an agent's nick
+	RelayChat          []string           `toml:"relay_chat"`          // channels with text exchanged with other links that list them
+	Formatting         bool               `toml:"formatting"`          // text keeps formatting codes, in both directions
+	History            bool               `toml:"history"`             // the listener's history includes text of this link
+	Dialect            federation.Dialect `toml:"dialect"`             // dialect of offers from networks without tags
+	Nick               string             `toml:"nick"`                // of the gateway's own user
+	NickSuffix         string             `toml:"nick_suffix"`         // for nicks of agents
 	Summaries          bool               `toml:"summaries"`           // a readable NOTICE for each step
 }
 
-// DefaultConfig returns the defaults of the table. The keys it leaves empty are required, except
-// nick_suffix, one of address and listen, and tls_fingerprint without tls.
+// DefaultConfig returns the defaults of the table. Empty keys are required, except nick_suffix, one
+// of address and listen, and tls_fingerprint without tls.
 func DefaultConfig() Config {
 	return Config{Formatting: true, History: true, Dialect: federation.HandoffTags, Nick: "Baton", Summaries: true}
 }
 
-// maxChannelBytes bounds the name of a channel, as in InspIRCd's defaults.
+// InspIRCd has the same default.
 const maxChannelBytes = 64
 
-// check returns every mistake in the table, joined.
 func (c Config) check() error {
 	var errs []error
 	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
@@ -88,8 +87,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// validServerName checks a server name by InspIRCd's rules: host name characters with at least one
-// dot.
+// InspIRCd requires host name characters with at least one dot.
 func validServerName(s string) bool {
 	odd := func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-'
@@ -146,20 +144,19 @@ func Network(record *registry.Record) bridge.Network {
 	}
 }
 
-// version is a protocol version of this gateway. The versions differ in the lines that this file
-// writes and reads, and in the names of limits and modules, whose sets do not overlap.
+// version is a protocol version of this gateway. The versions differ in the lines of this file, and
+// in the names of limits and modules, whose sets do not overlap.
 //
 // spec: InspIRCd spanning tree 1205, 1206
 type version int
 
 const (
-	version1205 version = 1205 // InspIRCd 3; 4 still takes it
-	version1206 version = 1206 // InspIRCd 4; 5 still takes it
+	version1205 version = 1205 // InspIRCd 3, also accepted by 4
+	version1206 version = 1206 // InspIRCd 4, also accepted by 5
 )
 
-// choose returns the version for a peer that announces one: the newest that both speak. A peer
-// relies on the version in the response, and strips all tags of a server that announces one version
-// and then uses another.
+// choose returns the newest common version. A peer relies on the version in the response. It strips
+// all tags of a server that announces one version and then uses another.
 func choose(announced string) (version, error) {
 	theirs, err := strconv.Atoi(announced)
 	if err != nil || version(theirs) < version1205 {
@@ -170,7 +167,7 @@ func choose(announced string) (version, error) {
 
 func (v version) hello(name, password, sid string) string {
 	if v == version1205 {
-		sid = "0 " + sid // the number of servers in between
+		sid = "0 " + sid // number of servers in between
 	}
 	return fmt.Sprintf("SERVER %s %s %s :Baton", name, password, sid)
 }
@@ -193,7 +190,7 @@ func (v version) software(home string) [][2]string {
 	return [][2]string{{"customversion", ""}, {"rawbranch", "Baton"}, {"rawversion", "Baton"}}
 }
 
-// idents returns the user names in a UID: the real one, and from 1206 on also the shown one.
+// From 1206 on, a UID has the shown user name after the real one.
 func (v version) idents(ident string) string {
 	if v == version1205 {
 		return ident
@@ -201,8 +198,8 @@ func (v version) idents(ident string) string {
 	return ident + " " + ident
 }
 
-// uidParams returns the minimum number of parameters of UID: id, nick timestamp, nick, real and
-// shown host, user names, address, signon, modes, real name.
+// The parameters are ID, nick timestamp, nick, real and shown host, user names, address, signon,
+// modes and real name.
 func (v version) uidParams() int {
 	if v == version1205 {
 		return 10

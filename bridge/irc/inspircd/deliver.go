@@ -23,32 +23,31 @@ var (
 	errNoTags = errors.New("the other server has no message tags, so that steps are readable lines alone: load its ircv3_ctctags module")
 )
 
-// outbound is one delivery in progress.
 type outbound struct {
-	from  federation.DID // sender
-	name  string         // name of the sender's user if it is new
+	from  federation.DID
+	name  string // sender's user name, if the user is new
 	venue string
-	to    []party           // recipients of a private step; nil in a channel
-	heard bool              // it originated here: all recipients of a private step may have it already
-	tags  map[string]string // tags of the TAGMSG; nil if the network has the step already
-	msgid string            // message ID of the step
-	line  string            // for people in a channel; "" for none
-	plain string            // the line that replaces the tags on a server without them; "" for none
+	to    []party           // of a private step; nil in a channel
+	heard bool              // originated here: all recipients of a private step may have it already
+	tags  map[string]string // of the TAGMSG; nil if the network has the step
+	msgid string
+	line  string // readable channel line, or ""
+	plain string // replaces the tags on a server without them, or ""
 	event federation.EventID
-	told  *translate.Step // step described by a private line; nil for none
+	told  *translate.Step // step described by a private line, or nil
 	ref   federation.HandoffID
-	chat  *federation.Text // in a channel; nil for none
-	lines []ircmsg.Message // lines of text; their source and target are set later
+	chat  *federation.Text // channel text, or nil
+	lines []ircmsg.Message // of text; source and target are set later
 	named []ircmsg.Message // the same lines, from the gateway's own user in a channel
-	done  chan error       // has capacity for one answer
+	done  chan error       // capacity: one answer
 
 	owed     []party                              // parties on this network that must receive the step; nil for text
 	copies   map[federation.DID]map[string]string // tags of the private copies, for parties outside the channel
 	copied   *translate.Step                      // step described by the lines of the copies
-	open     bool                                 // an offer to anyone, which needs a member in the channel
+	open     bool                                 // open offer, which needs a member in the channel
 	personal bool                                 // already in the channel: only the copies are written
 
-	// Set when it is written.
+	// Set at the time of the write.
 	uuid    string                    // sending user
 	whom    []string                  // UUIDs of the recipients of a private row
 	reached map[federation.DID]string // UUIDs of the parties that received it, in the channel or in private
@@ -57,30 +56,30 @@ type outbound struct {
 
 type party struct {
 	did      federation.DID
-	accounts []string // accounts bound to it
+	accounts []string
 	nick     string
-	holder   string // holder of the nick when text was filed; "" for none
-	ours     bool   // it last signed here, or only an account of this network is bound to it
+	holder   string // holder of the nick when text was filed, or ""
+	ours     bool   // last signed here, or bound only to an account of this network
 }
 
-// Deliver implements [bridge.Link]. Nil means that the peer has read the step.
+// Deliver implements [bridge.Link]. It returns nil once the peer has read the step.
 //
-// A step from elsewhere is a TAGMSG from the pseudo-client of its actor. A step from this network
-// is not repeated in its channel, unless it was a command. The line for people is written only on
-// the first attempt: a repeated TAGMSG has the same ID, but a repeated line would show twice.
+// A step from another network is a TAGMSG from the pseudo-client of its actor. A step from this
+// network is not repeated in its channel, unless it was a command. The readable line is written only
+// on the first attempt: a repeated TAGMSG has the same ID, but a repeated line would show twice.
 //
 // A party of this network outside the channel gets a private copy of the step. While the party is
-// offline, the result is a [*delivery.AbsentError]. The same applies to an offer to anyone in a
-// channel without members.
+// offline, the result is a [*delivery.AbsentError]. The same applies to an open offer in a channel
+// without members.
 //
-// A private step is a TAGMSG to each other party present, plus a line that shows the command to
-// type, because clients may not display a TAGMSG. Both are written on each attempt, because the
-// recipient may have received neither. The step waits while no party is here. A private step from
-// this network is sent to the other parties that are logged in to a bound account, or have signed
-// steps since the link came up. It only waits for parties of this network.
+// A private step is a TAGMSG to each other party present, plus a line that shows the command to type,
+// because clients may not display a TAGMSG. Both are written on each attempt, because the recipient
+// may have received neither. The step waits while no party is here. A private step from this network
+// is sent to the other parties that are logged in to a bound account, or have signed steps since the
+// link came up. It waits only for parties of this network.
 //
-// On a server without message tags, the line replaces the step. A step is refused if its user may
-// not speak in the channel.
+// On a server without message tags, the line replaces the step. A step is refused if its user may not
+// speak in the channel.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || r.tags == nil && r.line == "" && r.lines == nil && len(r.owed) == 0 {
@@ -113,7 +112,7 @@ func (l *Link) pass(ctx context.Context, r *outbound) error {
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// ShowsOnce implements [bridge.OnceShower]: the line for people.
+// ShowsOnce implements [bridge.OnceShower] for the readable line.
 func (l *Link) ShowsOnce(d federation.Delivery) bool {
 	return l.cfg.Summaries && d.Entry.Version > 0 && !federation.Private(d.View.Venue)
 }
@@ -122,8 +121,7 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.cfg.Name, err)
 }
 
-// row prepares a delivered step without any state of the connection. Its error is a refusal if the
-// step can never be written here.
+// row uses no state of the connection. The error is a refusal if the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
@@ -177,7 +175,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error
 	return r, err
 }
 
-// copy renders a channel step for each party on the network but outside the channel.
+// Each party on the network but outside the channel gets a copy.
 func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (map[federation.DID]map[string]string, error) {
 	s := l.live.Load()
 	if s == nil || len(r.owed) == 0 {
@@ -203,8 +201,8 @@ func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (ma
 	return copies, nil
 }
 
-// others returns the recipients of a private step. A party that signed last on another link is
-// found only by account: a user here with the same nick is a different one.
+// others returns the recipients of a private step. A party that last signed on another link is found
+// only by account, because its nick may belong to another user here.
 func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error) {
 	var to []party
 	for _, did := range step.View.Others(step.Event.Actor()) {
@@ -235,7 +233,7 @@ func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]stri
 	return irc.Tags(rendered, d.View, rendered.WireID())
 }
 
-// deliver writes a row. It is answered once the peer has proved that it read it.
+// The row is answered once the peer has proved that it read it.
 func (s *session) deliver(ctx context.Context, r *outbound) {
 	if s.readerless(r) {
 		s.unread = append(s.unread, r)
@@ -295,8 +293,7 @@ func (s *session) deliver(ctx context.Context, r *outbound) {
 	s.unproven = append(s.unproven, r)
 }
 
-// reach records which of the intended parties of a channel step receive it, and how. It drops the
-// copies for parties that joined the channel or left the network.
+// reach also drops the copies for parties that joined the channel or left the network.
 func (s *session) reach(r *outbound) {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
@@ -317,8 +314,7 @@ func (s *session) reach(r *outbound) {
 	r.copies = copies
 }
 
-// away returns the error for a row whose recipients are away. A closed connection does not return,
-// and other text does not wait for an account.
+// A closed connection does not return, and other text does not wait for an account.
 func (r *outbound) away(err error) error {
 	if len(r.to) != 1 || r.to[0].holder == "" {
 		return r.absent(err)
@@ -329,8 +325,7 @@ func (r *outbound) away(err error) error {
 	return &federation.RefusalError{Code: federation.InvalidTarget, Event: r.event, Detail: irc.HolderLeft}
 }
 
-// absent wraps the reason why a row waits. If the channel has the row, later rows do not wait for
-// it.
+// absent wraps the reason why a row waits. If the channel has the row, later rows do not wait for it.
 func (r *outbound) absent(err error) error {
 	if r.personal {
 		return &delivery.AbsentError{Err: err}
@@ -338,15 +333,14 @@ func (r *outbound) absent(err error) error {
 	return err
 }
 
-// owed returns the parties that should receive a row and are not known to have it.
 func (s *session) owed(r *outbound) []party {
 	return slices.DeleteFunc(slices.Clone(r.owed), func(p party) bool { return s.link.had.Has(r.key(p)) })
 }
 
 func (r *outbound) key(p party) string { return r.event.String() + " " + string(p.did) }
 
-// proved answers a row that the peer has read, or that did not have to be written. The answer is
-// nil if all parties that should receive the row have it.
+// proved answers a row that the peer has read, or that did not have to be written. The answer is nil
+// if all parties that should receive the row have it.
 func (s *session) proved(r *outbound) {
 	ch := s.net.channels[r.venue]
 	missing := r.open && !r.shown
@@ -381,8 +375,7 @@ func (s *session) strip(ctx context.Context, r *outbound) {
 	r.tags, r.line = nil, r.plain
 }
 
-// barred returns the refusal of a step whose user may not speak in the channel. For a step that the
-// channel already has, only its line is dropped.
+// For a step that the channel already has, barred only drops the line.
 func (s *session) barred(from *pseudo, r *outbound) error {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
@@ -400,7 +393,7 @@ func (s *session) barred(from *pseudo, r *outbound) error {
 }
 
 // targets returns the targets of a row: its channel, or its present parties. A party with a user of
-// ours is found only by its steps: a user of the network with its nick is a different one.
+// ours is found only by its steps, because its nick may belong to another user of the network.
 func (s *session) targets(r *outbound) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
 		if r.open && len(ch.members) == 0 || r.personal && !r.open {
@@ -457,7 +450,6 @@ func (s *session) putRow(r *outbound, from *pseudo, targets []string) error {
 	return nil
 }
 
-// putStep queues the tags of a step and its line for people, if not empty.
 func (s *session) putStep(r *outbound, target string, tags map[string]string, text string) error {
 	if tags != nil {
 		if err := s.putMessage(ircmsg.MakeMessage(tags, r.uuid, "TAGMSG", target)); err != nil {
@@ -480,7 +472,7 @@ func (s *session) text(r *outbound) string {
 	return irc.PrivateSummary(*r.told, s.link.roster.Self.Nick)
 }
 
-// doubt answers those rows in flight whose PONG would prove nothing: the network silently drops the
+// doubt fails those rows in flight whose PONG would prove nothing. The network silently drops the
 // last messages of a killed user, and messages to a user that left.
 func (s *session) doubt(why error, lost func(*outbound) bool) {
 	answered := func(r *outbound) bool {
@@ -502,11 +494,10 @@ func (s *session) doubtAbsent() {
 	})
 }
 
-// readersTime is the time that text and steps for a channel wait for its first user after the link
-// has come up. A restarted server links before its users have connected again.
+// Text and steps for a channel wait this long for its first user after the link has come up. A
+// restarted server links before its users have reconnected.
 const readersTime = 30 * time.Second
 
-// awaitReaders holds rows for a channel until the channel has had a user.
 func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }
 
 // readerless reports whether a row waits for a user of its channel. The line about a step from the

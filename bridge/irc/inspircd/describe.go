@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// agreement is the result of the negotiation, known once both bursts are over. It never changes.
+// The result of the negotiation is known once both bursts are over, and never changes.
 type agreement struct {
 	words map[string]string
 	skew  time.Duration
@@ -68,8 +68,8 @@ func (s *session) publish() {
 	s.changed = false
 }
 
-// bars returns the reasons why our users may not join or speak in a channel that they should be in.
-// The last of our users is a new one, which should be in every channel.
+// bars returns the reasons why our users may not join or speak in a channel of the link. The last of
+// our users is a new one, which should be in every channel.
 func (s *session) bars(ch *channel, ours []*pseudo) []bar {
 	var found []bar
 	for _, p := range ours {
@@ -91,10 +91,10 @@ func (s *session) bars(ch *channel, ours []*pseudo) []bar {
 
 var _ bridge.Explainer = (*Link)(nil)
 
-// Explain implements [bridge.Explainer]: the link block of the other server. It names the files of
-// the passwords, but not the passwords.
+// Explain implements [bridge.Explainer] with the link block for the other server. It names the
+// password files, but not the passwords.
 func (l *Link) Explain() string {
-	host, port := "<address of this gateway>", "7001" // the port of a link that dials is never used
+	host, port := "<address of this gateway>", "7001" // a dialling link does not use the port
 	if !l.dials() {
 		if h, p, err := net.SplitHostPort(l.cfg.Listen); err == nil && h != "" {
 			host, port = h, p

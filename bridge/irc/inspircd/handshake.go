@@ -19,20 +19,19 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// handshakeTimeout bounds the time to authentication. InspIRCd has the same.
+// InspIRCd has the same limit.
 const handshakeTimeout = 30 * time.Second
 
-// maxSkew is the clock difference to the peer above which a warning is logged. InspIRCd refuses the
-// link at 60 s, and the ids of steps contain timestamps too.
+// Above this clock difference, a warning is logged. InspIRCd refuses the link at 60 s, and step IDs
+// contain timestamps too.
 const maxSkew = 15 * time.Second
 
 const hashedPassword = "AUTH:"
 
-// errAuthentication does not reveal which of name and password was wrong.
+// errAuthentication does not reveal whether the name or the password was wrong.
 var errAuthentication = errors.New("the other server's name or password is wrong: see server_name and recv_password_file")
 
-// meet authenticates the peer on a connection. The returned session is started; call [session.run]
-// or [irc.Session.End] next.
+// The returned session is started; call [session.run] or [irc.Session.End] next.
 //
 // spec: InspIRCd spanning tree 1205, 1206, "CAPAB", "SERVER"
 func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
@@ -58,8 +57,8 @@ func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
 	return s, nil
 }
 
-// burst starts our burst. A listening end sends its own SERVER before it. The rest waits for the
-// peer's burst, which gives the timestamps of channels and the nicks in use.
+// A listening end sends its own SERVER first. The rest waits for the peer's burst, which contains the
+// timestamps of channels and the nicks in use.
 func (s *session) burst() {
 	if !s.link.dials() {
 		s.put("%s", s.hello)
@@ -70,8 +69,7 @@ func (s *session) burst() {
 	}
 }
 
-// negotiate exchanges CAPAB. This end sends only the challenge: any other list would have to match
-// the peer's exactly.
+// This end sends only the challenge, because any other list would have to match the peer's exactly.
 func (s *session) negotiate(ctx context.Context) error {
 	start, err := s.await(ctx, "CAPAB")
 	if err != nil {
@@ -99,8 +97,8 @@ func (s *session) negotiate(ctx context.Context) error {
 	}
 }
 
-// authenticate exchanges SERVER with passwords: the end that dialled sends it first. Neither
-// password is sent in clear unless the configuration allows it.
+// The end that dialled sends SERVER first. No password is sent in clear unless the configuration
+// allows it.
 func (s *session) authenticate(ctx context.Context) error {
 	password, err := s.password()
 	if err != nil {
@@ -130,7 +128,7 @@ func (s *session) authenticate(ctx context.Context) error {
 	return nil
 }
 
-// password returns our password, or its proof for the challenge.
+// password returns the proof for a challenge, if there is one.
 func (s *session) password() (string, error) {
 	if theirs := s.net.challenge; theirs != "" {
 		return hashedPassword + prove(s.link.passwords.send, theirs), nil
@@ -141,7 +139,7 @@ func (s *session) password() (string, error) {
 	return s.link.passwords.send, nil
 }
 
-// passwordGood returns 1 for the right password and 0 for any other, in constant time.
+// passwordGood takes constant time. It returns 1 or 0.
 func (s *session) passwordGood(given string) int {
 	want := s.link.passwords.recv
 	if s.net.challenge != "" {
@@ -156,7 +154,7 @@ func prove(password, challenge string) string {
 	return base64.RawStdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// await returns the next message with a command, ignoring others.
+// await ignores other messages.
 func (s *session) await(ctx context.Context, command string) (ircmsg.Message, error) {
 	for {
 		s.flush()
@@ -181,12 +179,11 @@ func (s *session) await(ctx context.Context, command string) (ircmsg.Message, er
 	}
 }
 
-// saidError returns the peer's ERROR, its last message.
 func saidError(m ircmsg.Message) error {
 	return fmt.Errorf("it says: %s", strings.Join(m.Params, " "))
 }
 
-// onBurst compares clocks, if the peer sends its own.
+// onBurst compares clocks, if the peer sends its time.
 func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	if len(m.Params) == 0 {
 		return nil
@@ -202,11 +199,11 @@ func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onEndBurst introduces our users once all of the peer's network is known, ends our burst, and
-// opens the session to rows.
+// At this point, all of the peer's network is known. Our users are introduced, our burst ends, and
+// the session accepts rows.
 func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	if s.linked || m.Source != "" && m.Source != s.net.peer {
-		return nil // a server further away ended its own
+		return nil // from a server further away
 	}
 	for _, p := range s.link.roster.All() {
 		s.present(p)

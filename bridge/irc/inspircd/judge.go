@@ -16,28 +16,28 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each: several users'
-// worth of a minute. Above it nothing is read.
+// A step takes some 10 KiB, and the limit is a minute's worth of several users. Above it, nothing is
+// read.
 const maxSteps = 1024
 
 type inbound struct {
-	user    string         // UUID
+	user    string
 	command *irc.Command   // nil for a step
 	words   *irc.Words     // private text; nil for a step
-	chat    *irc.Chat      // text in a channel; nil for a step
-	as      federation.DID // the author of chat, once it is relayed
+	chat    *irc.Chat      // channel text; nil for a step
+	as      federation.DID // author of chat, once it is relayed
 	// account is the user's account at the time of the line.
 	account, line string
-	to            federation.DID   // DID of our user: the recipient of a private step
-	ev            federation.Event // owned by its judge once that has begun
+	to            federation.DID   // our user: the recipient of a private step
+	ev            federation.Event // owned by the judge after its start
 
 	opens federation.HandoffID // handoff opened by an offer
-	whose bool                 // the author and the venue are known
-	after *inbound             // an offer of another user that may open its handoff; nil for none
+	whose bool                 // author and venue are known
+	after *inbound             // another user's offer that may open its handoff, or nil
 	done  chan struct{}        // closed once it is judged
 }
 
-// lane returns the unit judged in order of arrival: the steps of one user, and the text of one
+// lane returns the unit judged in order of arrival: the steps of one user, or the text of one
 // channel.
 func (in *inbound) lane() string {
 	if in.chat != nil {
@@ -60,7 +60,7 @@ func (s *session) enqueue(in *inbound) {
 	s.Steps.Add(in)
 }
 
-// judge submits a step or runs a command, and returns the owner's handling of the result.
+// judge returns the owner's handling of the result.
 func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	defer close(in.done)
 	if in.command != nil {
@@ -87,7 +87,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	return func() { s.record(ctx, in, answer.Duplicate, err) }
 }
 
-// awaitOffer waits for the offer that arrived just before a step, unless the handoff of the step is
+// awaitOffer waits for an offer that arrived just before a step, unless the handoff of the step is
 // known here.
 func (s *session) awaitOffer(in *inbound) {
 	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
@@ -102,12 +102,12 @@ func (s *session) awaitOffer(in *inbound) {
 
 func (s *session) record(ctx context.Context, in *inbound, duplicate bool, err error) {
 	switch {
-	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
+	case err != nil && !in.whose: // never seen, and so not logged, by the gateway
 		s.refuse(ctx, in.user, err)
 	case err != nil:
 		s.notify(ctx, in.user, err)
 	case !duplicate:
-		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else its account has changed by now
+		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else its account has changed
 			s.net.signed(in.user, in.ev.Actor())
 			s.meetAgain()
 		}
@@ -136,9 +136,8 @@ func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) 
 	return federation.ChannelRef{Venue: view.Venue}, nil
 }
 
-// attribute determines the author of a step, once, and the venue of a private one. It does not run
-// in the goroutine of the owner, which must not wait for the record. A step of a user with a bound
-// account is attributed to the account's DID only.
+// attribute does not run in the owner's goroutine, which must not wait for the record. A step of a
+// user with a bound account is attributed only to the account's DID.
 func (s *session) attribute(ctx context.Context, in *inbound) error {
 	if in.whose {
 		return nil
@@ -177,7 +176,6 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 	return nil
 }
 
-// onMessage queues a step, or text to the gateway's own user, for the judge.
 func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	from := s.net.users[m.Source]
 	if from == nil {
@@ -209,14 +207,12 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// arrival returns the arrival of a message of a user.
 func (s *session) arrival(m ircmsg.Message, from *user) federation.Arrival {
 	_, messageID := m.GetTag("msgid")
 	return federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()}
 }
 
-// allow counts one step of a user, against its own rate and that of the link. While the link
-// exceeds its rate nothing is read. A limit of zero means no limit.
+// While the link exceeds its rate, nothing is read. A limit of zero means no limit.
 func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) bool {
 	limits := s.link.ports.Limits.Current()
 	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {
@@ -237,7 +233,7 @@ func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) b
 	return ok
 }
 
-// decode reads a step and checks only the place, because this network vouches for no identity.
+// decode checks only the place, because this network vouches for no identity.
 func (s *session) decode(m ircmsg.Message) (*inbound, error) {
 	ev, err := irc.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
 	if err != nil {
@@ -263,7 +259,7 @@ func fromTag(d federation.Dialect) string {
 	return "+freeq.at/handoff-from"
 }
 
-// private returns the DID of our user named by a target, "" for any other target.
+// private returns "" for any other target.
 func (s *session) private(target string) federation.DID {
 	byUUID := s.link.roster.byUUID
 	if p := byUUID[target]; p != nil {
@@ -275,8 +271,8 @@ func (s *session) private(target string) federation.DID {
 	return ""
 }
 
-// takeTagless acts on a message with unreadable tags. It cannot be a step; its sender gets a reply
-// if it may have meant one.
+// A message with unreadable tags cannot be a step, but its sender gets a reply if it may have meant
+// one.
 func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG", "PRIVMSG", "NOTICE":
@@ -296,8 +292,8 @@ func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// logIn records the account of a user of the network; "" is none. An account leads to the user that
-// logged in to it last. A user that leaves an account stops acting as its DID.
+// An account leads to the last user that logged in to it. A user that leaves an account no longer
+// acts as its DID.
 func (t *tree) logIn(uuid, account string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -316,8 +312,7 @@ func (t *tree) logIn(uuid, account string) {
 	}
 }
 
-// onAccount records the account of a user as reported by the network. Bindings map accounts to
-// DIDs.
+// onAccount records a user's account, which bindings map to a DID.
 func (s *session) onAccount(m ircmsg.Message) {
 	account := ""
 	if len(m.Params) > 2 {
@@ -344,8 +339,8 @@ func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, erro
 	return accounts, nil
 }
 
-// party returns how to find a DID on this network. The nick counts only if the DID has no account:
-// any user can take a nick.
+// party returns how to find a DID on this network. The nick counts only if the DID has no account,
+// because any user can take a nick.
 func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
 	accounts, err := l.accounts(ctx, did)
 	if len(accounts) > 0 {

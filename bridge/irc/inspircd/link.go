@@ -1,49 +1,48 @@
-// Package inspircd links this gateway to an InspIRCd network as a server, in InspIRCd's
-// spanning tree protocol.
+// Package inspircd links this gateway to an InspIRCd network as a server, in InspIRCd's spanning tree
+// protocol.
 //
-// It uses version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest
-// version that the peer supports. The gateway dials or is dialled, with or without TLS. It is not
-// a services package. As a leaf, it forwards nothing.
+// It uses version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest version
+// that the peer supports. The gateway dials or is dialled, with or without TLS. It is not a services
+// package. As a leaf, it forwards nothing.
 //
-// No server enforces channel modes and bans on another server's users, so this package does it for
-// the users of the gateway. A step of a user that may not speak is refused, and operators can read
-// which channel is not carried and why. A user that returns from a split stays the member that it
-// was, as on any server. These extended bans count: mute, unauthed, realname, server and account.
-// The users obey SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN and SAPART.
+// No server enforces channel modes and bans on another server's users, so this package enforces them
+// on the users of the gateway. A step of a user that may not speak is refused, and operators can read
+// which channel is not carried and why. A user that returns from a split keeps its membership, as on
+// any server. These extended bans count: mute, unauthed, realname, server and account. The users obey
+// SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN and SAPART.
 //
-// The gateway's own user joins the configured channels, because a server without a user in a
-// channel receives nothing from it. Each federated DID gets its own user, a pseudo-client, on
-// first use. Steps are sent in both directions as TAGMSG with the signed tags of either dialect.
-// In a channel, each is accompanied by one NOTICE for people. A server link has no
-// acknowledgement, so a step counts as delivered once the PONG of a later PING is back: the peer
-// answers in order.
+// The gateway's own user joins the configured channels, because a server without a user in a channel
+// receives nothing from it. Each federated DID gets its own user, a pseudo-client, on first use.
+// Steps are sent in both directions as TAGMSG with the signed tags of either dialect. In a channel,
+// each is accompanied by one readable NOTICE. A server link has no acknowledgement. A step counts as
+// delivered at the PONG of a later PING, because the peer answers in order.
 //
 // Messages from a user to the gateway's user or to a pseudo-client are private. Replies are sent to
-// the user that last signed as the DID, or else to the user that now has the same nick. They wait
-// while neither is online.
+// the user that last signed as the DID, or else to the current user of the same nick. They wait while
+// neither is online.
 //
 // # Accounts
 //
-// A text from a user to the gateway's user is a command. The gateway signs its step if the
-// operator's binding of the user's account vouches for it.
+// Text from a user to the gateway's user is a command. The gateway signs its step if the operator's
+// binding of the user's account vouches for it.
 //
-// The peer reports the accounts of its users. If an account is bound to a DID, its user acts only
-// as that DID, and is found by the DID regardless of its nick. It needs no signature if the binding
+// The peer reports the accounts of its users. If an account is bound to a DID, its user acts only as
+// that DID, and is found by the DID regardless of its nick. It needs no signature if the binding
 // vouches for it.
 //
 // # Concurrency
 //
-// One goroutine, the one in [Link.Run], owns all state of a link. A reader and a writer carry
-// lines between it and the connection. Judges submit inbound steps to the gateway: the steps of
-// one user in order, different users concurrently. While the gateway cannot accept them, the link
-// stops reading, which slows the peer down. [Link.Deliver] and [Link.Online] reach it through
-// channels and may be called concurrently. A link that listens has one more goroutine, which
-// accepts, and one for each connection that has not authenticated yet.
+// One goroutine, the one in [Link.Run], owns all state of a link. A reader and a writer carry lines
+// between it and the connection. Judges submit inbound steps to the gateway: sequentially for one
+// user, and concurrently across users. While the gateway cannot accept them, the link stops reading,
+// which slows the peer down. [Link.Deliver] and [Link.Online] reach it through channels and may be
+// called concurrently. A listening link has one more goroutine, which accepts, and one for each
+// connection that has not authenticated yet.
 //
 // # Buffers of the peer
 //
-// An idle InspIRCd reads one netbuffersize per second, 10 KiB by default. Steps are small, so only
-// a long backlog is affected; <performance netbuffersize="65534"> removes the limit.
+// An idle InspIRCd reads one netbuffersize per second, 10 KiB by default. Steps are small, so only a
+// long backlog is affected; <performance netbuffersize="65534"> removes the limit.
 //
 // spec: InspIRCd spanning tree 1205, as in 3.15, and 1206, as in 4.11; ircv3 message-tags
 package inspircd
@@ -65,25 +64,22 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// network is the label of this network in metrics.
 const network = "spanningtree"
 
-// dialTimeout bounds one attempt to connect: a reachable server answers in one round trip, and the
-// supervisor dials again.
+// A reachable server answers in one round trip, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// maxHad bounds the remembered pairs of a step and a party that received it. Beyond it, a party may
-// receive an old step twice.
+// Beyond this number of recorded deliveries, a party may receive an old step twice.
 const maxHad = 4096
 
-// Deps has the dependencies of a link.
+// Deps contains the dependencies of a link.
 type Deps struct {
 	bridge.Ports
 
 	Record *registry.Record
 }
 
-// Link is one configured InspIRCd server. Make one with [Open].
+// Link is one configured InspIRCd server. [Open] creates it.
 type Link struct {
 	bridge.Hearing
 	bridge.DisconnectSignal
@@ -92,20 +88,20 @@ type Link struct {
 	ports     bridge.Ports
 	log       *slog.Logger
 	passwords passwords
-	tls       *tls.Config // nil = plain
+	tls       *tls.Config // nil without TLS
 	dial      func(ctx context.Context) (net.Conn, error)
-	listener  *net.TCPListener // nil while there is none; owned by the goroutine in Run
+	listener  *net.TCPListener // may be nil; owned by the goroutine in Run
 	chatops   irc.ChatOps
 	replies   irc.Replies
 	channels  irc.Channels
-	relayed   []string   // channels of this federation whose text is exchanged with other links
+	relayed   []string   // venues with text exchanged with other links
 	roster    *roster    // owned by the goroutine in Run
 	had       irc.Recent // steps and parties that received them; owned by the goroutine in Run
 
 	presenceEvery time.Duration
 
-	// live is the session that takes rows; nil until both bursts have ended. It is all that Deliver
-	// and Online see of the state, and leads them to the session's channels.
+	// live is the session that accepts rows. It is nil until both bursts have ended. Deliver and
+	// Online see no other state, and reach the session through its channels.
 	live atomic.Pointer[session]
 }
 
@@ -116,8 +112,8 @@ var (
 	_ bridge.Describer          = (*Link)(nil)
 )
 
-// Open checks the configuration, reads the two passwords, and returns the link. It neither dials
-// nor listens. Its error joins one [*bridge.KeyError] for each mistake.
+// Open checks the configuration, reads the two passwords, and returns the link. It neither dials nor
+// listens. Its error joins one [*bridge.KeyError] for each mistake.
 func Open(cfg Config, deps Deps) (*Link, error) {
 	p := deps.Ports
 	secrets, secretErr := readPasswords(cfg, p.Secrets)
@@ -168,9 +164,9 @@ func (l *Link) Channels() []string { return l.channels.Here() }
 // Dialect implements [bridge.ChannelLink].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
-// Carries implements [bridge.Link]: the steps of handoffs in this link's channels, and of private
-// handoffs written here. It includes steps from this network: such a step may need its line for
-// people, and carries the home's receipt. Once it is settled, its local readers have received it.
+// Carries implements [bridge.Link] for handoffs in this link's channels, and private handoffs written
+// here. It includes steps from this network: such a step may need its readable line, and carries the
+// home's receipt. Once it is settled, its local readers have received it.
 func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(ctx, after)
 }
@@ -181,11 +177,11 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 
 func (l *Link) dials() bool { return l.cfg.Listen == "" }
 
-// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before
-// it returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that.
+// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before it
+// returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that.
 //
-// A link that listens keeps its port from the first Run until ctx ends or [Link.Close]: a server
-// that returns meanwhile waits in the system's queue and is not rejected.
+// A listening link keeps its port from the first Run until ctx ends or [Link.Close]. A server that
+// returns meanwhile waits in the system's queue and is not rejected.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	if !l.dials() {
 		return l.runListening(ctx, up)

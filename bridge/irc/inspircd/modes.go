@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Names of the channel modes in use, as in CAPAB CHANMODES.
+// Channel modes in use, as in CAPAB CHANMODES.
 const (
 	banMode          = "ban"
 	banExceptionMode = "banexception"
@@ -28,7 +28,7 @@ const (
 	stripColourMode  = "stripcolor"
 )
 
-// Kinds of channel modes, as in CAPAB CHANMODES.
+// CAPAB CHANMODES has these kinds of modes.
 const (
 	listKind   = "list"      // a parameter to set and to unset, many at a time
 	paramKind  = "param"     // a parameter to set and to unset
@@ -37,19 +37,17 @@ const (
 	simpleKind = "simple"    // no parameter
 )
 
-// voiceRank is the lowest rank that may speak in a moderated channel.
 const voiceRank = 10000
 
-// maxMasks bounds the masks of one list of a channel: ten times InspIRCd's limit. Masks beyond it
-// count as unreadable lines.
+// The limit is ten times InspIRCd's. Excess masks count as unreadable lines.
 const maxMasks = 1000
 
 type chanMode struct {
 	name, kind string
-	rank       int // rank of a prefix
+	rank       int
 }
 
-// defaultModes returns the modes of a peer that announces none: InspIRCd's defaults.
+// defaultModes returns InspIRCd's defaults, for a peer that announces no modes.
 func defaultModes() map[byte]chanMode {
 	return map[byte]chanMode{
 		'b': {banMode, listKind, 0}, 'k': {keyMode, paramKind, 0}, 'l': {limitMode, setKind, 0},
@@ -60,7 +58,7 @@ func defaultModes() map[byte]chanMode {
 	}
 }
 
-// chanMode reads one item of CAPAB CHANMODES, such as "list:ban=b" or "prefix:10000:voice=+v".
+// chanMode parses an item of CAPAB CHANMODES, such as "list:ban=b" or "prefix:10000:voice=+v".
 func (t *tree) chanMode(description, letters string) {
 	parts := strings.Split(description, ":")
 	if letters == "" || len(parts) < 2 {
@@ -73,7 +71,7 @@ func (t *tree) chanMode(description, letters string) {
 	t.modes[letters[len(letters)-1]] = mode
 }
 
-// prefixes returns the letters that are a status on this network: a server ends the link over any
+// prefixes returns the letters that are a status on this network. A server ends the link over any
 // other.
 func (t *tree) prefixes(letters string) string {
 	return strings.Map(func(letter rune) rune {
@@ -94,18 +92,18 @@ func (m chanMode) takesParam(adding bool) bool {
 	return false
 }
 
-// rules are the modes of a channel that govern entering and speaking.
+// These modes govern entering and speaking.
 type rules struct {
-	flags map[string]bool            // modes without a list, if set, by name
-	limit int                        // maximum number of members; 0 for none
-	masks map[string]map[string]bool // masks of lists, by the name of the mode
+	flags map[string]bool            // set modes without a list, by name
+	limit int                        // members; 0 for none
+	masks map[string]map[string]bool // masks of lists, by mode name
 }
 
 func newRules() rules {
 	return rules{flags: map[string]bool{}, masks: map[string]map[string]bool{}}
 }
 
-// list sets or unsets a mask, and reports whether there was room for it.
+// list returns false if there was no room for the mask.
 func (r *rules) list(mode, mask string, set bool) bool {
 	masks := r.masks[mode]
 	switch {
@@ -121,16 +119,14 @@ func (r *rules) list(mode, mask string, set bool) bool {
 	return true
 }
 
-// set sets or unsets a mode other than a list or a status.
 func (r *rules) set(mode, param string, set bool) {
 	r.flags[mode] = set
 	if mode == limitMode {
-		r.limit, _ = strconv.Atoi(param) // InspIRCd takes only numbers; "" with an unset is none
+		r.limit, _ = strconv.Atoi(param) // InspIRCd accepts only numbers; "" for an unset is 0
 	}
 }
 
-// change applies a change of modes, such as "+nb-v" with parameters, to a channel. It
-// reports whether it could read all of it.
+// change returns false if it could not read all of a mode change, such as "+nb-v" with parameters.
 func (s *session) change(ch *channel, modes string, params []string) bool {
 	set := true
 	for _, letter := range []byte(modes) {
@@ -162,7 +158,6 @@ func (s *session) change(ch *channel, modes string, params []string) bool {
 	return true
 }
 
-// promote records a gained or lost status of our user in a channel.
 func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
 	p := s.link.roster.byUUID[uuid]
 	if p == nil || !p.In[ch.venue] {
@@ -190,7 +185,7 @@ func (s *session) onModes(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onMasks applies LMODE: a letter, and each mask with its setter and time.
+// LMODE has a letter, and each mask with its setter and time.
 //
 // spec: InspIRCd spanning tree 1206, "LMODE"
 func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
@@ -210,8 +205,8 @@ func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// aged returns the channel of a change of modes, if it is one of the link. It returns false for a
-// change of a younger channel, whose modes are discarded.
+// aged returns false for a channel outside the link, or for a change of a younger channel, whose
+// modes are discarded.
 func (s *session) aged(ctx context.Context, m ircmsg.Message) (*channel, bool) {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]

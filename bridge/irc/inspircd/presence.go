@@ -13,13 +13,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// isGuest reports whether the text of a user was relayed under the DID of its nick.
 func (s *session) isGuest(u *user) bool {
 	return u.relayed != "" && u.relayed == s.link.ports.Messages.Guest(s.link.cfg.Name, u.nick)
 }
 
-// relayedAs records the DID under which the text of a user was relayed. After a login a user has
-// another DID.
+// relayedAs records the DID under which the text of a user was relayed. It changes after a login.
 func (s *session) relayedAs(u *user, did federation.DID) {
 	if u.relayed != "" && u.relayed != did {
 		s.changedUser(u, bridge.PresenceChange{Name: u.nick, Now: did})
@@ -70,7 +68,6 @@ func (s *session) follow(c bridge.PresenceChange) {
 	}
 }
 
-// showAway sends the away status of one of our users.
 func (s *session) showAway(p *pseudo, why string) {
 	if p.here && p.away != why {
 		p.away = why
@@ -78,8 +75,7 @@ func (s *session) showAway(p *pseudo, why string) {
 	}
 }
 
-// showTyping sends the typing notification of another link's user in a channel, if the user is a
-// member.
+// showTyping sends a typing notification if the user is a member of the channel.
 func (s *session) showTyping(c bridge.PresenceChange) {
 	p, ch := s.link.roster.Of(c.DID), s.net.channels[s.link.channels.Out(c.Venue)]
 	switch {
@@ -98,5 +94,5 @@ func awayParams(why string) string {
 	return fmt.Sprintf(" %d :", time.Now().Unix()) + irc.Cut(irc.Plain(why), maxAwayBytes)
 }
 
-// maxAwayBytes bounds the reason of an absence, as in InspIRCd's defaults.
+// InspIRCd has the same default.
 const maxAwayBytes = 200

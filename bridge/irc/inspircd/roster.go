@@ -8,22 +8,20 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// firstReturn and lastReturn bound the wait before a removed user returns. It doubles each time, so
-// as not to fight an operator.
+// firstReturn and lastReturn bound the wait before a removed user returns. It doubles each time, to
+// avoid a fight with an operator.
 const firstReturn = 5 * time.Second
 
 const lastReturn = 5 * time.Minute
 
-// pseudoIP is the address of users without one. InspIRCd closes the link over an unparseable
-// address.
+// pseudoIP is the address of users without one. InspIRCd closes the link over an unparseable address.
 const pseudoIP = "0.0.0.0"
 
-// pseudo is a pseudo-client. It returns to the network with the same id and the same nick
-// timestamp.
+// A pseudo returns to the network with the same ID and nick timestamp.
 type pseudo struct {
 	irc.PseudoClient
 
-	suffix string // suffix of its nick
+	suffix string
 	ident  string // unique among our users; otherwise one could be mistaken for a ghost of another
 	real   string
 
@@ -37,18 +35,18 @@ type pseudo struct {
 	given       bool // the network assigned its nick
 
 	// State in this session.
-	here    bool            // introduced
-	away    string          // away reason, as known to the network; "" while not away
-	losses  int             // number of removals
+	here    bool   // introduced
+	away    string // away reason known to the network, or ""
+	losses  int
 	removed map[string]bool // venues that services removed it from
 	visits  map[string]bool // other channels that services joined it to, by venue
 }
 
-// membership is the state of a user in a channel. It outlives a split, as on any server.
+// A membership outlives a split, as on any server.
 type membership struct {
 	age    int64  // creation time of the channel, unix seconds
 	status string // letters of prefix modes
-	id     int    // ID of this stay of the user
+	id     int    // of this stay of the user
 }
 
 type roster struct {
@@ -57,7 +55,7 @@ type roster struct {
 	cfg    Config
 	home   federation.HomeID
 	byUUID map[string]*pseudo
-	minted int // UUIDs issued; none is used twice
+	minted int // issued UUIDs, never reused
 }
 
 func newRoster(cfg Config, home federation.HomeID, venues []string) *roster {
@@ -68,7 +66,7 @@ func newRoster(cfg Config, home federation.HomeID, venues []string) *roster {
 	return r
 }
 
-// mint gives a user a fresh UUID: six letters after our SID.
+// A UUID is our SID and six letters.
 func (r *roster) mint(p *pseudo) {
 	delete(r.byUUID, p.uuid)
 	id := []byte(r.cfg.SID + "AAAAAA")
@@ -96,8 +94,8 @@ func newPseudo(ident, realName string) *pseudo {
 	}
 }
 
-// speaker returns the user for a DID's step. The user is on the network. If the venue is a channel
-// that it may join, it is also in that channel.
+// speaker returns the user for a DID's step, introduced to the network. The user is also in the venue
+// if that is a channel that it may join.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
 	did, name = r.Moved(did, name)
@@ -129,7 +127,6 @@ func (s *session) quit(p *pseudo, reason string) {
 	delete(s.displaced, p)
 }
 
-// present introduces a user to the network and joins it to its channels, if it may join them.
 func (s *session) present(p *pseudo) {
 	if !p.here {
 		s.introduce(p)
@@ -139,8 +136,7 @@ func (s *session) present(p *pseudo) {
 	}
 }
 
-// introduce announces a user to the network, under its previous nick and timestamp if that nick is
-// still free.
+// The user gets its previous nick and timestamp if that nick is still free.
 func (s *session) introduce(p *pseudo) {
 	now := time.Now().Unix()
 	if p.signon == 0 {
@@ -159,7 +155,7 @@ func (s *session) introduce(p *pseudo) {
 
 func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 
-// freeNick returns the first free nick for a user. Its UUID always is.
+// freeNick falls back to the user's UUID, which is always free.
 func (s *session) freeNick(p *pseudo) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, s.net.nickBytes) {
 		if s.net.owner(nick) == "" {
@@ -169,7 +165,6 @@ func (s *session) freeNick(p *pseudo) string {
 	return p.uuid
 }
 
-// yield gives one of our users another nick, because a user of the network has it.
 func (s *session) yield(p *pseudo) {
 	p.given = false
 	s.rename(p, s.freeNick(p), time.Now().Unix())
@@ -185,7 +180,7 @@ func (s *session) displace(p *pseudo) {
 	s.displaced[p] = true
 }
 
-// reclaim gives each of our users the nick of its name once no user of the network uses it.
+// Our users get the nicks of their names once no user of the network uses them.
 func (s *session) reclaim() {
 	for p := range s.displaced {
 		if best := p.best(s.net.nickBytes); s.linked && p.here && best != "" && s.net.owner(best) == "" {
@@ -194,7 +189,7 @@ func (s *session) reclaim() {
 	}
 }
 
-// rename gives one of our users another nick, with its timestamp in Unix seconds.
+// The age is the nick's timestamp in Unix seconds.
 func (s *session) rename(p *pseudo, nick string, age int64) {
 	old := p.Nick
 	p.Nick, p.nickTS = nick, age
@@ -203,7 +198,7 @@ func (s *session) rename(p *pseudo, nick string, age int64) {
 	s.put(":%s NICK %s %d", p.uuid, nick, p.nickTS)
 }
 
-// best returns the nick for a user's name, or "" if no nick resembles it.
+// best returns "" if no nick resembles the name.
 func (p *pseudo) best(maxBytes int) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, maxBytes) {
 		return nick
@@ -211,9 +206,8 @@ func (p *pseudo) best(maxBytes int) string {
 	return ""
 }
 
-// join adds a user to a channel. Its age is the one reported by the peer, or now for a new channel:
-// a lower one would take the channel from its members. A user that returns from a split keeps its
-// previous status.
+// The age of a channel is the one reported by the peer, or now for a new channel. A lower age would
+// take the channel from its members. A user that returns from a split keeps its previous status.
 //
 // spec: InspIRCd spanning tree 1205, "FJOIN"
 func (s *session) join(p *pseudo, ch *channel) {
@@ -248,8 +242,7 @@ func (s *session) occupied(venue string) bool {
 	return false
 }
 
-// thrownOut makes a user rejoin after a while. It rejoins at once when one of its steps is to be
-// delivered.
+// thrownOut makes a user rejoin after a while, or at once for a delivery of one of its steps.
 func (s *session) thrownOut(p *pseudo) {
 	wait := min(firstReturn<<min(p.losses, 16), lastReturn)
 	p.losses++

@@ -13,12 +13,11 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxVisits bounds the channels outside the configuration that one of our users is joined to, as
-// InspIRCd bounds the channels of a client.
+// maxVisits bounds the other channels that one of our users is joined to, as InspIRCd bounds the
+// channels of a client.
 const maxVisits = 20
 
-// onEncap acts on a known command sent only to this server. The SA commands are sent by operators,
-// whose own server has checked their permission.
+// Operators send the SA commands, and their own server has checked their permission.
 func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
 	if to := m.Params[0]; to != s.sid() && to != "*" && to != string(s.link.ports.Home) {
 		return nil
@@ -37,7 +36,6 @@ func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
 	return s.dispatch(ctx, inner)
 }
 
-// ordered returns our user named by an order of the network, or nil.
 func (s *session) ordered(ctx context.Context, m ircmsg.Message) *pseudo {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -51,9 +49,8 @@ func (s *session) ordered(ctx context.Context, m ircmsg.Message) *pseudo {
 	return p
 }
 
-// onRename gives one of our users the nick and timestamp requested by services or an operator. As
-// on InspIRCd, a taken or malformed nick leaves the user with its UUID. An order based on a nick
-// that the user no longer has is void.
+// As on InspIRCd, a taken or malformed nick leaves the user with its UUID. An order based on an
+// earlier nick of the user is void.
 func (s *session) onRename(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -109,8 +106,7 @@ func (s *session) bring(p *pseudo, name string) {
 	}
 }
 
-// onTakeOut removes one of our users from channels. It stays out until services or an invitation
-// bring it back, or until the end of the session.
+// The user stays out until services or an invitation bring it back, or until the end of the session.
 func (s *session) onTakeOut(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -132,8 +128,7 @@ func (s *session) onTakeOut(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onInvite joins one of our users to a channel of the link after an invitation. An invitation
-// overrides each mode but +R.
+// An invitation overrides each mode except +R.
 func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	venue, _ := translate.Channel(m.Params[1])
@@ -144,8 +139,8 @@ func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onRemoteSplit ends the link if an operator of the network removes this server. No server is
-// behind this one.
+// onRemoteSplit ends the link if an operator of the network removes this server. No server is behind
+// this one.
 func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 	if name := m.Params[0]; name != string(s.link.ports.Home) && name != s.sid() {
 		return nil
@@ -159,11 +154,11 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 	return s.lost(errors.New("an operator of the network sent RSQUIT"))
 }
 
-// A network makes the creator of a channel its operator. A channel kept alive only by the
-// gateway's users would have no operator, and would keep its modes and bans forever. So the first
-// user of the network in such a channel is made its operator, and a channel that its last user
-// left is recreated. In a channel of the network, the gateway does not change modes of members,
-// because its servers drop a mode with a different timestamp.
+// A network makes the creator of a channel its operator. A channel kept alive only by the gateway's
+// users would have no operator, and would keep its modes and bans forever. The first user of the
+// network in such a channel therefore becomes its operator. A channel that its last user left is
+// recreated. In a channel of the network, the gateway does not change modes of members, because its
+// servers drop a mode with a different timestamp.
 
 // fill records the members of an FJOIN, each of the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {
@@ -216,8 +211,8 @@ func (s *session) left(venue, uuid string) {
 	}
 }
 
-// remakeEmpty recreates each channel that its last user left: our users leave it, which ends it,
-// and rejoin in the same write. A permanent channel (+P) does not end.
+// remakeEmpty recreates each channel that its last user left: our users leave it, which ends it, and
+// rejoin in the same write. A permanent channel (+P) does not end.
 func (s *session) remakeEmpty() {
 	for venue, ch := range s.net.channels {
 		if ch.rules.limit > 0 { // there may be room now

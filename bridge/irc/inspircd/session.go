@@ -19,26 +19,23 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// pingEvery is the interval of pings to the peer. InspIRCd pings each minute.
+// InspIRCd pings each minute.
 const pingEvery = 30 * time.Second
 
-// maxSilence is the time without a line after which the peer counts as gone: three unanswered
-// PINGs.
+// maxSilence is the timeout for input from the peer: three unanswered PINGs.
 const maxSilence = 90 * time.Second
 
-// leaveTimeout bounds the wait for the peer to close the connection after we left: it does so at
+// leaveTimeout bounds the wait for the peer to close the connection after we left. It does so at
 // once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
-// maxBufferBytes is the buffer size above which no more rows are taken: two rows of the maximum
+// maxBufferBytes is the buffer size above which no more rows are accepted: two rows of the maximum
 // size for each lane of a feed.
 const maxBufferBytes = 1 << 20
 
-// judging is the [irc.Session] of this dialect. The steps of one user are judged in order of
-// arrival, and so is the text of one channel.
+// The steps of one user, and the text of one channel, are judged in order of arrival.
 type judging = irc.Session[line, *inbound, string]
 
-// session is one connection to the peer, from dialling to its end.
 type session struct {
 	*judging
 
@@ -47,7 +44,7 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once both bursts are over
 	rows chan *outbound
-	// agreed is for operators. It is constant once the session takes rows.
+	// agreed is for operators. It is constant once the session accepts rows.
 	agreed *agreement
 
 	// notCarried lists the obstacles to writing on the network, for operators.
@@ -58,19 +55,19 @@ type session struct {
 	// Owned by the goroutine in run.
 	protocol    version
 	net         *tree
-	reading     string           // the current line
+	reading     string
 	displaced   map[*pseudo]bool // users with a nick other than that of their name
-	memberships int              // count of memberships, to distinguish a user's stays in a channel
+	memberships int              // count, to distinguish a user's stays in a channel
 	commands    map[string]command
-	challenge   string                   // ours
-	hello       string                   // our SERVER
+	challenge   string
+	hello       string
 	linked      bool                     // both bursts are over
 	changed     bool                     // the inputs of notCarried changed since it was published
 	skew        time.Duration            // how far our clock is ahead of the peer's
 	tagless     bool                     // the missing message tags were logged
 	buffer      []byte                   // to be written
 	unproven    []*outbound              // in buffer
-	pings       [][]*outbound            // sent and unanswered, with the rows that each proves
+	pings       [][]*outbound            // unanswered, with the rows that each proves
 	events      *rate.Limiter            // steps of the whole link; nil without a limit
 	rooms       []room                   // opened by our user, in order
 	missed      map[federation.DID]party // absent recipients
@@ -96,7 +93,6 @@ func newSession(l *Link, conn net.Conn) *session {
 
 func (s *session) sid() string { return s.link.cfg.SID }
 
-// run serves an authenticated connection, and returns the reason why it ended.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
@@ -109,7 +105,6 @@ func (s *session) run(ctx context.Context, up func()) error {
 	return err
 }
 
-// serve is the owner's loop, from the burst to the end.
 func (s *session) serve(ctx context.Context) error {
 	alive := time.NewTicker(pingEvery)
 	defer alive.Stop()
@@ -158,8 +153,8 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// readable returns the channel of lines, or none while too many steps wait to be judged or the link
-// exceeds its rate. Lines are then read later, which slows the peer down.
+// readable returns nil while too many steps wait to be judged or the link exceeds its rate. Lines are
+// then read later, which slows the peer down.
 func (s *session) readable() <-chan line {
 	if s.Steps.Full() || s.pause != nil {
 		return nil
@@ -167,7 +162,7 @@ func (s *session) readable() <-chan line {
 	return s.Lines
 }
 
-// takeRows returns the channel of rows, or none while the buffer is too full.
+// takeRows returns nil while the buffer is too full.
 func (s *session) takeRows() <-chan *outbound {
 	if len(s.buffer) > maxBufferBytes {
 		return nil
@@ -175,7 +170,7 @@ func (s *session) takeRows() <-chan *outbound {
 	return s.rows
 }
 
-// handleLine acts on one line from the peer. Its error ends the link; malformed input never does.
+// An error ends the link; malformed input never does.
 func (s *session) handleLine(ctx context.Context, l line) error {
 	s.reading = l.text
 	m, wrong := parse(l)
@@ -206,8 +201,7 @@ func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
 	return c.run(s, ctx, m)
 }
 
-// leave ends the link gracefully: our server leaves the network, and the peer closes the
-// connection.
+// leave ends the link gracefully: our server leaves the network, and the peer closes the connection.
 func (s *session) leave(ctx context.Context) error {
 	s.link.live.Store(nil)
 	s.Leave()
@@ -231,37 +225,34 @@ func (s *session) leave(ctx context.Context) error {
 	}
 }
 
-// Sizes of the protocol.
 const (
-	sidBytes  = 3 // of a server id, as in "1AA"
-	uuidBytes = 9 // size of a user id: that of its server's id plus six
+	sidBytes  = 3 // of a server ID, as in "1AA"
+	uuidBytes = 9 // of a user ID: its server's ID plus six
 )
 
-// maxLineBytes bounds one line from the peer. Servers set no limit among each other; a whole tag
-// section is 8 KiB, and no server sends a megabyte.
+// Servers have no limit between each other. A whole tag section is 8 KiB, and no server sends a
+// megabyte.
 const maxLineBytes = 1 << 20
 
-// writeTimeout bounds one write: a peer that reads nothing for this long counts as gone.
+// A peer that reads nothing for this long counts as gone.
 const writeTimeout = 30 * time.Second
 
-// lastWords is the time for which the peer's last lines are read after a failed write: they may
-// contain the reason.
+// After a failed write, the peer's last lines may contain the reason.
 const lastWords = time.Second
 
-// line is one line from the reader, or the error that it was too long.
+// line is one line from the reader, or the error for a long one.
 type line struct {
 	text string
 	err  error // nil or [irc.ErrLineTooLong]
 }
 
-// parse parses a line. The reason is "" for a valid line. A line with unreadable tags is returned
-// without them.
+// The reason is "" for a valid line. A line with unreadable tags is returned without them.
 func parse(l line) (ircmsg.Message, reason) {
 	if l.err != nil {
 		return ircmsg.Message{}, tooLong
 	}
 	if l.text == "" {
-		return ircmsg.Message{}, "" // a line of no command
+		return ircmsg.Message{}, "" // no command
 	}
 	m, err := ircmsg.ParseLine(l.text)
 	if err == nil {
@@ -276,7 +267,7 @@ func parse(l line) (ircmsg.Message, reason) {
 	return ircmsg.Message{}, malformed
 }
 
-// writePiece writes one piece. If that fails the reader ends soon after.
+// After a failure, the reader ends soon.
 func (s *session) writePiece(piece []byte) error {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := s.conn.Write(piece)
@@ -286,13 +277,13 @@ func (s *session) writePiece(piece []byte) error {
 	return err
 }
 
-// put buffers a line. Its arguments are sanitised: none holds a space or the end of a line, except
-// a last one after a colon.
+// The caller sanitises the arguments of put: none contains a space or a line ending, except a last
+// one after a colon.
 func (s *session) put(format string, args ...any) {
 	s.buffer = append(fmt.Appendf(s.buffer, format, args...), "\r\n"...)
 }
 
-// putMessage buffers a message with tags. Its error means a tag or parameter that no line can hold.
+// putMessage returns an error for a tag or parameter that fits no line.
 func (s *session) putMessage(m ircmsg.Message) error {
 	text, err := m.LineBytesStrict(false, 0)
 	if err != nil {
@@ -302,8 +293,8 @@ func (s *session) putMessage(m ircmsg.Message) error {
 	return nil
 }
 
-// flush gives the writer the whole buffer as one piece, unless it is still busy with the last. A
-// PING that proves the rows in it follows them.
+// flush passes the whole buffer as one piece, unless the writer is busy. A PING follows to prove the
+// rows in it.
 func (s *session) flush() {
 	if s.Writing() || len(s.buffer) == 0 {
 		return
@@ -316,8 +307,8 @@ func (s *session) flush() {
 	s.buffer = nil
 }
 
-// ping sends a PING that proves rows, or with none only that the peer is alive. The protocol has no
-// cookie: answers come in the order of the questions.
+// A PING proves rows or, without rows, only that the peer is alive. The protocol has no cookie:
+// answers arrive in the order of the questions.
 func (s *session) ping(rows []*outbound) {
 	s.put(":%s PING %s", s.sid(), s.net.peer)
 	s.pings = append(s.pings, rows)

@@ -18,53 +18,53 @@ const (
 	defaultChanBytes  = 64
 )
 
-// tagModules are the names of the module that provides TAGMSG: in 1205, and from 1206 on.
+// The module that provides TAGMSG: in 1205, and from 1206 on.
 const (
 	tagModule      = "m_ircv3_ctctags.so"
 	tagModuleNewer = "ircv3_ctctags"
 )
 
-// tree is the peer's network: servers, users and the timestamps of channels. It lasts as long as
-// the connection and is as large as the network.
+// tree is the peer's network: servers, users and the timestamps of channels. It lasts as long as the
+// connection and is as large as the network.
 type tree struct {
 	peer      string // SID of the server at the other end
-	challenge string // their challenge; empty if they offer none
-	tagmsg    bool   // the peer takes TAGMSG now
+	challenge string // theirs, or ""
+	tagmsg    bool   // the peer accepts TAGMSG
 	ascii     bool   // casemapping; else rfc1459
 
 	nickBytes, identBytes, hostBytes, realBytes, chanBytes int
 
-	modes map[byte]chanMode // modes of channels, by letter
+	modes map[byte]chanMode // channel modes, by letter
 
 	servers  map[string]string         // SID to that of the server before it; "" for the peer
-	users    map[string]*user          // users of the network, by UUID
+	users    map[string]*user          // of the network, by UUID
 	nicks    map[string]string         // folded nick to UUID, of all users
 	signers  map[federation.DID]string // UUID of the last signing user, by DID
 	accounts map[string]string         // to the UUID of the user that logged in last
 	channels map[string]*channel
-	left     func(*user) // called for each user that leaves
+	left     func(*user) // called for each departing user
 }
 
 type user struct {
 	nick    string
-	ident   string         // user name, when it connected
-	signon  string         // when it connected, as written by its server
-	account string         // according to its network; "" for none
-	away    string         // reason; "" while it is not away
-	relayed federation.DID // of its last relayed text; "" for none
-	signer  federation.DID // signer of its last step; "" before
+	ident   string         // user name at connection
+	signon  string         // connection time, as written by its server
+	account string         // reported by its network, or ""
+	away    string         // reason, or ""
+	relayed federation.DID // DID of its last relayed text, or ""
+	signer  federation.DID // of its last step, or ""
 	meter   irc.Meter
 }
 
 type channel struct {
 	venue   string
 	name    string          // in the network's spelling
-	ts      int64           // its creation, unix seconds; zero while it does not exist
+	ts      int64           // creation time, unix seconds; zero while it does not exist
 	ours    bool            // created by one of our users
-	members map[string]bool // users of the network, by UUID
+	members map[string]bool // of the network, by UUID
 	visited bool            // had a member since its creation
 	met     bool            // had a member since the link came up
-	awaited bool            // an offer to anyone waits for a member
+	awaited bool            // an open offer waits for a member
 	rules   rules
 	kept    map[*pseudo]bool // our users kept out by its modes
 }
@@ -129,8 +129,6 @@ func (t *tree) capability(name, value string) {
 	}
 }
 
-// fold returns a nick in the network's casemapping.
-//
 // spec: rfc1459 §2.2
 func (t *tree) fold(nick string) string {
 	last := byte('^')
@@ -146,8 +144,7 @@ func (t *tree) fold(nick string) string {
 	return string(folded)
 }
 
-// knows reports whether a line may have that source: a server or a user of the network. Our own
-// server and users are not valid sources, because our lines are never sent back.
+// Our own server and users are not valid sources, because our lines are never sent back.
 func (t *tree) knows(source string) bool {
 	if len(source) == sidBytes {
 		_, known := t.servers[source]
@@ -180,12 +177,11 @@ func (t *tree) rename(uuid, nick string) {
 	u.nick = nick
 }
 
-// signed records that a user of the network sent a step of a DID. A user represents one DID at a
-// time, so there are at most as many entries as users.
+// A user represents one DID at a time, so there are at most as many entries as users.
 func (t *tree) signed(uuid string, did federation.DID) {
 	u := t.users[uuid]
 	if u == nil {
-		return // it left in the meantime
+		return // left in the meantime
 	}
 	t.unsign(uuid)
 	u.signer = did
@@ -199,8 +195,8 @@ func (t *tree) unsign(uuid string) {
 	}
 }
 
-// find returns the UUID of the user that signed last as a DID, else of a user logged in to one of
-// its accounts, else of the user with a nick; "" for none of them.
+// find returns the last user that signed as a DID, else a user logged in to one of its accounts, else
+// the user with a nick, else "".
 func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	if uuid := t.signers[did]; uuid != "" {
 		return uuid
@@ -231,7 +227,7 @@ func (t *tree) quit(uuid string) {
 	t.left(u)
 }
 
-// split removes a server with all servers behind it and all their users, which send no QUIT.
+// split also removes all servers behind it and all their users, which send no QUIT.
 func (t *tree) split(sid string) {
 	gone := map[string]bool{sid: true}
 	for grown := true; grown; {

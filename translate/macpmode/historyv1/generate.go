@@ -1,4 +1,4 @@
-// Package historyv1 has the entries of the history of a session, as the gateway keeps them.
+// Package historyv1 contains the stored entries of the history of a session.
 package historyv1
 
 //go:generate go run -modfile=../../../.tools/go.mod ../../../.ci/proto.go .

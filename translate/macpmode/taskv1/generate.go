@@ -1,4 +1,4 @@
-// Package taskv1 has the messages of macp.modes.task.v1, the task mode.
+// Package taskv1 contains the messages of macp.modes.task.v1, the task mode.
 package taskv1
 
 //go:generate go run -modfile=../../../.tools/go.mod ../../../.ci/proto.go .
