@@ -241,7 +241,10 @@ func (l *Link) postToAgent(ctx context.Context, d *inbound) (answer, error) {
 		return answer{}, err
 	}
 	s, stepErr := l.readStep(ctx, d)
-	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
+	if stepErr == nil {
+		answers := s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
+		admitted = admitted || answers || l.cfg.Offers == OffersDeliver
+	}
 	if !admitted {
 		room := l.deps.Quotas().FirstContacts
 		if stepErr == nil && s.Verb != federation.Offer { // later steps always fit

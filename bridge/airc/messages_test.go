@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/baton-gateway/baton/bridge/airc"
 	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
@@ -234,6 +235,51 @@ func TestConsentBetweenAgents(t *testing.T) {
 				word, _ = answer["error"].(string)
 			}
 			got := reply{status, word, types(inbox(t, planner)), answer["consent"]}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(reply{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOffersBetweenAgentsFollowTheConfiguration(t *testing.T) {
+	t.Parallel()
+	type reply struct {
+		status         int
+		planner, scout []string // types of their messages
+	}
+	for name, test := range map[string]struct {
+		offers  string
+		before  string // planner's action about scout_7
+		payload any
+		want    reply
+	}{
+		"hold: an offer waits for consent":   {airc.OffersHold, "", request("Fix it"), reply{202, []string{"system system:handshake_request"}, nil}},
+		"deliver: an offer arrives":          {airc.OffersDeliver, "", request("Fix it"), reply{201, []string{"scout_7 task:request"}, []string{"planner ack"}}},
+		"deliver: text waits for consent":    {airc.OffersDeliver, "", nil, reply{202, []string{"system system:handshake_request"}, nil}},
+		"deliver: a blocked sender stays so": {airc.OffersDeliver, "block", request("Fix it"), reply{403, nil, nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = test.offers })
+			scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)
+			if test.before != "" {
+				if status, answer, err := planner.Consent(t.Context(), "scout_7", test.before); err != nil || status >= http.StatusMultipleChoices {
+					t.Fatal(status, answer, err)
+				}
+			}
+			status, answer, err := scout.Send(t.Context(), "planner", "please", test.payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := reply{status, types(inbox(t, planner)), nil}
+			if status == http.StatusCreated {
+				id, _ := answer["id"].(string)
+				if status, answer, err := planner.Send(t.Context(), "scout_7", "", ack(id, "received")); err != nil || status != http.StatusCreated {
+					t.Error(status, answer, err)
+				}
+				got.scout = types(inbox(t, scout))
+			}
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(reply{})); diff != "" {
 				t.Error(diff)
 			}
