@@ -165,7 +165,7 @@ func (*benchHome) Place(context.Context, federation.Event) (federation.ChannelRe
 }
 
 // MaySpeakFor implements [relay.Mailboxes].
-func (*benchHome) MaySpeakFor(context.Context, federation.DID, federation.HomeID) (bool, error) {
+func (*benchHome) MaySpeakFor(context.Context, federation.DID, ...federation.HomeID) (bool, error) {
 	return true, nil
 }
 

@@ -243,8 +243,8 @@ func (*gate) Place(context.Context, federation.Event) (federation.ChannelRef, er
 	return federation.ChannelRef{}, nil
 }
 
-func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, by federation.HomeID) (bool, error) {
-	return g.people[did] == by && g.unread == nil, g.unread
+func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, by ...federation.HomeID) (bool, error) {
+	return slices.Contains(by, g.people[did]) && g.unread == nil, g.unread
 }
 
 func (g *gate) Here(_ context.Context, did federation.DID) (bool, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -341,15 +342,14 @@ func (p *Peer) arrive(at federation.Arrival, stamped bool, it item) federation.A
 
 // trustedParty returns "" unless one of these homes may represent the party.
 func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...federation.HomeID) (federation.DID, error) {
-	for _, home := range homes {
-		if party == "" || home == "" {
-			continue
-		}
-		if trusted, err := p.deps.Mailboxes.MaySpeakFor(ctx, party, home); trusted || err != nil {
-			return party, err
-		}
+	homes = slices.DeleteFunc(homes, func(home federation.HomeID) bool { return home == "" })
+	if party == "" || len(homes) == 0 {
+		return "", nil
 	}
-	return "", nil
+	if trusted, err := p.deps.Mailboxes.MaySpeakFor(ctx, party, homes...); !trusted || err != nil {
+		return "", err
+	}
+	return party, nil
 }
 
 func (r *result) set(judged federation.Judgement, err error) {

@@ -56,11 +56,13 @@ type Gateway interface {
 	Place(ctx context.Context, ev federation.Event) (federation.ChannelRef, error)
 }
 
-// Mailboxes looks up the mailbox home of a DID. Its methods block only on the record, except TakeOver.
+// Mailboxes looks up the mailbox home of a DID. Its methods block only on the record, except
+// MaySpeakFor and TakeOver.
 type Mailboxes interface {
-	// MaySpeakFor reports whether this gateway accepts a home's claim that a step is from a DID: the
-	// mailbox is there, or no other location is known.
-	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) (bool, error)
+	// MaySpeakFor reports whether this gateway accepts the claim of one of these homes that a step is
+	// from a DID: the mailbox is there, or no other location is known. If another home is known to
+	// have the mailbox, MaySpeakFor asks that home whether it has moved, and blocks on the network.
+	MaySpeakFor(ctx context.Context, did federation.DID, homes ...federation.HomeID) (bool, error)
 	// Here reports whether a DID has its mailbox here.
 	Here(ctx context.Context, did federation.DID) (bool, error)
 	// MovedHere reports whether operators moved the mailbox of a DID from a home to here. It may have

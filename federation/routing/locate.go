@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,14 +130,23 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Home == l.home, err
 }
 
-// MaySpeakFor reports whether this gateway trusts a home's statements about a DID: the mailbox is
-// there, or the only known location is the claim of a home. It returns record errors.
-func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) (bool, error) {
+// MaySpeakFor reports whether this gateway trusts the statements of one of these homes about a DID:
+// the mailbox is there, or the only known location is the claim of a home. If the mailbox is known to
+// be at another peer, MaySpeakFor asks that peer whether it has moved, and blocks on the network. The
+// error is that of the record, or a [*federation.UnavailableError] if the peer does not answer.
+func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, homes ...federation.HomeID) (bool, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {
 		return false, fmt.Errorf("look up the home of %s: %w", did, err)
 	}
-	return at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer, nil
+	if slices.Contains(homes, at.Home) || at.Home == "" || at.Source == federation.LocatedByAnswer {
+		return true, nil
+	}
+	if peer, linked := l.peers.Peer(at.Home); !linked || peer.Blocked {
+		return false, nil
+	}
+	still, err := l.peers.Houses(ctx, at.Home, did)
+	return err == nil && !still, err
 }
 
 // OfParties returns the mailbox locations of the parties of a handoff, or nothing if this home never
@@ -228,13 +238,22 @@ func (o Owners) KeptFor(did federation.DID) federation.KeptKey {
 	return federation.KeptKey{ID: federation.KeyID(o.kept(did).Public), Owner: did}
 }
 
+// KeptDID returns the DID of the key that the gateway keeps for a DID; false if it keeps no keys.
+func (o Owners) KeptDID(did federation.DID) (federation.DID, bool) {
+	if o.Kept == nil {
+		return "", false
+	}
+	return o.kept(did).DID, true
+}
+
 func (o Owners) kept(did federation.DID) federation.SigningKey {
 	return o.Kept("person:" + string(did))
 }
 
 // KeepsFor reports whether kept is the DID of the key that the gateway keeps for another DID.
 func (o Owners) KeepsFor(kept, of federation.DID) bool {
-	return o.Kept != nil && kept.Method() == "key" && o.kept(of).DID == kept
+	did, keeps := o.KeptDID(of)
+	return keeps && did == kept
 }
 
 // Owner returns the DID for which the gateway keeps the key of a did:key, and any other DID

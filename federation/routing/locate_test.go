@@ -104,26 +104,39 @@ func TestLocateKnowsItsOwnHome(t *testing.T) {
 	newWorld().at(t, self.DID(), self, federation.LocatedHere)
 }
 
-func TestMaySpeakForOwnAndUnknownMailboxes(t *testing.T) {
+func TestMaySpeakForAsksTheKnownHomeOfTheMailbox(t *testing.T) {
 	t.Parallel()
+	at := func(home federation.HomeID, source federation.LocationSource) federation.MailboxLocation {
+		return federation.MailboxLocation{DID: bob, Home: home, Source: source}
+	}
+	housed := func(w *world) { w.housed["c.test"] = true }
+	outage := errors.New("outage")
 	for name, test := range map[string]struct {
-		kept   federation.MailboxLocation
-		broken error
-		want   bool
+		kept  federation.MailboxLocation
+		world func(w *world)
+		want  bool
+		err   error
 	}{
 		"no location is known":            {want: true},
-		"the mailbox is there":            {kept: federation.MailboxLocation{Home: "b.test", Source: federation.LocatedByStep}, want: true},
-		"the mailbox is elsewhere":        {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByStep}},
-		"another home only claims it":     {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByAnswer}, want: true},
-		"an operator moved it elsewhere":  {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByMove}},
-		"the record cannot be read today": {broken: errors.New("disk")},
+		"the mailbox is there":            {kept: at("b.test", federation.LocatedByStep), want: true},
+		"another home only claims it":     {kept: at("c.test", federation.LocatedByAnswer), world: housed, want: true},
+		"it is elsewhere":                 {kept: at("c.test", federation.LocatedByStep), world: housed},
+		"an operator moved it elsewhere":  {kept: at("c.test", federation.LocatedByMove), world: housed},
+		"it has left the known home":      {kept: at("c.test", federation.LocatedByStep), want: true},
+		"it is here":                      {kept: at(self, federation.LocatedByMove)},
+		"the known home is no peer":       {kept: at("d.test", federation.LocatedByStep)},
+		"the known home is blocked":       {kept: at("c.test", federation.LocatedByStep), world: func(w *world) { w.peers[1].Blocked = true }},
+		"the known home does not answer":  {kept: at("c.test", federation.LocatedByStep), world: func(w *world) { w.away["c.test"] = outage }, err: outage},
+		"the record cannot be read today": {world: func(w *world) { w.broken = outage }, err: outage},
 	} {
 		w := newWorld()
-		if test.kept.DID = bob; test.kept.Home != "" {
+		if test.kept.Home != "" {
 			w.locations[bob] = test.kept
 		}
-		w.broken = test.broken
-		if got, err := w.locator().MaySpeakFor(t.Context(), bob, "b.test"); got != test.want || !errors.Is(err, test.broken) {
+		if test.world != nil {
+			test.world(w)
+		}
+		if got, err := w.locator().MaySpeakFor(t.Context(), bob, "b.test"); got != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%s: %t, %v", name, got, err)
 		}
 	}

@@ -55,36 +55,40 @@ func (l *Locator) MovedFrom(ctx context.Context, from federation.HomeID) (bool, 
 	return l.record.HasMoved(ctx, from, l.home)
 }
 
-// MovedAway returns the parties of a handoff whose mailboxes an operator moved away from here within
-// the last thirty days.
+// MovedAway returns the parties of a handoff whose mailboxes an operator moved away from here
+// within the last thirty days. It omits a mailbox that the record cannot look up now.
 func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox {
 	var gone []federation.MovedMailbox
 	for _, did := range v.Others("") {
-		if at := l.movedAway(ctx, did, now); at.Home != "" {
+		if at, err := l.movedAway(ctx, did, now); err == nil && at.Home != "" {
 			gone = append(gone, federation.MovedMailbox{DID: did, Home: at.Home})
 		}
 	}
 	return gone
 }
 
-// movedAway returns the zero value for a mailbox that did not move within [forwardFor].
-func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Time) federation.MailboxLocation {
+// movedAway returns the location of a mailbox that moved away from here within the last thirty days;
+// the zero value for any other one.
+func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Time) (federation.MailboxLocation, error) {
 	at, err := l.record.MailboxLocation(ctx, did)
-	if err != nil || at.Source != federation.LocatedByMove || at.Home == l.home || !slices.Contains(at.Former, l.home) || now.Sub(at.Since) > forwardFor {
-		return federation.MailboxLocation{}
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return federation.MailboxLocation{}, err
 	}
-	return at
+	if at.Source != federation.LocatedByMove || at.Home == l.home || !slices.Contains(at.Former, l.home) || now.Sub(at.Since) > forwardFor {
+		return federation.MailboxLocation{}, nil
+	}
+	return at, nil
 }
 
-// movedTo returns the home to which the mailbox of a DID moved from here within the last thirty days,
-// or "". That home accepts forwarded steps. It may have passed the mailbox on, but a later home does
-// not know that the mailbox was here.
-func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
-	at := l.movedAway(ctx, did, now)
+// movedTo returns the home to which the mailbox of a DID moved from here, which may have given it to
+// another one since; "" if it did not move within the last thirty days. That home accepts forwarded
+// steps: a later one does not know that the mailbox was here.
+func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
+	at, err := l.movedAway(ctx, did, now)
 	if i := slices.Index(at.Former, l.home); i > 0 {
-		return at.Former[i-1]
+		return at.Former[i-1], err
 	}
-	return at.Home
+	return at.Home, err
 }
 
 func (l *Locator) keepMove(ctx context.Context, did federation.DID, from, to federation.HomeID, now time.Time) error {
@@ -146,7 +150,11 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 		return done, err
 	}
 	at, err := l.Locate(ctx, did)
-	switch ours := at.Home == l.home || at.Home == "" && waiting > 0 || l.movedTo(ctx, did, now()) == to; {
+	if err != nil {
+		return done, err
+	}
+	before, err := l.movedTo(ctx, did, now())
+	switch ours := at.Home == l.home || at.Home == "" && waiting > 0 || before == to; {
 	case err != nil:
 		return done, err
 	case did == l.home.DID() || !ours:

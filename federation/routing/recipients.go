@@ -22,7 +22,7 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	case err != nil || !knows || ev.Verb == federation.Confirm:
 		return nil, err
 	case after.Home != l.home:
-		return l.forwards(ctx, ev, after, now), nil
+		return l.forwards(ctx, ev, after, now)
 	case after.Offeree == "":
 		var names []string
 		for peer := range l.peers.All() {
@@ -81,20 +81,24 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// forwards omits homes that the step passed through.
-func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) []string {
+// forwards returns the names of the homes to which a step of another home is forwarded. No step is
+// sent to a home that it passed through.
+func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	if !after.Numbered { // no ruling proves the step to a third home
-		return nil
+		return nil, nil
 	}
 	var names []string
 	for _, did := range after.Others("") {
-		next := l.movedTo(ctx, did, now)
+		next, err := l.movedTo(ctx, did, now)
+		if err != nil {
+			return nil, err
+		}
 		_, known := l.peers.Peer(next)
 		if known && next != after.Home && !slices.Contains(ev.Arrival.Path, next) && !slices.Contains(names, string(next)) {
 			names = append(names, string(next))
 		}
 	}
-	return names
+	return names, nil
 }
 
 // reroutePage bounds the deliveries, or inboxes, rerouted by one write.
