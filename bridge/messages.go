@@ -91,9 +91,9 @@ type TextLink interface {
 // Messenger is a [TextLink] to users that receive private text, as lines from the sender's nick.
 type Messenger interface {
 	TextLink
-	// Addressee returns the DID of the current user with a nick, "" for none, and whether the nick
-	// is valid.
-	Addressee(ctx context.Context, nick string) (did federation.DID, valid bool)
+	// Addressee returns the DID of the current user with a nick, "" for none. It returns
+	// [federation.ErrNotFound] for an invalid nick, and the errors of the record.
+	Addressee(ctx context.Context, nick string) (federation.DID, error)
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
 	// DID. For a nick it also returns its [federation.Holder].
 	Here(ctx context.Context, to Recipient) (holder string, here bool)

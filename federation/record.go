@@ -310,7 +310,7 @@ const MaxJournalPage = 1024
 
 // Filter selects handoffs that match each of its members. A zero member matches all.
 type Filter struct {
-	DID        DID   // offerer, offeree or assignee
+	DIDs       []DID // one is its offerer, offeree or assignee
 	State      State // current state
 	Kind       Kind
 	Venue      string    // venue of its steps on a chat network
@@ -321,7 +321,8 @@ type Filter struct {
 
 // Admits reports whether a handoff matches.
 func (f Filter) Admits(v View) bool {
-	return (f.DID == "" || f.DID == v.Offerer || f.DID == v.Offeree || f.DID == v.Assignee) &&
+	party := func(did DID) bool { return did == v.Offerer || did == v.Offeree || did == v.Assignee }
+	return (len(f.DIDs) == 0 || slices.ContainsFunc(f.DIDs, party)) &&
 		(f.State == "" || f.State == v.State) &&
 		(f.Kind == "" || f.Kind == v.Kind) &&
 		(f.Venue == "" || f.Venue == v.Venue) &&

@@ -35,9 +35,11 @@ func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Ha
 	}
 	var err error
 	if text := query.DID; text != "" {
-		if f.DID, err = parseDID("did", text); err != nil {
+		did, err := parseDID("did", text)
+		if err != nil {
 			return listing[Handoff]{}, err
 		}
+		f.DIDs = []federation.DID{did}
 	}
 	if text := query.Channel; text != "" {
 		if f.Venue, err = parseChannel(text); err != nil {
@@ -59,8 +61,8 @@ func (l handoffList) search(ctx context.Context, text string) (handoffList, erro
 	if text == "" {
 		return l, nil
 	}
-	if did, err := federation.ParseDID(text); err == nil && l.filter.DID == "" {
-		l.filter.DID = did
+	if did, err := federation.ParseDID(text); err == nil && len(l.filter.DIDs) == 0 {
+		l.filter.DIDs = []federation.DID{did}
 		return l, nil
 	}
 	ids, err := l.o.namedBy(ctx, strings.ToUpper(text))

@@ -328,6 +328,10 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 	return did, nil
 }
 
+func (*gateway) DIDs(_ context.Context, did federation.DID) ([]federation.DID, error) {
+	return []federation.DID{did}, nil
+}
+
 func (g *gateway) Same(ctx context.Context, a, b federation.DID) (bool, error) {
 	agent, err := g.record.AgentOf(ctx, a)
 	if errors.Is(err, federation.ErrNotFound) {

@@ -120,6 +120,11 @@ func (*Participants) Same(_ context.Context, a, b federation.DID) (bool, error) 
 	return a == b || SeededKey("person:"+string(a)).DID == b || SeededKey("person:"+string(b)).DID == a, nil
 }
 
+// DIDs implements [bridge.Gateway].
+func (*Participants) DIDs(_ context.Context, did federation.DID) ([]federation.DID, error) {
+	return []federation.DID{did, SeededKey("person:" + string(did)).DID}, nil
+}
+
 // Owner implements [bridge.Gateway].
 func (p *Participants) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
 	return p.owners().Owner(ctx, did)

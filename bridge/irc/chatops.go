@@ -46,9 +46,10 @@ type Command struct {
 	DID federation.DID
 	// Proved reports whether the user authenticated as the DID to this gateway.
 	Proved bool
-	Lookup func(nick string) federation.DID
-	// Room opens a channel for a handoff, invites its parties and returns its name. It is nil if the
-	// gateway cannot create channels on the network.
+	// Lookup returns the DID of a user by its nick, or "". It returns the errors of the record.
+	Lookup func(nick string) (federation.DID, error)
+	// Room opens a channel for a handoff, invites its parties and returns its name. It is nil if
+	// the gateway cannot create channels on the network.
 	Room func(view federation.View) (string, error)
 
 	// Secret reports whether the line arrived over TLS or from the same machine.
@@ -185,7 +186,11 @@ func (o ChatOps) inbox(ctx context.Context, c Command, _ string, _ time.Time) ([
 	if c.DID == "" {
 		return nil, userError("You have no inbox: your account is bound to no DID.")
 	}
-	lines, err := o.list(ctx, federation.Filter{DID: c.DID}, func(view federation.View) bool { return !view.Over })
+	dids, err := o.Ports.Gateway.DIDs(ctx, c.DID)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := o.list(ctx, federation.Filter{DIDs: dids}, func(view federation.View) bool { return !view.Over })
 	if err == nil && len(lines) == 0 {
 		lines = []string{"Nothing is waiting."}
 	}
@@ -515,8 +520,8 @@ func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridg
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")
 	}
-	if did := c.Lookup(name); did != "" {
-		return bridge.Recipient{DID: did}, nil
+	if did, err := c.Lookup(name); did != "" || err != nil {
+		return bridge.Recipient{DID: did}, err
 	}
 	to, err := o.Ports.Resolve(ctx, name)
 	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok && problem.Code == bridge.CodeUnknownName && o.Ports.Messages != nil {

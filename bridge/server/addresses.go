@@ -19,14 +19,39 @@ func (g *Gateway) Same(ctx context.Context, a, b federation.DID) (bool, error) {
 	if a == b || g.deps.Owners.KeepsFor(a, b) || g.deps.Owners.KeepsFor(b, a) {
 		return true, nil
 	}
-	known, err := g.participants.WithDID(ctx, a)
-	if errors.Is(err, federation.ErrNotFound) {
-		return false, nil
-	}
+	known, err := g.ownDIDs(ctx, a)
+	return slices.Contains(known, b), err
+}
+
+// DIDs implements [bridge.Gateway].
+func (g *Gateway) DIDs(ctx context.Context, did federation.DID) ([]federation.DID, error) {
+	owner, err := g.Owner(ctx, did)
 	if err != nil {
-		return false, fmt.Errorf("look up the agent of %s: %w", a, err)
+		return nil, err
 	}
-	return slices.Contains(known.DIDs, a) && slices.Contains(known.DIDs, b), nil
+	dids, err := g.ownDIDs(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range dids {
+		if kept, keeps := g.deps.Owners.KeptDID(own); keeps {
+			dids = append(dids, kept)
+		}
+	}
+	slices.Sort(dids)
+	return slices.Compact(dids), nil
+}
+
+// ownDIDs returns the DIDs that the agent with a DID may act as now, among them this one.
+func (g *Gateway) ownDIDs(ctx context.Context, did federation.DID) ([]federation.DID, error) {
+	known, err := g.participants.WithDID(ctx, did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return nil, fmt.Errorf("look up the agent of %s: %w", did, err)
+	}
+	if !slices.Contains(known.DIDs, did) { // no agent, or its former DID
+		return []federation.DID{did}, nil
+	}
+	return known.DIDs, nil
 }
 
 // Owner implements [bridge.Gateway].
@@ -299,9 +324,9 @@ func (g *Gateway) Addressee(ctx context.Context, address string) (bridge.Recipie
 	if !ok {
 		return bridge.Recipient{}, federation.ErrNotFound
 	}
-	did, valid := messenger.Addressee(ctx, nick)
-	if !valid {
-		return bridge.Recipient{}, federation.ErrNotFound
+	did, err := messenger.Addressee(ctx, nick)
+	if err != nil {
+		return bridge.Recipient{}, err
 	}
 	return bridge.Recipient{DID: cmp.Or(did, g.Guest(link, nick)), Place: federation.ChannelRef{Link: link, Venue: nick}}, nil
 }

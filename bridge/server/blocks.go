@@ -319,7 +319,7 @@ func (g *Gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry b
 	var open []federation.View
 	var after federation.Cursor
 	for more := true; more; {
-		page, next, err := g.deps.Record.Handoffs(ctx, federation.Filter{DID: offerer}, after, purgePage)
+		page, next, err := g.deps.Record.Handoffs(ctx, federation.Filter{DIDs: []federation.DID{offerer}}, after, purgePage)
 		if err != nil {
 			return 0, err
 		}

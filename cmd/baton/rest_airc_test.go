@@ -4,6 +4,7 @@ package main_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 )
 
@@ -70,5 +71,12 @@ func TestRESTWorkCrossesToAIRC(t *testing.T) {
 	}
 	if got := view(filed.Handoff.ID); got != "completed" {
 		t.Errorf("the handoff is %s", got)
+	}
+	// Over plain HTTP the agent proves its own key, and lists the handoffs of its handle.
+	own := logInWith(t, w.url(), scout.Key)
+	var page struct{ Items []struct{ ID string } }
+	own.must(t, http.StatusOK, http.MethodGet, "handoffs", nil, &page)
+	if want := []struct{ ID string }{{filed.Handoff.ID}, {id}}; !slices.Equal(page.Items, want) {
+		t.Errorf("%s lists %v, want %v", own.did, page.Items, want)
 	}
 }

@@ -55,7 +55,7 @@ func filesTogether(t *testing.T, server *postgrestest.Server) {
 		t.Errorf("HookBacklog = %+v, %v, want %d waiting", pending, err, offers/2)
 	}
 	for n, state := range []federation.State{federation.Offered, federation.Assigned} {
-		views, _, err := record.Handoffs(t.Context(), federation.Filter{DID: eve, State: state}, "", 100)
+		views, _, err := record.Handoffs(t.Context(), federation.Filter{DIDs: []federation.DID{eve}, State: state}, "", 100)
 		if want := n * offers / 2; err != nil || len(views) != want {
 			t.Errorf("eve has %d handoffs that are %s, %v, want %d", len(views), state, err, want)
 		}

@@ -68,16 +68,18 @@ func (s suite) testFilter(t *testing.T) {
 		want []int
 	}{
 		{"all", federation.Filter{}, []int{1, 2, 4, 3}},
-		{"of an offerer and assignee", federation.Filter{DID: ada}, []int{1, 2, 4}},
-		{"of an offeree and offerer", federation.Filter{DID: bob}, []int{1, 3}},
-		{"of nobody", federation.Filter{DID: federationtest.Person("nobody")}, nil},
+		{"of an offerer and assignee", federation.Filter{DIDs: []federation.DID{ada}}, []int{1, 2, 4}},
+		{"of an offeree and offerer", federation.Filter{DIDs: []federation.DID{bob}}, []int{1, 3}},
+		{"of nobody", federation.Filter{DIDs: []federation.DID{federationtest.Person("nobody")}}, nil},
+		{"of two DIDs", federation.Filter{DIDs: []federation.DID{ada, bob}}, []int{1, 2, 4, 3}},
+		{"of two DIDs, one unknown", federation.Filter{DIDs: []federation.DID{federationtest.Person("nobody"), bob}}, []int{1, 3}},
 		{"in a state", federation.Filter{State: federation.Offered}, []int{4, 3}},
-		{"of a DID in a state", federation.Filter{DID: ada, State: federation.Assigned}, []int{2}},
-		{"in a state that it left", federation.Filter{DID: bob, State: federation.Assigned}, nil},
+		{"of a DID in a state", federation.Filter{DIDs: []federation.DID{ada}, State: federation.Assigned}, []int{2}},
+		{"in a state that it left", federation.Filter{DIDs: []federation.DID{bob}, State: federation.Assigned}, nil},
 		{"of a kind", federation.Filter{Kind: "bounty"}, []int{4}},
 		{"in a venue", federation.Filter{Venue: "#lab"}, []int{2}},
 		{"with a capability", federation.Filter{Capability: "review"}, []int{1, 3}},
-		{"with two members", federation.Filter{Capability: "go", DID: ada}, []int{1, 2}},
+		{"with two members", federation.Filter{Capability: "go", DIDs: []federation.DID{ada}}, []int{1, 2}},
 		{"since a movement", federation.Filter{Since: federationtest.At(5)}, []int{1, 2}},
 		{"since later", federation.Filter{Since: federationtest.At(7)}, nil},
 	} {
@@ -168,9 +170,9 @@ func (s suite) testListMoves(t *testing.T) {
 	mustAppend(t, record, accept)
 	mustAppend(t, record, federationtest.File(federationtest.Step(5, offers[1].Event, federation.Progress, bob), accept.View))
 	mustAppend(t, record, federationtest.File(federationtest.Step(6, offers[2].Event, federation.Accept, bob), offers[2].View))
-	for _, did := range []federation.DID{ada, bob, ""} {
-		if d := diff([]int{2, 1, 3}, listed(t, record, federation.Filter{DID: did}, 2)); d != "" {
-			t.Errorf("of %q (-want +got):\n%s", did, d)
+	for _, dids := range [][]federation.DID{{ada}, {bob}, {ada, bob}, nil} {
+		if d := diff([]int{2, 1, 3}, listed(t, record, federation.Filter{DIDs: dids}, 2)); d != "" {
+			t.Errorf("of %q (-want +got):\n%s", dids, d)
 		}
 	}
 }

@@ -291,7 +291,7 @@ func (w *twins) Check(t *rapid.T) {
 			return out
 		})
 		w.both("Handoffs", func(record modelled, _ int) outcome {
-			views, _, err := record.Handoffs(w.ctx, federation.Filter{DID: did}, "", 1000)
+			views, _, err := record.Handoffs(w.ctx, federation.Filter{DIDs: []federation.DID{did}}, "", 1000)
 			out := outcome{Err: class(err)}
 			for _, v := range views {
 				out.Events = append(out.Events, v.ID)

@@ -106,7 +106,7 @@ func (s suite) testPrune(t *testing.T) {
 		if n, size, err := record.Waiting(t.Context(), did); err != nil || n != 0 || size != 0 {
 			t.Errorf("for %s wait %d entries of %d bytes, %v", did, n, size, err)
 		}
-		if found := listed(t, record, federation.Filter{DID: did}, 10); len(found) != 0 {
+		if found := listed(t, record, federation.Filter{DIDs: []federation.DID{did}}, 10); len(found) != 0 {
 			t.Errorf("of %s are listed %d", did, found)
 		}
 	}

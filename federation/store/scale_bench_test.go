@@ -74,7 +74,7 @@ func BenchmarkScale(b *testing.B) {
 			return len(entries), err
 		}},
 		{"list", func(ctx context.Context, record *registry.Record, i int) (int, error) {
-			views, _, err := record.Handoffs(ctx, federation.Filter{DID: watchedDID(i), State: federation.Offered}, "", pageLength)
+			views, _, err := record.Handoffs(ctx, federation.Filter{DIDs: []federation.DID{watchedDID(i)}, State: federation.Offered}, "", pageLength)
 			return len(views), err
 		}},
 		{"submit", func(ctx context.Context, record *registry.Record, i int) (int, error) {

@@ -201,7 +201,7 @@ func (w *wholeEvents) check(t *testing.T, record *registry.Record, rows func(que
 				want = append(want, v.ID)
 			}
 		}
-		views, _, err := record.Handoffs(t.Context(), federation.Filter{DID: did}, "", 10)
+		views, _, err := record.Handoffs(t.Context(), federation.Filter{DIDs: []federation.DID{did}}, "", 10)
 		var got []federation.HandoffID
 		for _, v := range views {
 			got = append(got, v.ID)

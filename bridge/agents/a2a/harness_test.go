@@ -396,6 +396,10 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 	return did, nil
 }
 
+func (*gateway) DIDs(_ context.Context, did federation.DID) ([]federation.DID, error) {
+	return []federation.DID{did, bridgetest.SeededKey("person:" + string(did)).DID}, nil
+}
+
 func (*gateway) Same(_ context.Context, a, b federation.DID) (bool, error) {
 	kept := func(did federation.DID) federation.DID { return bridgetest.SeededKey("person:" + string(did)).DID }
 	return a == b || kept(a) == b || kept(b) == a, nil

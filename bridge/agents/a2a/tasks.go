@@ -246,8 +246,12 @@ func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
 
 // listed also returns the next cursor.
 func (l *Link) listed(ctx context.Context, req request, p listRequest, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
+	dids, err := l.deps.Gateway.DIDs(ctx, req.caller.DID)
+	if err != nil {
+		return nil, "", err
+	}
 	var found []federation.View
-	filter := federation.Filter{DID: req.caller.DID, Since: p.StatusTimestampAfter}
+	filter := federation.Filter{DIDs: dids, Since: p.StatusTimestampAfter}
 	for {
 		page, next, err := l.access.Page(ctx, req.caller, filter, false, after, limit-len(found))
 		if err != nil {

@@ -36,10 +36,11 @@ type Query struct {
 	Since     time.Time
 }
 
-func (q Query) filter(caller federation.DID, states []federation.State) (federation.Filter, bool, error) {
+// filter returns the filter of a query by a caller with its own DIDs; an operator has none.
+func (q Query) filter(own []federation.DID, states []federation.State) (federation.Filter, bool, error) {
 	unfinished := false
 	f := federation.Filter{
-		DID: federation.DID(q.DID), State: federation.State(q.State), Kind: federation.Kind(q.Kind), Capability: q.Capability, Title: q.Words, Since: q.Since,
+		State: federation.State(q.State), Kind: federation.Kind(q.Kind), Capability: q.Capability, Title: q.Words, Since: q.Since,
 	}
 	if q.State != "" && !slices.Contains(states, f.State) {
 		return f, false, bridge.UsageProblem(fmt.Sprintf("state: want one of %s; not %q", joined(states), q.State))
@@ -48,6 +49,7 @@ func (q Query) filter(caller federation.DID, states []federation.State) (federat
 		if _, err := federation.ParseDID(q.DID); err != nil {
 			return f, false, bridge.UsageProblem("did: " + err.Error())
 		}
+		f.DIDs = []federation.DID{federation.DID(q.DID)}
 	}
 	if q.State == StateOpen {
 		f.State, unfinished = "", true
@@ -68,7 +70,7 @@ func (q Query) filter(caller federation.DID, states []federation.State) (federat
 		f.State, unfinished = federation.Open, false
 	}
 	if q.DID == "" && q.Channel == "" && !open {
-		f.DID = caller
+		f.DIDs = own
 	}
 	return f, unfinished, nil
 }
@@ -92,7 +94,14 @@ type Listed struct {
 // List returns up to limit matching visible handoffs after a cursor, most recently changed first. The
 // next cursor is "" after the last page.
 func (a *Service) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
-	f, unfinished, err := q.filter(who.DID, a.kinds().States())
+	var own []federation.DID
+	if who.DID != "" {
+		var err error
+		if own, err = a.deps.Gateway.DIDs(ctx, who.DID); err != nil {
+			return nil, "", err
+		}
+	}
+	f, unfinished, err := q.filter(own, a.kinds().States())
 	if err != nil {
 		return nil, "", err
 	}

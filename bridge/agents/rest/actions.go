@@ -22,7 +22,7 @@ func (l *Link) listActions(ctx context.Context, p contract.ActionQuery) (contrac
 		if _, err := federation.ParseDID(p.Assignee); err != nil {
 			return answer, usage("assignee: " + err.Error())
 		}
-		want.DID = federation.DID(p.Assignee)
+		want.DIDs = []federation.DID{federation.DID(p.Assignee)}
 	}
 	var after federation.Cursor
 	for range maxPages {

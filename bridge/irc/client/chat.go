@@ -391,13 +391,13 @@ func (s *server) meet(ctx context.Context, u *user) {
 }
 
 // Addressee implements [bridge.Messenger].
-func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) {
+func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, error) {
 	if !irc.ValidNick(nick) {
-		return "", false
+		return "", federation.ErrNotFound
 	}
 	s := l.live.Load()
 	if s == nil {
-		return "", true
+		return "", nil
 	}
 	found := make(chan federation.DID, 1)
 	if !s.ask(func() {
@@ -407,9 +407,9 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) 
 		}
 		found <- did
 	}) {
-		return "", true
+		return "", nil
 	}
-	return <-found, true
+	return <-found, nil
 }
 
 // Here implements [bridge.Messenger].

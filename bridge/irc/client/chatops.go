@@ -41,13 +41,13 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	}
 }
 
-// lookup returns the DID of a nick, or "". The owner must not call it.
-func (s *server) lookup(nick string) federation.DID {
+// lookup returns the DID of a user by its nick, or "". The owner must not call it.
+func (s *server) lookup(nick string) (federation.DID, error) {
 	found := make(chan federation.DID, 1)
 	if !s.ask(func() { found <- s.addressee(nick) }) {
-		return ""
+		return "", nil
 	}
-	return <-found
+	return <-found, nil
 }
 
 // room creates a channel for the parties of a handoff, and invites those online. The owner must not

@@ -68,6 +68,10 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 	return did, nil
 }
 
+func (*gateway) DIDs(_ context.Context, did federation.DID) ([]federation.DID, error) {
+	return []federation.DID{did}, nil
+}
+
 func (g *gateway) Same(_ context.Context, a, b federation.DID) (bool, error) { return a == b, nil }
 
 func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {

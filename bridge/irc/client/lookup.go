@@ -354,7 +354,7 @@ func (s *server) exchanges(ctx context.Context, did federation.DID, since time.T
 	}
 	var after federation.Cursor
 	for range maxExchangePages {
-		views, next, err := s.link.deps.Record.Handoffs(ctx, federation.Filter{DID: did, Since: since}, after, exchangePage)
+		views, next, err := s.link.deps.Record.Handoffs(ctx, federation.Filter{DIDs: []federation.DID{did}, Since: since}, after, exchangePage)
 		if err != nil {
 			return nil, fmt.Errorf("list handoffs of %s: %w", did, err)
 		}

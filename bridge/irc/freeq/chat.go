@@ -296,9 +296,9 @@ func textID(t federation.Text, line int) string {
 }
 
 // Addressee implements [bridge.Messenger].
-func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, bool) {
+func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, error) {
 	if !irc.ValidNick(nick) {
-		return "", false
+		return "", federation.ErrNotFound
 	}
 	var did federation.DID
 	if s := l.live.Load(); s != nil {
@@ -308,7 +308,7 @@ func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, bool
 			}
 		})
 	}
-	return did, true
+	return did, nil
 }
 
 // Here implements [bridge.Messenger].

@@ -38,8 +38,8 @@ func (s *session) onCommand(m *said) {
 	}})
 }
 
-// Judges call lookup.
-func (s *session) lookup(nick string) (did federation.DID) {
+// lookup returns the DID of a user on this network by its nick, or "". A judge calls it.
+func (s *session) lookup(nick string) (did federation.DID, err error) {
 	s.Do(func() {
 		if p := s.theirs.named(nick); p != nil {
 			did = p.did
@@ -47,7 +47,7 @@ func (s *session) lookup(nick string) (did federation.DID) {
 			did = p.DID
 		}
 	})
-	return did
+	return did, nil
 }
 
 // reply sends private messages, because the network relays no NOTICE.
@@ -95,13 +95,13 @@ func (s *session) deliverNotice(r *outbound) {
 
 const vendorPrefix = "+freeq.at/"
 
-// errNotOurs is the reason for dropping a private step without a participant of this gateway. A
-// server sends every private message to all its peers.
-var errNotOurs = errors.New("freeq: for nobody of this gateway")
+// errNotOurs is the reason for dropping a private step that is not addressed to a participant of
+// this gateway. A server sends every private message to all its peers.
+var errNotOurs = errors.New("freeq: not addressed to a user of this gateway")
 
-// errEcho is the reason for dropping this gateway's own step. A server repeats all its filed steps in
-// a catch-up, and routes our own users' steps back to us.
-var errEcho = errors.New("freeq: said by this gateway itself")
+// errEcho is the reason for dropping this gateway's own step. A server repeats all its filed steps
+// in response to a catch-up, and routes the steps of our own users back to us.
+var errEcho = errors.New("freeq: sent by this gateway itself")
 
 // refuse sends nothing, because servers do not report refusals to each other.
 //

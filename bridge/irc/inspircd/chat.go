@@ -1,6 +1,7 @@
 package inspircd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -243,13 +244,13 @@ func (s *session) back(did federation.DID) {
 }
 
 // Addressee implements [bridge.Messenger].
-func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, bool) {
+func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, error) {
 	if !irc.ValidNick(nick) {
-		return "", false
+		return "", federation.ErrNotFound
 	}
 	s := l.live.Load()
 	if s == nil {
-		return "", true
+		return "", nil
 	}
 	var did federation.DID
 	var account string
@@ -258,10 +259,8 @@ func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, bool
 			did, account = u.signer, u.account
 		}
 	})
-	if b, err := irc.Bound(ctx, l.ports, l.cfg.Name, account); err == nil && b.DID != "" {
-		return b.DID, true
-	}
-	return did, true
+	b, err := irc.Bound(ctx, l.ports, l.cfg.Name, account)
+	return cmp.Or(b.DID, did), err
 }
 
 // Here implements [bridge.Messenger].

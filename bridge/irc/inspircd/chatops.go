@@ -1,6 +1,7 @@
 package inspircd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -35,14 +36,14 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	s.enqueue(&inbound{user: m.Source, command: &irc.Command{
 		Text: m.Params[1], Line: s.reading, Network: network, Link: s.link.cfg.Name,
 		Nick: from.nick, User: from.ident, Account: from.account,
-		Lookup: func(nick string) federation.DID { return s.lookup(s.Submitting, nick) },
+		Lookup: func(nick string) (federation.DID, error) { return s.lookup(s.Submitting, nick) },
 		Room:   func(view federation.View) (string, error) { return s.room(s.Submitting, m.Source, view) },
 	}})
 }
 
-// lookup returns the DID of one of our users, else that of the user's account, else that of its last
-// step, else "".
-func (s *session) lookup(ctx context.Context, nick string) federation.DID {
+// lookup returns the DID of a user on this network by its nick, or "". It is the DID of one of our
+// users, else that of the user's account, else that of its last step.
+func (s *session) lookup(ctx context.Context, nick string) (federation.DID, error) {
 	var did federation.DID
 	var account string
 	s.Do(func() {
@@ -53,10 +54,8 @@ func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 			did, account = u.signer, u.account
 		}
 	})
-	if b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, account); err == nil && b.DID != "" {
-		return b.DID
-	}
-	return did
+	b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, account)
+	return cmp.Or(b.DID, did), err
 }
 
 // room joins the gateway's user to a new channel, and invites the user with that UUID and all other

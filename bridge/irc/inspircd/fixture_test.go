@@ -90,6 +90,10 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 	return did, nil
 }
 
+func (*gateway) DIDs(_ context.Context, did federation.DID) ([]federation.DID, error) {
+	return []federation.DID{did}, nil
+}
+
 func (g *gateway) Same(_ context.Context, a, b federation.DID) (bool, error) {
 	return a == b || g.same[a] == b || g.same[b] == a, nil
 }

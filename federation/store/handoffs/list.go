@@ -63,11 +63,11 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 		return nil, "", fmt.Errorf("list handoffs: %w", err)
 	}
 	limit = max(limit, 0)
-	of, err := s.listOf(ctx, f.DID)
+	lists, err := s.listsOf(ctx, f.DIDs)
 	if err != nil {
 		return nil, "", fmt.Errorf("list handoffs: %w", err)
 	}
-	states, err := s.states(ctx, of, f.State)
+	states, err := s.states(ctx, lists, f.State)
 	if err != nil {
 		return nil, "", fmt.Errorf("list handoffs: %w", err)
 	}
@@ -76,7 +76,7 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 		if f.Kind != "" || f.Venue != "" || f.Capability != "" || f.Title != "" {
 			want = examinePage
 		}
-		page, err := s.moved(ctx, f, of, states, at, want)
+		page, err := s.moved(ctx, f, lists, states, at, want)
 		if err != nil {
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
@@ -98,16 +98,24 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 
 type list struct {
 	all bool
-	did int64 // number of the DID; 0 if it has none
+	did int64 // number of the DID
 }
 
-// listOf returns the handoffs of a DID, "" for all.
-func (s *Logs) listOf(ctx context.Context, did federation.DID) (list, error) {
-	if did == "" {
-		return list{all: true}, nil
+// listsOf returns the handoffs of each DID, or all handoffs for no DID. A DID without a number has none.
+func (s *Logs) listsOf(ctx context.Context, dids []federation.DID) (lists []list, err error) {
+	if len(dids) == 0 {
+		return []list{{all: true}}, nil
 	}
-	n, err := s.db.Actor(ctx, did)
-	return list{did: n}, err
+	for _, did := range dids {
+		n, err := s.db.Actor(ctx, did)
+		if err != nil {
+			return nil, err
+		}
+		if n != 0 {
+			lists = append(lists, list{did: n})
+		}
+	}
+	return lists, nil
 }
 
 // query returns a query for the handoffs of a list, to which the caller appends a condition; ?1 is
@@ -128,42 +136,51 @@ func ByParty(did, columns, rest string) string {
 	return role("offerer") + ` UNION ` + role("offeree") + ` UNION ` + role("assignee")
 }
 
-// states returns the states of the handoffs of a list, or the requested state.
-func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]federation.State, error) {
+// states returns the states of the handoffs of lists, or the requested state.
+func (s *Logs) states(ctx context.Context, lists []list, asked federation.State) ([]federation.State, error) {
 	if asked != "" {
 		return []federation.State{asked}, nil
 	}
 	var states []federation.State
-	var last federation.State
-	for {
-		found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.State], of.query(`state`, `state > ?2 ORDER BY state LIMIT 1`), of.did, last)
-		if err != nil || len(found) == 0 {
-			return states, err
+	for _, of := range lists {
+		for last := federation.State(""); ; {
+			found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.State], of.query(`state`, `state > ?2 ORDER BY state LIMIT 1`), of.did, last)
+			if err != nil {
+				return nil, err
+			}
+			if len(found) == 0 {
+				break
+			}
+			last = slices.Min(found)
+			states = append(states, last)
 		}
-		last = slices.Min(found)
-		states = append(states, last)
 	}
+	slices.Sort(states)
+	return slices.Compact(states), nil
 }
 
-// moved returns the views of the next handoffs of a list after a position, in any of the states,
+// moved returns the views of the next handoffs of lists after a position, in any of the states,
 // up to a limit. Each state and each role of a DID has its own order.
-func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states []federation.State, at movement, want int) ([]movedView, error) {
+func (s *Logs) moved(ctx context.Context, f federation.Filter, lists []list, states []federation.State, at movement, want int) ([]movedView, error) {
 	scan := func(row engine.Scanner) (m movement, err error) {
 		err = row.Scan(&m.moved, &m.n)
 		return m, err
 	}
 	var next []movement
-	for _, state := range states {
-		found, err := engine.Rows(ctx, s.db.Reads(), scan, of.query(`moved, n`, `state = ?2 AND (moved, n) < (?3, ?4) AND moved >= ?5
-			ORDER BY moved DESC, n DESC LIMIT 0 + ?6`), of.did, state, at.moved, at.n, engine.Stamp(f.Since), want)
-		if err != nil {
-			return nil, err
+	for _, of := range lists {
+		for _, state := range states {
+			found, err := engine.Rows(ctx, s.db.Reads(), scan, of.query(`moved, n`, `state = ?2 AND (moved, n) < (?3, ?4) AND moved >= ?5
+				ORDER BY moved DESC, n DESC LIMIT 0 + ?6`), of.did, state, at.moved, at.n, engine.Stamp(f.Since), want)
+			if err != nil {
+				return nil, err
+			}
+			next = append(next, found...)
 		}
-		next = append(next, found...)
 	}
 	slices.SortFunc(next, func(a, b movement) int {
 		return cmp.Or(cmp.Compare(b.moved, a.moved), cmp.Compare(b.n, a.n))
 	})
+	next = slices.Compact(next) // two DIDs may be parties to one handoff
 	return s.viewsOf(ctx, next[:min(want, len(next))], titlePart(f.Title))
 }
 
@@ -257,7 +274,7 @@ func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Curs
 		}
 		return id, id.UnmarshalText(text)
 	}
-	states, err := s.states(ctx, list{all: true}, "")
+	states, err := s.states(ctx, []list{{all: true}}, "")
 	if err != nil {
 		return nil, "", err
 	}

@@ -15,8 +15,11 @@ import (
 )
 
 // Addressee implements [bridge.Messenger].
-func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) {
-	return l.did, strings.EqualFold(nick, l.cfg.Name)
+func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, error) {
+	if !strings.EqualFold(nick, l.cfg.Name) {
+		return "", federation.ErrNotFound
+	}
+	return l.did, nil
 }
 
 // Here implements [bridge.Messenger].
