@@ -192,7 +192,7 @@ func expiry(o *wire.Object, now time.Time) time.Time {
 	}
 	var seconds int64
 	if err := federation.DecodeJSON(o.Members["keyExpiresAt"], &seconds); err != nil || seconds <= now.Unix() || seconds > farthestExpiry {
-		o.Fail("keyExpiresAt is no time to come, in unix seconds")
+		o.Fail("keyExpiresAt must be a future time in Unix seconds")
 	}
 	return time.Unix(seconds, 0).UTC()
 }

@@ -208,7 +208,7 @@ func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error
 		return nil, l.checkFree(ctx, handle)
 	case err != nil:
 		return nil, fmt.Errorf("look up agent: %w", err)
-	case agent.Primary(time.Now()).Status(time.Now()) != agents.KeyStatusActive || len(agent.Keys) == 0:
+	case len(agent.Keys) == 0 || agent.Primary(time.Now()).Status(time.Now()) != agents.KeyStatusActive:
 		return nil, federation.ErrTaken
 	}
 	return &agent, nil

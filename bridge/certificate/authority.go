@@ -110,6 +110,7 @@ func (a *Authority) Current(ctx context.Context, now time.Time, served *tls.Cert
 	}
 	ctx, cancel := context.WithTimeout(ctx, orderTime)
 	defer cancel()
+	begun := time.Now()
 	issued, err := a.order(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,7 +119,7 @@ func (a *Authority) Current(ctx context.Context, now time.Time, served *tls.Cert
 		return issued, nil
 	}
 	a.last = fmt.Errorf("order a certificate from %s: %w", a.cfg.Directory, err)
-	a.retryAt = now.Add(min(firstRetry<<min(a.failures, 10), lastRetry))
+	a.retryAt = now.Add(time.Since(begun) + min(firstRetry<<min(a.failures, 10), lastRetry))
 	a.failures++
 	return nil, a.last
 }

@@ -15,9 +15,9 @@ var (
 	ErrChallengeExpired = errors.New("credential: the challenge has expired")
 	// ErrNoToken means that a request has no bearer token.
 	ErrNoToken = errors.New("credential: no bearer token")
-	// ErrToken means that a token is not valid here or for this use.
-	ErrToken = errors.New("credential: not a good token")
-	// ErrTokenExpired means that a token has expired.
+	// ErrToken is returned for a token not valid here, or not for this use.
+	ErrToken = errors.New("credential: invalid token")
+	// ErrTokenExpired is returned for an expired token.
 	ErrTokenExpired = errors.New("credential: the token has expired")
 	// ErrSession means that the session of a token has ended.
 	ErrSession = errors.New("credential: the session of the token has ended")

@@ -184,7 +184,7 @@ func told(err error) error {
 	case unknown:
 		return errors.New("its name cannot be looked up")
 	case stranger:
-		return errors.New("its certificate is not good")
+		return errors.New("its certificate is invalid")
 	case errors.As(err, &slow) && slow.Timeout():
 		return errors.New("no answer in time")
 	}

@@ -319,9 +319,9 @@ func WithAuthorities(text []byte) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// ErrTurn is wrapped in the error of [Client.Call] at the rate limit of the host. The call was not
-// made, and can be retried in a second.
-var ErrTurn = errors.New("the host is asked as often as may be")
+// ErrTurn is wrapped in the error of [Client.Call] if the rate limit of the host is reached: the
+// call was not made, and can be retried in a second.
+var ErrTurn = errors.New("the request limit of the host is reached")
 
 // Callable returns nil for an address that [Client.Call] would call now. The error wraps
 // [ErrNotAllowed] for a forbidden address, such as a name with a private address, and

@@ -153,7 +153,7 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 		if !errors.Is(err, errNoStream) { // if the stream is missing, the next message tries the hub again
 			p.hubPaused.Store(now + int64(hubPause))
 		}
-		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))
+		p.log.LogAttrs(ctx, slog.LevelInfo, "no response from the hub", slog.Any("err", err))
 		if p.cfg.URL == "" {
 			p.hubPaused.Store(0)
 			return answer, err

@@ -49,8 +49,9 @@ const (
 var (
 	// Returned while the hub is not connected.
 	errHubAway = errors.New("the hub is not connected")
-	// Returned if one of the two streams does not exist yet: the batch or the answer would be lost.
-	errNoStream = errors.New("no stream there between the homes yet")
+	// Returned if one of the two streams does not exist yet: the batch or the answer would be
+	// lost.
+	errNoStream = errors.New("the hub has no stream between the homes yet")
 )
 
 // Hub is a NATS server that connects homes. Each pair of homes has a stream in each direction,

@@ -355,7 +355,8 @@ func receiptDocument(message []byte) ([]byte, error) {
 	return document, err
 }
 
-var errOtherDialect = errors.New("it is no step of this dialect")
+// errOtherDialect means that a document lacks the tag of its dialect.
+var errOtherDialect = errors.New("it is not a step of this dialect")
 
 // stepDocument refuses a document rejected by check, and members other than signed tags of the
 // dialect, which no link could have read.

@@ -95,7 +95,7 @@ func (s *stream) beat(ctx context.Context, now time.Time) error {
 
 func (l *Link) logEnd(ctx context.Context, why error) {
 	if why != nil {
-		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a watched inbox is left", slog.String("network", network),
+		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "inbox stream closed", slog.String("network", network),
 			slog.String("link", network), slog.Any("err", why))
 	}
 }

@@ -66,15 +66,19 @@ func (ps *Registries) hurry(ctx context.Context) {
 // endPause makes a paused registry due. It keeps the failure count.
 func (ps *Registries) endPause(ctx context.Context, name string, now time.Time) error {
 	paused, err := ps.deps.Record.PeerOutboxes(ctx)
+	if err != nil {
+		return err
+	}
 	for _, p := range paused {
-		if err != nil || p.Name != name || !p.Next.After(now) {
+		if p.Name != name || !p.Next.After(now) {
 			continue
 		}
-		if err = ps.deps.Record.Rows().Pause(ctx, federation.PeerDestination(name), p.Failures, time.Time{}); err == nil {
-			ps.deps.PubSub.Wake(bridge.RelayTopic)
+		if err := ps.deps.Record.Rows().Pause(ctx, federation.PeerDestination(name), p.Failures, time.Time{}); err != nil {
+			return err
 		}
+		ps.deps.PubSub.Wake(bridge.RelayTopic)
 	}
-	return err
+	return nil
 }
 
 // open returns a registry as a destination. It fetches the registry's description unless cached.

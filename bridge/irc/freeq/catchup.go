@@ -382,7 +382,7 @@ func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 		m.Events, err = l.remember(ctx, given)
 	}
 	if err != nil {
-		l.log.LogAttrs(ctx, slog.LevelWarn, "peer not told all that it missed", slog.Any("err", err))
+		l.log.LogAttrs(ctx, slog.LevelWarn, "missed steps not all sent to the peer", slog.Any("err", err))
 		return m
 	}
 	m.More = more
@@ -438,7 +438,7 @@ func (l *Link) page(ctx context.Context, a answer) (given []federation.Completed
 	}
 	given, err = l.deps.Given(ctx, l.cfg.Name, a.since, most+1)
 	if err != nil {
-		return nil, false, fmt.Errorf("read what was given: %w", err)
+		return nil, false, fmt.Errorf("read delivered steps: %w", err)
 	}
 	end := min(limit, len(given))
 	for end > 0 && end < min(most, len(given)) && given[end-1].At.Unix() == given[0].At.Unix() {
