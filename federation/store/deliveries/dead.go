@@ -32,7 +32,7 @@ type deadRow struct {
 	event    handoffs.EventScan
 }
 
-// scanDead reads a dead letter. An unreadable part is ignored: one bad row must not fail the
+// scanDead reads a dead letter. It ignores an unreadable part: one bad row must not fail the
 // others.
 func scanDead(row engine.Scanner) (d deadRow, err error) {
 	var event, handoff string
@@ -61,8 +61,7 @@ func scanDead(row engine.Scanner) (d deadRow, err error) {
 }
 
 // DeadLetters returns up to limit dead letters that were not replayed, newest first, before an ID,
-// or from the start with 0. A letter with an unreadable step is included, without the unreadable
-// part.
+// or from the start with 0. A letter with an unreadable step is included without that part.
 func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR f.letter < ?1) AND f.letter > 0 AND f.state || '' = 'dead'
 		AND (?2 = '' OR f.code = ?2) AND (?3 = '' OR d.name IN (?3, ?5)) ORDER BY f.letter DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0), federation.PeerDestination(f.To))
@@ -127,7 +126,7 @@ func oneDead(ctx context.Context, q engine.Tx, id int64) (d dead, err error) {
 
 // Revive makes a dead letter due now, at its place in the order of its lane, and reports whether it
 // did. It does not change deliveries that are pending again, completed, or for a disabled webhook.
-// It returns [federation.ErrNotFound] for an unknown id.
+// It returns [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	revived, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		d, err := oneDead(ctx, q, id)
@@ -207,7 +206,7 @@ func ForgetDead(ctx context.Context, q engine.Tx, id int64) error {
 	return q.Put(ctx, `UPDATE delivery SET letter = NULL, replayed = 0 WHERE letter = ?`, id)
 }
 
-// CountDead counts the dead letters that were not requeued.
+// CountDead counts the dead letters that were not replayed.
 func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int, error) {
 	type count struct {
 		reason federation.DeadReason
