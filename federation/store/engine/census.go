@@ -12,7 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// census has the data of a record that a conversion must not change. Earlier damage is not a
+// census has the data of a record that a conversion must not change. Existing damage is not a
 // difference.
 type census struct {
 	counts []int64          // of the rows of counted
@@ -20,7 +20,7 @@ type census struct {
 	events int64
 }
 
-// countedRows are rows that a conversion keeps. The query depends on the version if the table
+// countedRows are rows that a conversion must keep. The query depends on the version if the table
 // does.
 type countedRows struct{ rows, before, after string }
 
@@ -82,7 +82,6 @@ func wholeForm() form {
 
 func splitForm() form { return form{storedColumns + `e.document` + storedFrom, eventform.Decode, true} }
 
-// takeCensus counts rows and reads each event.
 func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64)) (census, error) {
 	c := census{faults: map[int64]string{}}
 	for _, each := range counted() {
@@ -117,7 +116,7 @@ func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64
 	}
 }
 
-// fault describes the damage of an event; "" for none.
+// fault describes the damage of an event, or returns "".
 func (e storedEvent) fault(f form) string {
 	ev, err := f.decode(e.columns)
 	if err != nil {
@@ -133,7 +132,7 @@ func (e storedEvent) fault(f form) string {
 	return ""
 }
 
-// compare returns an error that names the first difference of the record after a conversion.
+// compare returns an error that names the first difference after a conversion.
 func (c census) compare(after census) error {
 	for i, each := range counted() {
 		if c.counts[i] != after.counts[i] {

@@ -49,7 +49,8 @@ func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
 	}
 }
 
-// split converts one row. The body of an unreadable event is not changed; baton verify reports it.
+// split converts one row. It does not change the body of an unreadable event; baton verify reports
+// it.
 func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]int64) error {
 	var ev federation.Event
 	c, minted := eventform.Columns{Body: e.body}, true
@@ -71,7 +72,7 @@ func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]i
 		minted, c.Document, string(c.Body), author, recipient, e.seq)
 }
 
-// numberOf returns the number of a DID, and NULL for none. It caches numbers in actors.
+// numberOf returns the number of a DID, or NULL for none. It caches numbers in actors.
 func numberOf(ctx context.Context, q Tx, did federation.DID, actors map[federation.DID]int64) (n sql.NullInt64, err error) {
 	if did == "" {
 		return n, nil

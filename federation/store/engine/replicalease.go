@@ -14,7 +14,7 @@ import (
 // leases. By then the replica has already given them up; leaseGrace is the margin. Together they
 // are less than five seconds.
 const (
-	leaseLook    = 500 * time.Millisecond // interval of checks for a free lease
+	leaseLook    = 500 * time.Millisecond // interval of checks for free leases
 	leaseAnswer  = 2 * time.Second        // timeout after which the server counts as unreachable
 	leaseGrace   = 500 * time.Millisecond // delay between the release of a lease and the start of its new holder
 	leaseConnect = 10 * time.Second       // to connect, including the check of the server's settings
@@ -57,10 +57,9 @@ type replicaLeases struct {
 	wanted map[string]*replicaLease
 }
 
-// replicaLease is a lease requested by callers of this replica.
 type replicaLease struct {
 	callers int       // of alone
-	locked  time.Time // start of the exclusive ownership by this replica; zero without it
+	locked  time.Time // start of this replica's exclusive ownership, or zero
 	begun   bool      // ours is closed
 	// ours is closed when the lease begins, and lost when it ends.
 	ours, lost chan struct{}
@@ -173,8 +172,8 @@ func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
 	return d.connect(ctx)
 }
 
-// look acquires the requested free leases, releases those no longer needed, and then waits. An
-// error means that the connection and all leases are lost, which the wait detects at once.
+// look acquires the requested free leases, releases unneeded ones, and then waits. An error means
+// that the connection and all leases are lost, which the wait detects at once.
 func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -267,14 +266,13 @@ func (d *replicaLeases) loseAll() {
 	defer d.mu.Unlock()
 	for name, mine := range d.wanted {
 		if mine.locked.IsZero() {
-			continue // it is still wanted
+			continue // still requested
 		}
 		close(mine.lost)
 		delete(d.wanted, name)
 	}
 }
 
-// pause waits, at most until ctx ends.
 func pause(ctx context.Context, long time.Duration) {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
