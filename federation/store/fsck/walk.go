@@ -39,7 +39,7 @@ func (f *filed) where() string {
 	return fmt.Sprintf("%s step %d", f.handoff, f.version)
 }
 
-// standing is the row of a handoff; absent without a row.
+// standing is the row of a handoff, if there is one.
 type standing struct {
 	version               *federation.Version
 	view, head            []byte
@@ -64,7 +64,7 @@ type walk struct {
 	version federation.Version
 	link    []byte // prev of the next step
 	view    federation.View
-	lost    bool // a step could not be replayed, and with it the view
+	lost    bool // a step could not be replayed, so the view is unknown
 }
 
 // checkLogs walks the log of each handoff, one event in memory at a time.
@@ -195,13 +195,13 @@ func sameMilli(column int64, t time.Time) bool {
 	return column/nanos == engine.Stamp(t)/nanos
 }
 
-// sameView compares two views: times in different zones may be equal. The log does not show
-// whether the home is another one, nor when it was erased.
+// sameView compares two views: times in different zones may be equal. The log does not show whether
+// the home is another one, nor when it was erased.
 func sameView(a, b federation.View) bool {
 	if b.Remote {
 		a.Remote, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}
 	}
-	a.Erased = b.Erased // a text of the operator, not of a step
+	a.Erased = b.Erased // set by the operator, not by a step
 	for _, v := range []*federation.View{&a, &b} {
 		for _, t := range []*time.Time{&v.Opened, &v.Moved, &v.Since, &v.Deadline, &v.BidDeadline} {
 			*t = t.UTC()
@@ -212,7 +212,7 @@ func sameView(a, b federation.View) bool {
 	return err == nil && errSecond == nil && bytes.Equal(first, second)
 }
 
-// checkReceipts checks the events in no log: receipts and messages.
+// checkReceipts checks the events outside any log: receipts and messages.
 func (e *examination) checkReceipts(ctx context.Context) error {
 	found, err := e.conn.QueryContext(ctx, `SELECT `+filedColumns+` FROM event e WHERE e.version IS NULL ORDER BY e.seq`)
 	if err != nil {
