@@ -52,9 +52,9 @@ func parseMovement(c federation.Cursor) (movement, error) {
 }
 
 // Handoffs returns up to limit handoffs that match a filter, most recently changed first, after a
-// cursor. It also returns the cursor to continue from: "" at the end. Because one call examines a
-// limited number of handoffs, a page before the end may be short or even empty. A handoff that
-// changes meanwhile moves to the front, so it may be missing from later pages. The error is
+// cursor. It also returns the next cursor, "" at the end. Because one call examines a limited
+// number of handoffs, a page before the end may be short or even empty. A handoff that changes
+// meanwhile moves to the front, so it may be missing from later pages. The error is
 // [federation.ErrUnknownCursor] for an unknown cursor. Without an index for the filter, it filters
 // the views.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
@@ -98,10 +98,10 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 
 type list struct {
 	all bool
-	did int64 // number of the DID; 0 if it has none
+	did int64 // 0 without a number
 }
 
-// listOf returns the handoffs of a DID, "" for all.
+// listOf returns the handoffs of a DID, or all for "".
 func (s *Logs) listOf(ctx context.Context, did federation.DID) (list, error) {
 	if did == "" {
 		return list{all: true}, nil
@@ -128,7 +128,7 @@ func ByParty(did, columns, rest string) string {
 	return role("offerer") + ` UNION ` + role("offeree") + ` UNION ` + role("assignee")
 }
 
-// states returns the states of the handoffs of a list, or the requested state.
+// states returns the requested state, otherwise all states in the list.
 func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]federation.State, error) {
 	if asked != "" {
 		return []federation.State{asked}, nil
@@ -145,8 +145,8 @@ func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]f
 	}
 }
 
-// moved returns the views of the next handoffs of a list after a position, in any of the states,
-// up to a limit. Each state and each role of a DID has its own order.
+// moved returns the views of up to limit handoffs of a list after a position, in any of the states.
+// Each state and each role of a DID has its own order.
 func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states []federation.State, at movement, want int) ([]movedView, error) {
 	scan := func(row engine.Scanner) (m movement, err error) {
 		err = row.Scan(&m.moved, &m.n)
@@ -167,9 +167,9 @@ func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states [
 	return s.viewsOf(ctx, next[:min(want, len(next))], titlePart(f.Title))
 }
 
-// titlePart returns the longest part of the words of a title that a database compares like
-// [federation.Filter], in lower case; "" for none. The letters i and k are also lower-case forms
-// of non-ASCII letters, which a database may not convert.
+// titlePart returns, in lower case, the longest part of the words of a title that a database
+// compares like [federation.Filter], or "". The letters i and k are also lower-case forms of
+// non-ASCII letters, which a database may not convert.
 func titlePart(title string) (longest string) {
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') || r == 'i' || r == 'k' }
 	for part := range strings.FieldsFuncSeq(strings.ToLower(title), other) {
@@ -180,8 +180,8 @@ func titlePart(title string) (longest string) {
 	return longest
 }
 
-// movedView is the view of a handoff with its position; the zero View if it was deleted since or
-// has another title.
+// movedView is the view of a handoff with its position, or the zero View if the handoff was deleted
+// or has another title.
 type movedView struct {
 	movement
 	view federation.View
@@ -214,8 +214,8 @@ func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]m
 	return views, err
 }
 
-// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix, ordered by
-// id; none for a suffix shorter than [federation.MinSuffix].
+// Find returns up to [federation.MaxFound] handoffs whose canonical ID ends in a suffix, ordered by
+// ID; none for a suffix shorter than [federation.MinSuffix].
 func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
 	if len(suffix) < federation.MinSuffix {
 		return nil, nil
@@ -238,7 +238,7 @@ func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID,
 }
 
 // Idle returns the next handoffs unchanged since a time, and the position to continue from. They
-// are ordered by state, and then least recently changed first.
+// are ordered by state, then least recently changed first.
 func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (ids []federation.HandoffID, next federation.Cursor, err error) {
 	from, at, ok := strings.Cut(string(after), " ")
 	place := movement{moved: -1}
