@@ -57,7 +57,7 @@ func oneMessage(ctx context.Context, q engine.Tx, where string, args ...any) (ag
 }
 
 // Post implements the port Messages of bridge/airc. If the edge of a held message was accepted
-// meanwhile, the message is delivered at once; a block is not changed.
+// meanwhile, the message is delivered at once. A block is not changed.
 func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	filed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Message, error) {
 		return post(ctx, q, p)
@@ -181,7 +181,6 @@ func scanHeld(row engine.Scanner) (held, error) {
 	return h, err
 }
 
-// deliver assigns a held message its place for a recipient.
 func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now time.Time) error {
 	item := queue.Row{Item: h.n}
 	var called bool
@@ -233,7 +232,7 @@ func (s *Registry) OfferMessage(ctx context.Context, handle string, id federatio
 }
 
 // unverified is the condition that a message m is held and that its sender begins with
-// [agents.Unverified], which would be a parameter here: between ">" and "@" in ASCII.
+// [agents.Unverified], between ">" and "@" in ASCII. A literal would be a parameter here.
 const unverified = `m.edge > '>' AND m.edge < '@'`
 
 // HeldRelays implements the port Messages of bridge/airc.
@@ -280,7 +279,7 @@ func (s *Registry) DeliverHeld(ctx context.Context, id int64, now time.Time) err
 	return nil
 }
 
-// DropHeld deletes a held relay. It returns [federation.ErrNotFound] if it is not held.
+// DropHeld deletes a held relay, or returns [federation.ErrNotFound] if it is not held.
 func (s *Registry) DropHeld(ctx context.Context, id int64, now time.Time) error {
 	gone, err := s.dropHeldRelays(ctx, now, ` AND m.n = ?`, id)
 	if err == nil && gone == 0 {
@@ -302,7 +301,6 @@ func (s *Registry) ExpireHeld(ctx context.Context, before, now time.Time, limit 
 	return gone, nil
 }
 
-// dropHeldRelays drops the held relays selected by the rest of a query, and returns their number.
 func (s *Registry) dropHeldRelays(ctx context.Context, now time.Time, which string, args ...any) (int, error) {
 	type row struct {
 		n        int64
@@ -365,7 +363,7 @@ func (s *Registry) HandOut(ctx context.Context, to string, events []federation.E
 	return nil
 }
 
-// handOut is a message whose step waits for its recipient, and the row of the step in the
+// handOut is a message whose step its recipient has not fetched, and the row of the step in the
 // log.
 type handOut struct {
 	n, step   int64
@@ -384,9 +382,9 @@ func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]ha
 		FROM message WHERE `+where, args...)
 }
 
-// endHandOuts records the results of deliveries to agents. Signers with a notice of the delay get
-// a notice of the delivery, and signers of an abandoned step also get a notice. The home notifies
-// the offerer of an offer that expired unseen.
+// endHandOuts records the results of deliveries to agents. It notifies signers of abandoned steps,
+// and signers that were notified of a delay. The home notifies the offerer of an offer that expired
+// unseen.
 func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
 		if err := q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {
@@ -408,7 +406,7 @@ func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federati
 	return nil
 }
 
-// overHandOuts applies a change to up to limit messages with steps that were handed to their
+// overHandOuts applies a change to up to limit messages with steps that were filed for their
 // recipients at or before a time and not fetched since.
 func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, found []handOut) error,

@@ -14,7 +14,7 @@ import (
 )
 
 type wait struct {
-	edge string // the handle whose consent it waits for; "" for none
+	edge string // the handle whose consent it waits for, or ""
 	lost bool   // its recipient never sees it
 }
 
@@ -103,8 +103,8 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	return nil
 }
 
-// crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd is
-// a list with free space.
+// crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd is a
+// list with free space.
 type crowd struct {
 	full   bool
 	source string
@@ -145,7 +145,6 @@ func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string
 	return crowd{limits.Events > 0 && held.Entries >= limits.Events, heaviest}, limits.CheckFirstContact(held, yields)
 }
 
-// drop drops the newest entry of the source with the largest share, if the list is full.
 func (c crowd) drop(ctx context.Context, q engine.Tx, to string, now time.Time) error {
 	if !c.full {
 		return nil
@@ -205,9 +204,9 @@ func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 	return nil
 }
 
-// Unseen returns up to limit handoffs without a deadline whose agent never saw the offer: it waits
-// for consent, or was discarded. They were opened at or before the time and are unanswered; oldest
-// first.
+// Unseen returns up to limit handoffs without a deadline whose agent never saw the offer, oldest
+// first: the offer waits for consent, or was discarded. They were opened at or before the time and
+// are unanswered.
 func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+engine.AtMost, engine.Stamp(opened), max(limit, 0))
@@ -238,7 +237,7 @@ func consent(ctx context.Context, q engine.Tx, from, to string) (agents.Consent,
 	return edge, nil
 }
 
-// setConsent changes an edge. An edge already in that state is not changed.
+// setConsent changes an edge that is not already in that state.
 func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.ConsentState, now time.Time) error {
 	err := q.Put(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
@@ -270,8 +269,8 @@ func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.T
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error { return accept(ctx, q, from, to, now) })
 }
 
-// accept opens one edge and delivers the messages held on it, in the order of arrival. Messages to
-// a participant of another network stay held, because they do not belong to an inbox here.
+// accept opens one edge and delivers the messages held on it, in order of arrival. Messages to a
+// participant of another network stay held, because they do not belong to an inbox here.
 func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (s *Registry) Inbox(ctx context.Context, to string, after federation.Cursor
 }
 
 // position returns the position of a cursor in the inbox of a handle. A cursor beyond the newest
-// position was never issued.
+// position is unknown.
 func (s *Registry) position(ctx context.Context, inbox inboxes.Positions, handle string, after federation.Cursor) (n uint64, err error) {
 	if err := inbox.Parse(after, &n); err != nil || n == 0 {
 		return 0, err
@@ -79,7 +79,6 @@ func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) 
 	return nil
 }
 
-// page truncates the messages to a limit, and reports whether there were more.
 func page(messages []agents.Message, limit int) ([]agents.Message, bool) {
 	return messages[:min(limit, len(messages))], len(messages) > limit
 }
@@ -110,9 +109,9 @@ func (s *Registry) MarkRead(ctx context.Context, handle, id string, now time.Tim
 	return s.HandOut(ctx, handle, []federation.EventID{m.Event}, now)
 }
 
-// Delete implements the port Messages of bridge/airc. Of several it deletes the last one. The row
-// stays, because its position in the thread and its ID are in use, and its step must not be filed
-// again.
+// Delete implements the port Messages of bridge/airc. Of several messages it deletes the last one.
+// The row stays, because its position in the thread and its ID are in use, and its step must not be
+// filed again.
 func (s *Registry) Delete(ctx context.Context, handle, id string) error {
 	return s.mark(ctx, handle, id, `deleted = 1`)
 }
