@@ -17,10 +17,10 @@ type Snapshot struct {
 	// party; otherwise "". Data of this gateway takes precedence over statements of the signer's
 	// home.
 	Party federation.DID
-	// Same has pairs of DIDs of one agent, for the policy: the actor and the parties, each with
-	// the DIDs listed in the policy.
+	// Same has pairs of DIDs of one agent, for the policy: the actor and the parties, each with the
+	// DIDs listed in the policy.
 	Same     map[[2]federation.DID]bool
-	Declared []string // the capabilities that the actor declared
+	Declared []string // capabilities declared by the actor
 	Outsider bool     // the offerer must not offer in the channel
 }
 
@@ -65,7 +65,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	return s, err
 }
 
-// addressed replaces the DID of a kept key in an offer by the DID of its owner. The signed
+// addressed replaces the DID of a kept key in an offer with the DID of its owner. The signed
 // document does not change.
 func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	ev.Arrival.Recipient = ""
@@ -79,9 +79,8 @@ func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, err
 }
 
-// party returns the party of a handoff that sent a step, if the signer is another DID of that
-// party; otherwise "". If the handoff names the author by its kept key, a vouched step counts as
-// signed by the DID of that key.
+// party returns [Snapshot].Party for a handoff and a step. If the handoff names the author by its
+// kept key, a vouched step counts as signed by the DID of that key.
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) (federation.DID, error) {
 	said, parties := ev.Arrival.ActingFor, v.Others("")
 	ev.Arrival.ActingFor = ""
