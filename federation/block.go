@@ -162,8 +162,8 @@ func parseBlockedHandle(text string) (Block, error) {
 type Source struct {
 	Network      string       // label of metrics, as in [Arrival]
 	Address      netip.Prefix // as in [Arrival]
-	DIDs         []DID        // all DIDs of the source
-	Participants []string     // names of participants of local links, and of peers with @domain
+	DIDs         []DID
+	Participants []string // names of participants of local links, and of peers with @domain
 	Link         string
 	Name         string
 	User         string
@@ -284,7 +284,6 @@ func (b *Blocks) matchDID(did DID, now time.Time) (Block, bool) {
 	return Block{}, false
 }
 
-// webHost returns the host of a did:web without its port, otherwise "".
 func webHost(did DID) string {
 	id, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {

@@ -73,8 +73,8 @@ type Delivery struct {
 	Entry    Entry // a step or text, to a link
 	View     View  // current state of the handoff; zero for text
 	Notice   *Notice
-	Document *PeerDelivery // to another registry
-	Push     *Push         // to a webhook
+	Document *PeerDelivery
+	Push     *Push
 	Queued   time.Time
 	Attempt  int       // number of earlier attempts
 	Next     time.Time // time of the next attempt of the first row of its handoff; zero for immediately
@@ -148,7 +148,7 @@ type Settlement struct {
 	Code  string
 	Why   string     // for people: the reason of a failed delivery
 	Dead  DeadReason // of a dead letter; else ""
-	Quiet bool       // the signers are not notified
+	Quiet bool       // signers are not notified
 	Shown bool       // shown to the people on the link
 	At    time.Time
 }
@@ -171,7 +171,7 @@ const (
 	DeadRefused  DeadReason = "refused"    // a peer refused it permanently
 	DeadFailed   DeadReason = "failed"     // each attempt failed, although the other side was reachable
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
-	DeadOperator DeadReason = "operator"   // an operator abandoned it
+	DeadOperator DeadReason = "operator"   // abandoned by an operator
 	DeadBlocked  DeadReason = "blocked"    // an operator blocked the home; retried once it is allowed
 )
 
@@ -252,7 +252,7 @@ type DeadFilter struct {
 // Waiting is a pending delivery to a link, or to a peer of one.
 type Waiting struct {
 	Link    string // or the name of a webhook or of readers of notices; or
-	Peer    string // the name of a peer
+	Peer    string
 	Event   EventID
 	Message string // ID of the document for a peer
 	Handoff HandoffID
@@ -261,7 +261,7 @@ type Waiting struct {
 	Attempt int
 	Next    time.Time // zero for immediately
 	Behind  bool      // an earlier delivery has the same order key
-	Reason  string    // error of the last attempt
+	Reason  string
 }
 
 // To returns the destination.
@@ -324,8 +324,8 @@ type PeerDelivery struct {
 	Queued   time.Time
 	Attempt  int
 	Next     time.Time
-	Delayed  bool   // its sender was notified of the delay
-	Reason   string // error of the last attempt
+	Delayed  bool // its sender was notified of the delay
+	Reason   string
 	// Unsure is the ID of an unanswered attempt, which the peer may have received. It is empty if
 	// the last attempt was answered.
 	Unsure string

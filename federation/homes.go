@@ -126,7 +126,7 @@ type CanaryReport struct {
 	Handoff HandoffID
 	Green   bool // the other home completed it
 	Took    time.Duration
-	Reason  string // of a failure, for operators
+	Reason  string
 }
 
 // MovedInbox is the result of moving the mailbox of a DID to another home.
@@ -134,7 +134,7 @@ type MovedInbox struct {
 	DID     DID
 	Home    HomeID
 	Taken   int // entries accepted by the new home
-	Waiting int // unread entries left here
+	Waiting int
 }
 
 // Misbehavior is an invalid signed claim of another home about parties or homes. The claim is
@@ -163,7 +163,7 @@ const (
 // change the handoff. Its home decides with a [Confirm], or with a conflicting step.
 type Pending struct {
 	Event Event
-	Home  HomeID // the home that must rule
+	Home  HomeID
 	Since time.Time
 }
 
@@ -186,8 +186,8 @@ type HomeProfile struct {
 	V        int        `json:"v"`
 	Home     HomeID     `json:"home"`
 	DID      DID        `json:"did"`
-	URL      string     `json:"url"`      // base address, without a path
-	Versions []int      `json:"versions"` // versions of the messages between homes
+	URL      string     `json:"url"` // base address, without a path
+	Versions []int      `json:"versions"`
 	Limits   HomeLimits `json:"limits"`
 	Sent     time.Time  `json:"sent"` // by the clock of the home
 }

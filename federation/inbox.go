@@ -37,7 +37,7 @@ func (e *CursorError) Unwrap() error { return ErrUnknownCursor }
 type Undelivered struct {
 	To    DID
 	Entry Entry
-	View  View // current state of the handoff
+	View  View
 }
 
 // LeaseToken names one lease of one entry.
@@ -52,14 +52,14 @@ type Lease struct {
 	LeaseToken
 
 	Entry Entry
-	Until time.Time // end of the lease
+	Until time.Time
 }
 
 // Device is one reader of an inbox, with its own read position.
 type Device struct {
 	Name   string
-	Cursor Cursor    // read position; zero if it has not read the inbox
-	Since  time.Time // time of its first use
+	Cursor Cursor // read position; zero if it has not read the inbox
+	Since  time.Time
 	Seen   time.Time // time at which its read position last moved
 }
 
@@ -178,7 +178,7 @@ const (
 	NoticeDelayed       NoticeKind = "delayed"       // not delivered yet; retries continue
 	NoticeDelivered     NoticeKind = "delivered"     // a step reported as delayed was delivered
 	NoticeUndeliverable NoticeKind = "undeliverable" // its delivery was abandoned
-	NoticeDisabled      NoticeKind = "disabled"      // a webhook is no longer called
+	NoticeDisabled      NoticeKind = "disabled"
 )
 
 // DelayNotice is the age of an undelivered step at which its signer receives a notice.

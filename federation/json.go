@@ -128,7 +128,6 @@ func exactJSON(text []byte, lossless bool) error {
 	return pairedSurrogates(text)
 }
 
-// exactWalk scans valid JSON, and checks only the parts that distinguish values.
 type exactWalk struct {
 	text     []byte
 	at       int
@@ -144,7 +143,6 @@ type member struct {
 	name   string
 }
 
-// step checks one token, or skips the text between tokens.
 func (w *exactWalk) step() error {
 	switch c := w.text[w.at]; {
 	case c == '"':
@@ -176,7 +174,6 @@ func (w *exactWalk) open(object int) error {
 	return nil
 }
 
-// string skips a string, and checks it if it is a member name.
 func (w *exactWalk) string() error {
 	start := w.at
 	for w.at++; w.text[w.at] != '"'; w.at++ {

@@ -87,10 +87,10 @@ type KeySource interface {
 // KeyQuery selects the candidate keys for one signature.
 type KeyQuery struct {
 	DID      DID
-	KeyID    string    // the key named by the signature, or ""
-	Link     string    // link on which the step arrived
-	Name     string    // name of the signer there: key lookups are counted by link and name
-	Received time.Time // when the step was first received
+	KeyID    string // the key named by the signature, or ""
+	Link     string
+	Name     string // name of the signer there: key lookups are counted by link and name
+	Received time.Time
 }
 
 // SigningKey is one private key of this gateway.

@@ -18,7 +18,7 @@ type Text struct {
 	To     DID    // of a private message; "" for a line of a channel
 	Venue  string // a channel, or the pair of DIDs of a private message
 	Body   string
-	About  HandoffID // the related handoff, or zero
+	About  HandoffID // related handoff, or zero
 	// Fields are the other signed fields, such as [Manner] and [Introduces].
 	Fields map[string]string
 
@@ -69,7 +69,7 @@ const Manner = "manner"
 // The values of [Manner].
 const (
 	Action     = "action"  // the author's action, as in "/me waves"
-	NoticeText = "notice"  // text that needs no reply
+	NoticeText = "notice"  // needs no reply
 	React      = "react"   // the body is an emoji for the message in [Reply]
 	Unreact    = "unreact" // removes such an emoji
 )
@@ -183,7 +183,7 @@ func (m Position) Compare(other Position) int {
 // TimelineEntry is a filed step with its position.
 type TimelineEntry struct {
 	Entry    Entry
-	View     View // current state of the handoff
+	View     View
 	Position Position
 }
 

@@ -13,7 +13,7 @@ import (
 
 // BoundName is an operator's binding of a name on a network to a DID.
 type BoundName struct {
-	Network string // name of a link
+	Network string
 	Name    string // name of an account or an agent, as the network spells it
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
@@ -71,7 +71,7 @@ type Scope string
 
 // The scopes, the smallest first.
 const (
-	ReadScope    Scope = "read"    // reads
+	ReadScope    Scope = "read"
 	OperateScope Scope = "operate" // also changes deliveries and links, and sends vouched steps
 	AdminScope   Scope = "admin"   // also keys, tokens, peers, bindings
 )
@@ -142,7 +142,7 @@ type Change struct {
 	At      time.Time
 	Actor   string // name of the operator in the audit log
 	What    string // the words of the command, such as "feed hold"
-	Subject string // the object of the change
+	Subject string
 	Reason  string // given by the operator; may be empty
 }
 
@@ -161,7 +161,7 @@ type PeerMode struct {
 
 // Finding is the result of one check, as shown to operators.
 type Finding struct {
-	What   string // the subject of the check
+	What   string
 	State  FindingState
 	Detail string
 }
@@ -171,7 +171,7 @@ type FindingState string
 
 // The states, each with the required action.
 const (
-	FindingOK   FindingState = "ok"   // no action is needed
+	FindingOK   FindingState = "ok"
 	FindingWarn FindingState = "warn" // the operators must act eventually
 	FindingFail FindingState = "FAIL" // needs immediate action: steps are delayed or could be lost
 )

@@ -46,7 +46,6 @@ func PlainText(s string) string {
 	return b.String()
 }
 
-// divides reports whether a character divides a line into columns or lines.
 func divides(r rune) bool {
 	return '\t' <= r && r <= '\r' || r == 0x85 || r == 0x2028 || r == 0x2029
 }
@@ -122,7 +121,6 @@ func isTagFlag(cluster string) bool {
 // isMark reports whether a character only sets the direction of adjacent neutral characters.
 func isMark(r rune) bool { return r == 0x200E || r == 0x200F || r == 0x061C }
 
-// isRightToLeft reports whether a character is a letter of a right-to-left script.
 func isRightToLeft(r rune) bool {
 	properties, _ := bidi.LookupRune(r)
 	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)

@@ -58,7 +58,7 @@ type View struct {
 	Replaces    HandoffID `json:"replaces,omitzero"`     // the replaced handoff; may be unknown here
 
 	Opened time.Time `json:"opened"`
-	Moved  time.Time `json:"moved"` // when the last step was filed
+	Moved  time.Time `json:"moved"`
 
 	Erased time.Time `json:"erased,omitzero"` // time at which an operator erased its content; otherwise zero
 
@@ -116,7 +116,7 @@ type Filing struct {
 
 	Event   Event
 	After   Version // version against which the step was judged
-	View    View    // state after the step
+	View    View
 	Inboxes []DID
 	Filed   time.Time
 	// Receipt is the home's confirmation of the step, delivered to the same links, or nil. It
@@ -279,9 +279,9 @@ type Deferred struct {
 	Event  Event
 	Origin string // link on which it arrived; never empty
 	Since  time.Time
-	Tried  int       // number of later attempts to judge it
-	Next   time.Time // time of the next attempt
-	Reason string    // why the last attempt failed; for operators
+	Tried  int // number of later attempts to judge it
+	Next   time.Time
+	Reason string // why the last attempt failed; for operators
 }
 
 // DeferralLimits bound the number of deferred steps. Zero means no limit.
@@ -305,8 +305,8 @@ const MaxJournalPage = 1024
 
 // Filter selects handoffs that match all of its members. A zero member matches all.
 type Filter struct {
-	DID        DID   // offerer, offeree or assignee
-	State      State // current state
+	DID        DID // offerer, offeree or assignee
+	State      State
 	Kind       Kind
 	Venue      string    // on a chat network
 	Capability string    // required by its offer

@@ -193,8 +193,8 @@ type Fate string
 
 // The fates.
 const (
-	Cut  Fate = "cut"  // only part of it is carried
-	Lost Fate = "lost" // the peer receives none of it
+	Cut  Fate = "cut" // only part of it is carried
+	Lost Fate = "lost"
 )
 
 // Mistake is one mistake in a table of the configuration.

@@ -12,8 +12,8 @@ const (
 type Sample struct {
 	At      time.Time
 	Step    int64 // number of the newest step; differences count filed steps
-	Waiting int   // pending deliveries
-	Dead    int   // dead letters
-	Down    int   // links that are down
-	Disk    int   // free percent of the disk
+	Waiting int
+	Dead    int
+	Down    int
+	Disk    int // percent of free space
 }

@@ -23,11 +23,11 @@ const (
 	BeganDID       Began = "did"       // a login with a DID
 	BeganHeader    Began = "header"    // a signed request without the gateway's name
 	BeganKeyless   Began = "keyless"   // no signature
-	BeganCode      Began = "code"      // an authorization code of OAuth
+	BeganCode      Began = "code"      // an OAuth authorization code
 	BeganDevice    Began = "device"    // the user code of a device
-	BeganPairing   Began = "pairing"   // a pairing code
-	BeganPage      Began = "page"      // a login in a browser
-	BeganRefresh   Began = "refresh"   // a refresh token issued before sessions recorded their key
+	BeganPairing   Began = "pairing"
+	BeganPage      Began = "page"    // a login in a browser
+	BeganRefresh   Began = "refresh" // a refresh token issued before sessions recorded their key
 )
 
 // Session is one login of a participant. All its tokens become invalid when it ends.
@@ -43,10 +43,10 @@ type Session struct {
 	Bound   bool
 	Created time.Time
 	Used    time.Time // last issue of a token
-	Address string    // client address at its start
+	Address string
 	// Client identifies the OAuth client to which the refresh tokens are bound, or "".
 	Client     string
-	ClientName string // name given by the client
+	ClientName string // given by the client
 }
 
 // MaxSessions is the maximum number of sessions per participant. Clients that log in for each

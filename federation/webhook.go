@@ -33,7 +33,7 @@ type Webhook struct {
 	// Disabled is the time at which its address answered 410, or zero. Nothing is posted until its
 	// owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
-	Why      string    `json:"why,omitempty"` // reason why it is disabled
+	Why      string    `json:"why,omitempty"`
 	// Key is the [KeyID] of the key that began the session of the webhook, or "". The end of that
 	// key disables the webhook.
 	Key string `json:"-"`

@@ -110,7 +110,6 @@ func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// begin starts a turn for each due destination.
 func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
 	room := len(t.free) // only this goroutine takes slots
 	if room == 0 {

@@ -188,7 +188,6 @@ func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more
 	return w.until, r.more, w.drain(r)
 }
 
-// drain waits for the running lanes, and returns the first contained panic.
 func (w *Worker) drain(r *running) (failed error) {
 	for len(r.busy) > 0 {
 		p := <-r.done
@@ -549,7 +548,6 @@ func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []in
 	return nil
 }
 
-// newWaits returns the waits after the record could not be read or written.
 func newWaits() *backoff.ExponentialBackOff {
 	waits := backoff.NewExponentialBackOff()
 	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = 500*time.Millisecond, 30*time.Second, 2

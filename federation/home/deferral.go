@@ -137,7 +137,6 @@ func (h *Home) deferStep(
 	return judged, errors.Join(waits, cause)
 }
 
-// signedAlike reports whether a deferred step has the same signing key as another step.
 func signedAlike(waiting []federation.Deferred, ev federation.Event) bool {
 	for _, w := range waiting {
 		if alike(w.Event, ev) {
@@ -196,7 +195,6 @@ func (h *Home) Retry(ctx context.Context, now time.Time) (more bool, err error) 
 	return err == nil && (len(due) == maxRetried || d.anyLearned()), err
 }
 
-// hasten makes the steps of signers with new keys due.
 func (d *Deferral) hasten(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	learned := slices.Collect(maps.Keys(d.learned))
@@ -219,7 +217,6 @@ func (d *Deferral) anyLearned() bool {
 	return len(d.learned) > 0
 }
 
-// retryPass is one pass over deferred steps.
 type retryPass struct {
 	*Deferral
 
@@ -312,7 +309,6 @@ func (p *retryPass) judge(ctx context.Context, w federation.Deferred, behind boo
 	return p.end(ctx, DeferralEnd{Step: w, Judgement: judged, Refused: refused})
 }
 
-// judgeAgain submits a step unless its source is now blocked.
 func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (federation.Judgement, error) {
 	if p.cfg.Blocked != nil {
 		if err := p.cfg.Blocked(ctx, w.Event); err != nil {
@@ -343,7 +339,6 @@ func (p *retryPass) ends() time.Time {
 	return p.cfg.Confirmed()
 }
 
-// waitAfter returns the next wait of a step after a number of retries.
 func waitAfter(tried int) time.Duration {
 	wait := firstWait
 	for range tried + 1 {

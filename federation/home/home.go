@@ -256,7 +256,6 @@ func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev
 	return judged, refused
 }
 
-// identified returns a step with its own ID, or with a new ID if it has none.
 func (h *Home) identified(ev federation.Event, now time.Time) (federation.Event, error) {
 	switch {
 	case ev.Stamped || !ev.ID.IsZero():

@@ -74,7 +74,6 @@ func (r Rule) invites(ev federation.Event) bool {
 	return len(r.Senders) > 0 || slices.Contains(r.Peers, ev.Arrival.Link) && slices.Contains(r.Verbs, federation.Offer)
 }
 
-// mayFit reports whether a rule matches the verb and the link of a step.
 func (r Rule) mayFit(ev federation.Event) bool {
 	return (len(r.Verbs) == 0 || slices.Contains(r.Verbs, ev.Verb)) && (len(r.Peers) == 0 || slices.Contains(r.Peers, ev.Arrival.Link))
 }

@@ -19,7 +19,6 @@ import (
 // of the others, so that a flood does not reset the rate of a DID.
 const maxRated = 1 << 16
 
-// keptRated is the number of buckets kept if too many are in use.
 const keptRated = maxRated * 3 / 4
 
 // Rates counts the steps of each DID: a bucket that starts full with one minute's worth. It is safe
@@ -71,7 +70,6 @@ func (r *Rates) Left(did federation.DID, perMinute int, now time.Time) (left int
 	return int(tokens), now.Add(time.Duration(missing * 60 / float64(perMinute) * float64(time.Second)))
 }
 
-// makeRoom drops the buckets equal to new ones.
 func (r *Rates) makeRoom(now time.Time) {
 	if len(r.buckets) < maxRated {
 		return

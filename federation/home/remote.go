@@ -65,7 +65,6 @@ func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, n
 	return d, nil
 }
 
-// assume returns the view that results if the home files all pending steps of an actor.
 func (r Rules) assume(s Snapshot, actor federation.DID) federation.View {
 	v := s.View
 	for _, each := range s.Pending {
@@ -254,7 +253,6 @@ func (r Rules) ruledBefore(s Snapshot, sub Submission) (Decision, error) {
 	return d, nil
 }
 
-// dispute stores the proof that a ruling contradicts the ruling of a filed step.
 func (h *Home) dispute(ctx context.Context, d Decision, now time.Time) error {
 	r := *d.Ruling
 	document, signature, err := h.Record.RulingOn(ctx, r.Handoff, d.Version)

@@ -17,7 +17,6 @@ const maxMet = 1 << 16
 // maxAcquainted bounds the cached known DIDs, at about 100 bytes each.
 const maxAcquainted = 1 << 16
 
-// growthRetry is the retry delay for strangers while the record grows too fast.
 const growthRetry = 5 * time.Minute
 
 // StrangerLimits bound the actions of DIDs new to the record. Zero means no limit.
@@ -82,7 +81,6 @@ func (s *Strangers) Count(did federation.DID, address string, at time.Time, limi
 	}
 }
 
-// displace removes the newest newcomer of a site from the total count.
 func (s *Strangers) displace(site string) {
 	for i := len(s.met) - 1; i >= 0; i-- {
 		if each := &s.met[i]; each.site == site && !each.displaced {
@@ -179,7 +177,6 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	return nil
 }
 
-// yields reports whether a new DID from an address displaces an existing one.
 func (s *Strangers) yields(address string) bool {
 	_, yields := federation.Heaviest(s.shares, federation.Site(address))
 	return yields

@@ -27,7 +27,6 @@ const sweepBatch = 100
 // spec: airc-shapes "First contact"
 const unseenLife = 24 * time.Hour
 
-// ownNetwork is the label of the home itself in metrics.
 const ownNetwork = "home"
 
 // Sweep ends overdue handoffs, each once, with the final step of its kind, and returns the filed
@@ -55,7 +54,6 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 	return append(filed, unseen...), err
 }
 
-// endUnseen ends offers that were never shown to their recipient.
 func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
 	unseen, err := h.Record.Unseen(ctx, now.Add(-unseenLife), sweepBatch)
 	if err != nil {
@@ -115,7 +113,6 @@ func (h *Home) end(ctx context.Context, view federation.View, note string, now t
 	return h.fileOwn(ctx, judged, d, now)
 }
 
-// fileOwn files a step of the home itself, even if ctx ends meanwhile.
 func (h *Home) fileOwn(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
 	ctx = context.WithoutCancel(ctx)
 	to, err := h.route(ctx, d)
@@ -187,7 +184,6 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 	return h.fileOwn(ctx, judged, d, now)
 }
 
-// undeliveredNote is the offerer's explanation of an early end.
 const undeliveredNote = "not picked up in time"
 
 // ExpireUndelivered expires unread inbox entries filed at or before a time, oldest first. An unread

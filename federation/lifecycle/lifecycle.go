@@ -88,7 +88,6 @@ type table struct {
 	Waits []wait             `json:"waits"`
 }
 
-// wait is the step that the home takes when a clock of a handoff runs out.
 type wait struct {
 	In    []federation.State `json:"in"`
 	Clock federation.Clock   `json:"clock"`
@@ -328,7 +327,6 @@ func refuse(v federation.View, ev federation.Event, code federation.RefusalCode,
 	return r
 }
 
-// moved returns a view with the clock and the finality derived from its state.
 func (k Kinds) moved(v federation.View, filed time.Time) federation.View {
 	v.Moved = filed
 	v.Over = slices.Contains(k.tables[v.Kind].Over, v.State)

@@ -13,7 +13,6 @@ import (
 //go:embed kinds.json
 var shipped []byte
 
-// fileVersion is the only version that [Parse] reads.
 const fileVersion = 1
 
 type file struct {

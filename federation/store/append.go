@@ -58,7 +58,6 @@ type before struct {
 	unseen, followed, called bool
 }
 
-// admits reports whether a step judged at a version can be filed.
 func (b *before) admits(version federation.Version) bool { return b.version == version && !b.known }
 
 func precheck(ev federation.Event, signer int64, digest [32]byte, dids string) *before {
@@ -132,7 +131,6 @@ func (s *Record) prepareFiling(ctx context.Context, f federation.Filing) (ready 
 	return ready, err
 }
 
-// newKeys returns the rows of keys that are not known to be on disk.
 func (s *Record) newKeys(f federation.Filing) []keyRow {
 	var rows []keyRow
 	for _, kept := range f.Kept {
@@ -315,8 +313,6 @@ func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.R
 	return f.deliver(ctx, q, *f.Receipt, federation.RankOf(*f.Receipt, f.View))
 }
 
-// push queues a step or text for the webhooks of its inboxes, and a step also for the webhooks that
-// follow its handoff.
 func (f filing) push(ctx context.Context, q engine.Tx) error {
 	item := queue.Row{Lane: f.Event.Handoff.String(), Sender: f.actors[f.Event.From], Queued: engine.Stamp(f.Filed)}
 	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer = ?`, []any{f.Event.ID.String(), item.Sender}, &item.Item)

@@ -99,8 +99,7 @@ func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time
 	return done, nil
 }
 
-// Compact removes deleted bytes from the files of the record. It blocks, and delays all writes,
-// until the record is rewritten. It does nothing on a database server, which compacts by itself.
+// Compact is [engine.DB.Compact].
 func (s *Record) Compact(ctx context.Context) error { return s.db.Compact(ctx) }
 
 func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, now time.Time) (*erasure, error) {
@@ -267,7 +266,6 @@ func scanStored(row engine.Scanner) (s stored, err error) {
 	return s, err
 }
 
-// eraseEvent removes the document of an event, replaces its body, and ends its deliveries.
 func (e *erasure) eraseEvent(ctx context.Context, q engine.Tx, s stored) error {
 	ev, err := s.event.Read()
 	if err != nil {
@@ -312,7 +310,6 @@ func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
 	return len(found), nil
 }
 
-// eraseRest deletes the rows of the person without a filed event.
 func (e *erasure) eraseRest(ctx context.Context, q engine.Tx) error {
 	for _, of := range e.targets(&federation.Erasing{}) {
 		if err := of.erase(ctx, q); err != nil {

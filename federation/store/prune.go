@@ -17,7 +17,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// finished is the condition that a handoff h accepts no further steps.
 const finished = `h.over = 1`
 
 // Prune examines up to limit handoffs unchanged since a time. It deletes closed ones with all their

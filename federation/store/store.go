@@ -5,23 +5,22 @@
 // [Open] and [OpenPostgres] return a [Record]. Each subject has its own package, whose methods are
 // promoted to the Record:
 //
-//   - handoffs: logs, views, lists, evidence, and steps that wait
-//   - inboxes: arrivals of a DID, its devices, leases and notices
-//   - journals: what links append, such as histories of sessions
-//   - deliveries: pending and ended deliveries to links, peers, webhooks and readers of notices, and dead
-//     letters
+//   - handoffs: logs, views, lists, evidence, and deferred and pending steps
+//   - inboxes: entries for a DID, its devices, leases and notices
+//   - journals: lists of entries appended by links, such as session histories
+//   - deliveries: pending and ended deliveries, and dead letters
 //   - participants: bindings, keys, sessions
-//   - homes: other homes, and where mailboxes are
-//   - operators: what operators decide and look at
+//   - homes: other homes, and the locations of mailboxes
+//   - operators: decisions and views of operators
 //
 // Two packages have no methods of the Record: queue writes the rows of deliveries, and eventform
 // turns an event into the columns of its row and back.
 //
 // This package has changes that affect several subjects: [Record.Append], [Record.Prune],
-// [Record.Purge], [Record.Delay] and [Record.Expire]. The package engine is the database of all of
-// them. Package offline examines and copies a closed record, backup makes archives of it, and
-// registry has the tables of a registry of agents. The tests here check the documented behavior on
-// both databases.
+// [Record.Purge], [Record.Delay] and [Record.Expire]. Package engine is the database of all of them.
+// Package fsck examines and copies a closed record, backup makes archives of it, and registry has
+// the tables of a registry of agents. The tests here check the documented behavior on both
+// databases.
 package store
 
 import (
@@ -60,8 +59,7 @@ type Record struct {
 	keyRows engine.Known[keyRow]
 }
 
-// Open opens the record at a path, like [engine.Open]. The tables belong to a network; nil means
-// none. A record must always be opened with the same tables.
+// Open opens the record at a path, like [engine.Open].
 func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.Open(ctx, path, tables, reg, options...)
 	if err != nil {
@@ -74,8 +72,7 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 	return r, nil
 }
 
-// OpenPostgres opens the record in a PostgreSQL database, like [engine.OpenPostgres]. The tables
-// belong to a network; nil means none.
+// OpenPostgres opens the record in a PostgreSQL database, like [engine.OpenPostgres].
 func OpenPostgres(ctx context.Context, dsn string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.OpenPostgres(ctx, dsn, tables, reg, options...)
 	if err != nil {
@@ -97,7 +94,7 @@ func record(db *engine.DB) *Record {
 	}
 }
 
-// Ready commits one row: only a write proves that the disk is writable.
+// Ready is [engine.DB.Ready].
 func (s *Record) Ready(ctx context.Context) error { return s.db.Ready(ctx) }
 
 // RunExclusive is [engine.DB.RunExclusive].
@@ -108,8 +105,7 @@ func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.
 // OnFiled is [engine.DB.OnFiled].
 func (s *Record) OnFiled(wake func(destination string)) { s.db.OnFiled(wake) }
 
-// Close closes the record after the current batch of writes is on disk. Later calls return the
-// first result. All other methods then fail with a [*federation.UnavailableError].
+// Close is [engine.DB.Close].
 func (s *Record) Close() error { return s.db.Close() }
 
 // NewestFiled returns the filing time of the newest step; zero for an empty record.

@@ -121,7 +121,6 @@ func withKeys(made *Manifest, first member, folder string) ([]member, error) {
 	return members, nil
 }
 
-// keyFiles returns the names of the keys in a folder, without drafts.
 func keyFiles(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -6,7 +6,7 @@
 //
 //	manifest.json    home, time, and name, size and SHA-256 of each file
 //	record.db        the record, an SQLite file; or
-//	baton.toml       the configuration, where the record is in a database
+//	baton.toml       the configuration, if the record is in a database
 //	keys/NAME        each file of the keys folder
 //
 // It does not contain the secrets named by the configuration, nor the configuration if it contains
@@ -48,7 +48,6 @@ func Check(r io.Reader) (made Manifest, err error) {
 	return made, err
 }
 
-// nowhere discards members that are read only for their checksum.
 type nowhere struct{ io.Writer }
 
 // Close does nothing.
@@ -152,7 +151,6 @@ func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {
 	return stream(made, first, from.Keys, pages.Close)
 }
 
-// stream returns a reader of a backup, and calls end when it is closed.
 func stream(made Manifest, first member, keys string, end func() error) (io.ReadCloser, error) {
 	members, err := withKeys(&made, first, keys)
 	if err != nil {

@@ -140,7 +140,6 @@ func (r *restoration) begin() error {
 	return err
 }
 
-// clear removes the drafts of this restore, and finally the folder of the keys.
 func (r *restoration) clear() error {
 	return errors.Join(os.RemoveAll(r.recordDraft()), os.RemoveAll(r.keysDraft()))
 }
@@ -181,7 +180,6 @@ func (r *restoration) create(name string) (io.WriteCloser, error) {
 	return syncedFile{f}, err
 }
 
-// syncedFile syncs when it is closed.
 type syncedFile struct{ *os.File }
 
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }

@@ -92,7 +92,6 @@ func (f *File) Close() error {
 	return errors.Join(f.insert.Close(), f.page.Close(), f.db.Close())
 }
 
-// write commits the queued rows, until Close.
 func (f *File) write(ctx context.Context) {
 	for {
 		select {

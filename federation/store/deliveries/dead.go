@@ -25,15 +25,13 @@ func (s *Outboxes) deadColumns() string {
 		FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = ` + itemStep(s.db.Parts)
 }
 
-// deadRow is a dead letter with the columns for its parts.
 type deadRow struct {
 	federation.DeadLetter
 	item, to int64
 	event    handoffs.EventScan
 }
 
-// scanDead reads a dead letter. It ignores an unreadable part: one bad row must not fail the
-// others.
+// scanDead reads a dead letter. It ignores an unreadable part.
 func scanDead(row engine.Scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, ended int64
@@ -60,8 +58,8 @@ func scanDead(row engine.Scanner) (d deadRow, err error) {
 	return d, nil
 }
 
-// DeadLetters returns up to limit dead letters that were not replayed, newest first, before an ID,
-// or from the start with 0. A letter with an unreadable step is included without that part.
+// DeadLetters returns up to limit dead letters that were not replayed, newest first, before an ID
+// (0: the start). A letter with an unreadable step is included without that part.
 func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR f.letter < ?1) AND f.letter > 0 AND f.state || '' = 'dead'
 		AND (?2 = '' OR f.code = ?2) AND (?3 = '' OR d.name IN (?3, ?5)) ORDER BY f.letter DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0), federation.PeerDestination(f.To))
@@ -110,7 +108,6 @@ func (s *Outboxes) tries(ctx context.Context, d deadRow) ([]federation.Attempt, 
 	return engine.Rows(ctx, s.db.Reads(), scan, `SELECT n, at, reason FROM attempt WHERE item = ? AND destination = ? ORDER BY n`, d.item, d.to)
 }
 
-// dead is the part of a dead letter needed to replay or delete it.
 type dead struct {
 	item, to   int64
 	lane, name string

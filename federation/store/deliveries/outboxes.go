@@ -28,7 +28,6 @@ type Outboxes struct{ db *engine.DB }
 
 func New(db *engine.DB) *Outboxes { return &Outboxes{db} }
 
-// ofName is the number of the destination with the name ?1.
 const ofName = `(SELECT n FROM destination WHERE name = ?1)`
 
 // deliveryColumns are the columns for scanDelivery, and their tables. An orphaned row is read as
@@ -256,7 +255,6 @@ func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, link
 	return found, nil
 }
 
-// tableDeliveries appends the deliveries in the tables of a network to a query.
 func (s *Outboxes) tableDeliveries() string {
 	if s.db.Parts.Deliveries == "" {
 		return ""
@@ -264,7 +262,6 @@ func (s *Outboxes) tableDeliveries() string {
 	return ` UNION ALL ` + s.db.Parts.Deliveries
 }
 
-// oldestOf is the queueing time of the oldest pending row of a destination, 0 for none.
 func oldestOf(destination string) string {
 	const from = `SELECT min(w.queued) AS at FROM delivery w WHERE w.state = 'waiting' AND w.delayed = `
 	of := ` AND w.destination = ` + destination

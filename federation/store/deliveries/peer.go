@@ -57,7 +57,7 @@ func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error
 	return nil
 }
 
-// Enqueue queues a delivery to a peer within the transaction of a write.
+// Enqueue queues a delivery to a peer.
 func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 	to, err := engine.InternDestination(ctx, q, federation.ToPeer, federation.PeerDestination(r.Peer))
 	if err != nil {
@@ -155,7 +155,6 @@ func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time
 	})
 }
 
-// endDocument ends the delivery of a document, and deletes a delivered one.
 func (s *Outboxes) endDocument(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery, how federation.Settlement) error {
 	if how.Outcome() != federation.DeliveryDelivered {
 		return s.buryDocument(ctx, q, to, r, how)
@@ -177,7 +176,6 @@ func EndPeerDelivery(ctx context.Context, q engine.Tx, n int64) error {
 	return dropDocument(ctx, q, n+queue.FirstDocument)
 }
 
-// dropDocument deletes a document with its delivery, by the number of its item.
 func dropDocument(ctx context.Context, q engine.Tx, item int64) error {
 	if err := queue.Drop(ctx, q, item); err != nil {
 		return err
@@ -211,7 +209,6 @@ func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error 
 	})
 }
 
-// documentEnded records the end of a document if the network stores its steps.
 func (s *Outboxes) documentEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	if s.db.Tables == nil {
 		return nil
@@ -234,7 +231,6 @@ func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.P
 	return inboxes.NoteStep(ctx, q, step, n)
 }
 
-// changePeerDelivery changes one pending row. It skips a deleted one.
 func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		to, r, err := waitingDocument(ctx, q, row)

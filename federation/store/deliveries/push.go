@@ -50,7 +50,6 @@ func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook
 		FROM delivery p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = (SELECT n FROM actor WHERE did = ?%d) AND i.event = p.item WHERE p.destination = ?1 AND `+where, len(args)), args...)
 }
 
-// noticePushes reads the pushes of notices for a webhook selected by the rest of a query.
 func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	scan := func(row engine.Scanner) (federation.Push, error) {
 		var s pushScan
@@ -87,7 +86,7 @@ func scanFollowedStep(row engine.Scanner) (federation.Push, error) {
 }
 
 // scanStep reads a push of a step from the columns of the push, of names and of an entry. An
-// unreadable entry is not an error: one bad row must not fail the others.
+// unreadable entry is not an error.
 func scanStep(row engine.Scanner, entry []any, read func() (federation.Entry, error)) (federation.Push, error) {
 	var s pushScan
 	var id, handoff string
@@ -125,7 +124,7 @@ func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.
 }
 
 // Pushes returns up to limit deliveries to a webhook, pending and ended, newest first, before a
-// position, or from the start with 0.
+// position (0: the start).
 func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
 	var found, rest []federation.Push
@@ -152,7 +151,6 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 	return h, step, err
 }
 
-// endPush ends a delivery to a webhook within the transaction of a write.
 func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.WebhookID, to, item int64, how federation.Settlement) error {
 	var attempt int
 	var lane string

@@ -118,7 +118,6 @@ func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Tim
 		UNION ALL SELECT e.recipient FROM event e WHERE e.seq = ?1 AND e.state = 'said')`, row, link)
 }
 
-// noteEnd files the notice to the signer of a step about the end of a delivery.
 func noteEnd(ctx context.Context, q engine.Tx, link string, row int64, delayed bool, how federation.Settlement) error {
 	n := federation.Notice{Kind: federation.NoticeUndeliverable, To: link, Code: how.Code, Why: how.Why, At: how.At}
 	switch {
@@ -175,8 +174,6 @@ type overdue struct {
 	name    string // name of the destination
 }
 
-// eachDelivery changes up to limit rows of all links queued at or before a time, the oldest of each
-// link first.
 func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, k overdue) error,
 ) (int, error) {

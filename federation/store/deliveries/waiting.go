@@ -16,7 +16,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// waitingPage bounds the rows changed by one write.
 const waitingPage = 128
 
 type waitingRow struct {
@@ -53,7 +52,6 @@ func verbOf(e handoffs.EventScan) federation.Verb {
 	return ev.Verb
 }
 
-// waitPlace is the position at which a list of deliveries continues: a row of a destination.
 type waitPlace struct {
 	peers       bool
 	name        string // name of the link or peer; "" for the first
@@ -132,7 +130,6 @@ func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at w
 	return found, places, nil
 }
 
-// waitingFor returns up to limit rows of one destination that match a filter after a place.
 func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, name string, at waitPlace, limit int) ([]waitingRow, error) {
 	to, err := s.db.Destination(ctx, name)
 	if err != nil || to == 0 {

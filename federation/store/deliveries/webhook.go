@@ -120,8 +120,8 @@ func (s *Outboxes) Followers(ctx context.Context, of federation.DID, id federati
 	return found, nil
 }
 
-// DropWebhook deletes a webhook with all its rows within the transaction of a write. It returns
-// [federation.ErrNotFound] for an unknown ID.
+// DropWebhook deletes a webhook with all its rows. It returns [federation.ErrNotFound] for an
+// unknown ID.
 func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) error {
 	n, err := q.Exec(ctx, `DELETE FROM webhook WHERE id = ?`, id.String())
 	if err == nil && n == 0 {
@@ -137,8 +137,7 @@ func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) erro
 	return queue.DropTo(ctx, q, to)
 }
 
-// DropWebhooksOf deletes the webhooks of a participant and of its DID within the transaction of a
-// write.
+// DropWebhooksOf deletes the webhooks of a participant and of its DID.
 func DropWebhooksOf(ctx context.Context, q engine.Tx, participant string, did federation.DID) error {
 	found, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE participant = ?1 AND participant <> ''
 		UNION SELECT `+webhookColumns+` FROM webhook WHERE did = ?2`, participant, did)
@@ -150,7 +149,7 @@ func DropWebhooksOf(ctx context.Context, q engine.Tx, participant string, did fe
 	return err
 }
 
-// DropFollowers deletes the webhooks that follow a handoff within the transaction of a write.
+// DropFollowers deletes the webhooks that follow a handoff.
 func DropFollowers(ctx context.Context, q engine.Tx, handoff string) error {
 	found, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE handoff = ? AND handoff <> ''`, handoff)
 	for _, h := range found {

@@ -68,9 +68,8 @@ func (s *DB) actor(ctx context.Context, did federation.DID) (actor, error) {
 	return found, nil
 }
 
-// Intern returns the number of a DID within the transaction of a write, and assigns one if it has
-// none. The number of a new DID is valid only in this transaction; later transactions look it up
-// again.
+// Intern returns the number of a DID and assigns one if it has none. The number of a new DID is
+// valid only in this transaction; later transactions look it up again.
 func Intern(ctx context.Context, q Tx, did federation.DID) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM actor WHERE did = ?`, []any{did}, &n)
 	if errors.Is(err, federation.ErrNotFound) {

@@ -65,7 +65,6 @@ const (
 		LEFT JOIN handoff h ON h.id = e.handoff AND h.version = e.version WHERE e.seq > ? ORDER BY e.seq LIMIT 0 + ?`
 )
 
-// form is the form of events and deliveries in the tables of a version.
 type form struct {
 	query  string
 	decode func(eventform.Columns) (federation.Event, error)

@@ -18,7 +18,6 @@ import (
 // save little.
 const maxBatch = 128
 
-// committer applies all writes, on the only writable connection.
 type committer struct {
 	dial     func(context.Context) (*writer, error)
 	writer   *writer       // nil while there is none
@@ -44,8 +43,6 @@ func (it *item) run(ctx context.Context, q Tx) error {
 	return fault.Catch(func() error { return it.apply(ctx, q) })
 }
 
-// newCommitter returns a committer that writes with the writer from dial. It dials at once, and
-// again after the writer fails.
 func newCommitter(ctx context.Context, dial func(context.Context) (*writer, error), patience time.Duration, m *metrics) (*committer, error) {
 	writer, err := dial(ctx)
 	return &committer{
@@ -108,7 +105,6 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// gather collects the queued items without waiting for more.
 func (c *committer) gather(first *item) []*item {
 	batch := []*item{first}
 	for len(batch) < maxBatch {

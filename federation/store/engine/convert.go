@@ -12,7 +12,6 @@ import (
 // eventsSplit is the first version with the document of an event in a separate column.
 const eventsSplit = 5
 
-// eventPage bounds the events in memory during a conversion.
 const eventPage = 500
 
 // wholeEvent is a row of event before version 5: its body is the JSON of the whole event.
@@ -27,7 +26,6 @@ func scanWholeEvent(row Scanner) (e wholeEvent, err error) {
 	return e, err
 }
 
-// splitEvents fills the table event from event_before.
 func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
 	actors := map[federation.DID]int64{}
 	var done, last int64

@@ -136,7 +136,6 @@ func copyTo(ctx context.Context, conn *sql.Conn, path string) (err error) {
 	return syncFolder(path)
 }
 
-// syncFolder syncs the names in the folder of a file to disk.
 func syncFolder(path string) error {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// errClosed is the cause of every failure after [DB.Close].
 var errClosed = errors.New("the record is closed")
 
 // DB is an open database of a record, safe for concurrent use.
@@ -71,8 +70,8 @@ func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
 
 // Open opens the record at a path, creates a missing file, and migrates its schema to the newest
 // version. Its errors are one line for the operator: the file is not a record, is of a newer
-// version, or is in use by another process. The context bounds only the opening. The tables belong
-// to a network; nil means none. A record must always be opened with the same tables.
+// version, or is in use by another process. The context bounds only the opening. A record must
+// always be opened with the same tables.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := open(ctx, path, tables, reg, chosen(options))
 	if err != nil {
@@ -207,7 +206,6 @@ func Written[T any](ctx context.Context, s *DB, apply func(context.Context, Tx) 
 // Replicated reports whether other processes may also write to the record.
 func (s *DB) Replicated() bool { return s.leases != nil }
 
-// closers are the open resources, closed in reverse order.
 type closers []io.Closer
 
 type closer func() error

@@ -44,8 +44,7 @@ func (s *DB) Destination(ctx context.Context, name string) (int64, error) {
 	return n, nil
 }
 
-// InternDestination returns the number of a destination within the transaction of a write, and
-// assigns one if it has none.
+// InternDestination returns the number of a destination and assigns one if it has none.
 func InternDestination(ctx context.Context, q Tx, kind federation.DestinationKind, name string) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM destination WHERE name = ?`, []any{name}, &n)
 	if errors.Is(err, federation.ErrNotFound) {

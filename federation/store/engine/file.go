@@ -26,7 +26,6 @@ const maxReaders = 4
 // ownerOnly is the permission of the record, which contains private messages.
 const ownerOnly = 0o600
 
-// file is the absolute path of a record.
 type file string
 
 // openFile creates a missing file. SQLite would make it readable by all users. Its companions
@@ -88,7 +87,6 @@ func (f file) writer(more ...string) string {
 	return f.dsn(url.Values{"_pragma": append(pragmas, more...)})
 }
 
-// reader returns the data source name for read-only connections.
 func (f file) reader() string {
 	return f.dsn(url.Values{
 		"mode": {"ro"},
@@ -177,7 +175,6 @@ type checkpointer struct {
 	closed  chan struct{} // closed by run
 }
 
-// startCheckpoints makes checkpoints of a file until Close.
 func startCheckpoints(ctx context.Context, f file, pragmas []string) (*checkpointer, error) {
 	on, err := sql.Open("sqlite", f.writer(pragmas...))
 	if err != nil {
@@ -197,7 +194,6 @@ func (c *checkpointer) wrote() {
 	}
 }
 
-// run makes checkpoints until Close. Without writes it sleeps.
 func (c *checkpointer) run(ctx context.Context) {
 	defer close(c.closed)
 	for {
@@ -290,7 +286,6 @@ func checkWAL(path string) error {
 	return nil
 }
 
-// readHead returns up to n bytes of a file, or nothing if it is missing.
 func readHead(path string, n int64) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {

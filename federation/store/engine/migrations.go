@@ -20,7 +20,6 @@ import (
 //go:embed schema/*.sql schema/postgres/*.sql
 var schema embed.FS
 
-// migration upgrades a record from the previous version to its own.
 type migration struct {
 	version    int
 	name       string
@@ -208,13 +207,11 @@ func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now
 	return done, err
 }
 
-// executor is a connection or a transaction opened by the caller.
 type executor interface {
 	preparer
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// applyAll applies migrations within the caller's transaction.
 func applyAll(ctx context.Context, on executor, d Dialect, missing []migration, report Progress) error {
 	for _, m := range missing {
 		if err := m.apply(ctx, on, d, report); err != nil {

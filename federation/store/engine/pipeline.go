@@ -56,7 +56,6 @@ func committed(end pgconn.CommandTag) error {
 
 func (p *pipeline) queue(query string, args []any) { p.queued.Queue(InPostgres.say(query), args...) }
 
-// ask queues a query for the next send, which answers it.
 func (p *pipeline) ask(q *Question) error {
 	values, err := InPostgres.values(q.Args)
 	if err != nil {
@@ -96,7 +95,6 @@ func (p *pipeline) failed() bool {
 	return failed || err != nil
 }
 
-// with calls do with the driver's connection.
 func (p *pipeline) with(do func(*pgx.Conn) error) error {
 	return p.conn.Raw(func(driver any) error {
 		conn, ok := driver.(*stdlib.Conn)

@@ -109,7 +109,6 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 	return config, err
 }
 
-// connectForLeases opens the connection whose locks are the leases of a replica.
 func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
@@ -221,7 +220,6 @@ func onPostgres(dsn, what string, do func(*sql.DB) (Upgrade, error)) (Upgrade, e
 	return done, nil
 }
 
-// migratePostgres upgrades a schema to the newest version of this program in one transaction.
 func migratePostgres(ctx context.Context, db *sql.DB, tables Tables, report Progress) (Upgrade, error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

@@ -99,7 +99,6 @@ func (d *replicaLeases) runExclusive(ctx context.Context, name string, do func(c
 	return context.Cause(ctx)
 }
 
-// during calls do until the lease is lost, or ctx ends.
 func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) {
 	doing, end := context.WithCancel(ctx)
 	defer end()
@@ -117,7 +116,6 @@ func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) 
 	<-over
 }
 
-// want adds a caller to a lease, and returns the lease.
 func (d *replicaLeases) want(name string) *replicaLease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,7 +152,6 @@ func (d *replicaLeases) run(ctx context.Context) {
 	}
 }
 
-// session manages the leases until its connection or ctx ends.
 func (d *replicaLeases) session(ctx context.Context) {
 	conn, err := d.dial(ctx)
 	for err == nil && ctx.Err() == nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// preparer is *sql.DB, for reads, or the single writing *sql.Conn.
 type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
@@ -40,7 +39,6 @@ func newStatements(d Dialect, on preparer) *statements {
 	return &statements{dialect: d, on: on, kept: map[string]*sql.Stmt{}}
 }
 
-// put is [Tx.Put].
 func (s *statements) put(ctx context.Context, query string, args ...any) error {
 	if s.pipeline == nil {
 		_, err := s.exec(ctx, query, args...)
@@ -54,7 +52,6 @@ func (s *statements) put(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// then is [Tx.Then].
 func (s *statements) then(do func()) { s.after = append(s.after, do) }
 
 func (s *statements) flush(ctx context.Context) error {
@@ -99,7 +96,6 @@ func (s *statements) row(ctx context.Context, query string, args []any, dest ...
 	return Failure(stmt.QueryRowContext(s.unwatched(ctx), args...).Scan(dest...))
 }
 
-// rows is [Rows].
 func rows[T any](ctx context.Context, s *statements, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
 	stmt, args, err := s.ask(ctx, query, args)
 	if err != nil {

@@ -146,7 +146,6 @@ func (d Dialect) say(query string) string {
 	}
 }
 
-// values returns arguments in their stored form: booleans as 0 or 1.
 func (d Dialect) values(args []any) ([]any, error) {
 	if d == InSQLite {
 		return args, nil // its driver does the same

@@ -158,7 +158,6 @@ func Encode(ev federation.Event, message string, said time.Time) (Columns, error
 	return c, err
 }
 
-// encodeJSON is json.Marshal without HTML escapes.
 func encodeJSON(b body) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -197,7 +196,6 @@ func (b *body) prove(e *federation.Evidence, read federation.Event) {
 	b.Evidence = &evidence{URL: e.URL, Digest: e.Digest[:], Source: e.Source[:]}
 }
 
-// supply adds the members of an event that its document may lack.
 func (b *body) supply(ev, read federation.Event) {
 	if read.ID.IsZero() {
 		b.ID = ev.ID

@@ -74,7 +74,7 @@ type Report struct {
 }
 
 // Examine reads a consistent snapshot of a whole record without changing it. Another process may
-// write to it meanwhile. The tables belong to a network; nil means none.
+// write to it meanwhile.
 //
 // The report has the damage. An error means that the record could not be examined: it does not
 // exist, is of an older version, or cannot be read now, which is a [*federation.UnavailableError].
@@ -143,7 +143,6 @@ func (e *examination) open(ctx context.Context, path string) (err error) {
 	return e.broken(e.examine(ctx))
 }
 
-// connect examines a snapshot of a record in a database.
 func (e *examination) connect(ctx context.Context, dsn string) (err error) {
 	db, err := engine.ConnectPostgres(dsn)
 	if err != nil {
@@ -367,7 +366,6 @@ func (e *examination) eachPair(ctx context.Context, query string, tell func(firs
 	return found.Err()
 }
 
-// originalsPage is the number of events that checkOriginals holds in memory at a time.
 const originalsPage = 500
 
 func (e *examination) checkOriginals(ctx context.Context) error {

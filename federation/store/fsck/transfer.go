@@ -262,7 +262,6 @@ func plain(value any) any {
 	return value
 }
 
-// valuesOf implements [pgx.CopyFromSource].
 type valuesOf struct {
 	*sql.Rows
 

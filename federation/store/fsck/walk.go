@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
-// filed is one event in the record, with its columns.
 type filed struct {
 	handoff, signer, id, state string
 	version                    federation.Version
@@ -39,7 +38,6 @@ func (f *filed) where() string {
 	return fmt.Sprintf("%s step %d", f.handoff, f.version)
 }
 
-// standing is the row of a handoff, if there is one.
 type standing struct {
 	version               *federation.Version
 	view, head            []byte
@@ -67,7 +65,6 @@ type walk struct {
 	lost    bool // a step could not be replayed, so the view is unknown
 }
 
-// checkLogs walks the log of each handoff, one event in memory at a time.
 func (e *examination) checkLogs(ctx context.Context) error {
 	found, err := e.conn.QueryContext(ctx, `SELECT `+filedColumns+`, `+standingColumns+`
 		FROM event e LEFT JOIN handoff h ON h.id = e.handoff
@@ -163,7 +160,6 @@ func (e *examination) checkEvent(ctx context.Context, f filed) (federation.Event
 	return ev, true
 }
 
-// end compares the result of the log with the row of the handoff.
 func (w *walk) end() {
 	if w == nil || w.row.version == nil {
 		return

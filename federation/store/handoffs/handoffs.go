@@ -122,7 +122,6 @@ func checkKept(ev federation.Event) error {
 	return nil
 }
 
-// encodeWhole returns the JSON of a whole event, for the tables of steps outside logs.
 func encodeWhole(ev federation.Event) ([]byte, error) {
 	if err := checkKept(ev); err != nil {
 		return nil, err

@@ -20,7 +20,6 @@ import (
 // of milliseconds.
 const maxExamined = 8192
 
-// examinePage bounds the handoffs in memory.
 const examinePage = 256
 
 // movement is a position in the order of the last change, newest first. At the same time, later
@@ -101,7 +100,6 @@ type list struct {
 	did int64 // 0 without a number
 }
 
-// listOf returns the handoffs of a DID, or all for "".
 func (s *Logs) listOf(ctx context.Context, did federation.DID) (list, error) {
 	if did == "" {
 		return list{all: true}, nil
@@ -128,7 +126,6 @@ func ByParty(did, columns, rest string) string {
 	return role("offerer") + ` UNION ` + role("offeree") + ` UNION ` + role("assignee")
 }
 
-// states returns the requested state, otherwise all states in the list.
 func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]federation.State, error) {
 	if asked != "" {
 		return []federation.State{asked}, nil

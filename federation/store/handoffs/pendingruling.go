@@ -155,7 +155,6 @@ func deferStep(ctx context.Context, q engine.Tx, d federation.Deferred, body []b
 	return d, countDeferred(ctx, q, d.Origin, d.Event.Arrival.Network, 1)
 }
 
-// deferralQuota returns [federation.ErrDeferralFull] if no more step may be deferred.
 func deferralQuota(ctx context.Context, q engine.Tx, d federation.Deferred, limits federation.DeferralLimits) error {
 	var ofOrigin, all int
 	err := q.Row(ctx, `SELECT coalesce((SELECT steps FROM deferred_count WHERE origin = ?), 0),
@@ -177,7 +176,6 @@ func deferralQuota(ctx context.Context, q engine.Tx, d federation.Deferred, limi
 	return err
 }
 
-// countDeferred adds to the counts of the origin and of all origins.
 func countDeferred(ctx context.Context, q engine.Tx, origin, network string, change int) error {
 	return q.Put(ctx, `INSERT INTO deferred_count (origin, network, steps) VALUES (?1, ?2, ?3), ('', '', ?3)
 		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)

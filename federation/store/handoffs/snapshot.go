@@ -110,7 +110,6 @@ func (s *snapshot) addPruned(row snapshotRow) error {
 	return err
 }
 
-// addPending keeps the pending steps in the order of their numbers.
 func (s *snapshot) addPending(row snapshotRow) error {
 	ev, err := DecodeEvent(row.body)
 	at, _ := slices.BinarySearch(s.pending, row.a)

@@ -24,7 +24,6 @@ type Inboxes struct{ db *engine.DB }
 
 func New(db *engine.DB) *Inboxes { return &Inboxes{db} }
 
-// inboxPlace is a position after an entry in the inbox of one DID.
 type inboxPlace struct {
 	event  uint64 // event.seq of the entry; 0 for the start
 	number uint64 // of the entry
@@ -37,7 +36,6 @@ func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
 	return didInbox(of).At(p.event, p.number)
 }
 
-// parseInboxPlace returns [federation.ErrUnknownCursor] for a cursor of another DID.
 func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err error) {
 	err = didInbox(of).Parse(c, &p.event, &p.number)
 	return p, err

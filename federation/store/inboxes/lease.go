@@ -12,7 +12,6 @@ import (
 // withdrawn selects events e with offers of closed handoffs.
 const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over = 1)`
 
-// waits selects the unread entries of an inbox.
 const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
@@ -240,7 +239,6 @@ func advance(ctx context.Context, q engine.Tx, of federation.DID, device string,
 	return err
 }
 
-// stopWaiting marks the next entries up to a place as read, and reports whether there are more.
 func stopWaiting(ctx context.Context, q engine.Tx, owner int64, at inboxPlace, now time.Time) (more bool, err error) {
 	if err := skipRead(ctx, q, owner); err != nil {
 		return false, err

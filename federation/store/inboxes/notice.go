@@ -90,7 +90,6 @@ func signerOf(n federation.Notice) federation.DID {
 // NoticePositions returns the positions in the notices to a reader.
 func NoticePositions(reader federation.DID) Positions { return PositionsOf("notices", string(reader)) }
 
-// scanNotice reads the position and the content of a notice to a reader.
 func scanNotice(reader federation.DID) func(engine.Scanner) (federation.Notice, error) {
 	return func(row engine.Scanner) (n federation.Notice, err error) {
 		var place uint64
@@ -120,8 +119,7 @@ func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID,
 	return found, nil
 }
 
-// EndNotice ends the delivery of a notice to its reader within the transaction of a write. The next
-// notice of the reader becomes due.
+// EndNotice ends the delivery of a notice to its reader. The next notice of the reader becomes due.
 func EndNotice(ctx context.Context, q engine.Tx, to, item int64, how federation.Settlement) error {
 	var lane string
 	err := q.Row(ctx, `UPDATE delivery SET state = ?, next = NULL, ended = ?, reason = ?, code = ? WHERE item = ? AND destination = ? AND state = 'waiting' RETURNING lane`,

@@ -16,7 +16,6 @@ import (
 // reports the outcome.
 const elsewhere = federation.DeliveryState("elsewhere")
 
-// owner is the DID of an entry i.
 const owner = `(SELECT did FROM actor WHERE n = i.did)`
 
 // inboxOnly is true for an entry i if the inbox is its only route to its reader (see
@@ -84,7 +83,6 @@ func noteRead(ctx context.Context, q engine.Tx, found []entry, now time.Time) er
 	return nil
 }
 
-// noteTo files a notice about a step in the inbox of a DID, given by number.
 func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Notice) error {
 	if err := q.Row(ctx, `SELECT did FROM actor WHERE n = ?`, []any{did}, &n.To); err != nil {
 		return err
@@ -204,8 +202,6 @@ func (s *Inboxes) Delay(ctx context.Context, before, now time.Time, limit int) (
 	return delayed, nil
 }
 
-// unreadSince returns the next entries to examine, filed at or before a time, and whether there may
-// be more.
 func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []unread, more bool, err error) {
 	var at unread
 	err = s.db.Reads().Row(ctx, `SELECT event, did FROM looked WHERE id = 1`, nil, &at.event, &at.did)

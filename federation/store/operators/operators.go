@@ -29,7 +29,7 @@ func (s *Operators) Note(ctx context.Context, c federation.Change) error {
 	return nil
 }
 
-// Changes returns up to limit changes, the newest first, before an ID, or from the start with 0.
+// Changes returns up to limit changes, newest first, before an ID (0: the start).
 func (s *Operators) Changes(ctx context.Context, f federation.ChangeFilter, before int64, limit int) ([]federation.Change, error) {
 	scan := func(row engine.Scanner) (c federation.Change, err error) {
 		var at int64
@@ -198,7 +198,6 @@ func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 	return federation.GrowthSince(append(samples, measured), since), nil
 }
 
-// keepSample stores a size of the record, and deletes outdated ones.
 func (s *Operators) keepSample(ctx context.Context, sample federation.SizeSample, since time.Time) error {
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		err := q.Put(ctx, `DELETE FROM size WHERE at < (SELECT max(at) FROM size WHERE at <= ?) OR at > ?`, engine.Stamp(since), engine.Stamp(sample.At))

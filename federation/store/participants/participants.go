@@ -123,7 +123,6 @@ func (s *Participants) Declare(ctx context.Context, d federation.Declaration) er
 	return nil
 }
 
-// claimName removes the name of a declaration from a DID that no longer uses it.
 func claimName(ctx context.Context, q engine.Tx, d federation.Declaration) error {
 	if d.Name == "" {
 		return nil
@@ -222,7 +221,6 @@ func (s *Participants) BindingByHash(ctx context.Context, prefix string) (federa
 		WHERE hash >= ?1 AND hash < ?1 || '~' LIMIT 2`, prefix)
 }
 
-// oneBinding returns the binding found by a query, if it is the only one.
 func (s *Participants) oneBinding(ctx context.Context, query, arg string) (federation.Binding, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanBinding, query, arg)
 	if err == nil && len(found) != 1 {

@@ -32,8 +32,7 @@ func (s *Participants) StartSession(ctx context.Context, session federation.Sess
 	return nil
 }
 
-// StartSession begins a session within the transaction of a write. It also deletes the expired
-// sessions of all participants.
+// StartSession begins a session. It also deletes the expired sessions of all participants.
 func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error {
 	if err := sweepSessions(ctx, q, s.Created); err != nil {
 		return err
@@ -89,10 +88,8 @@ func (s *Participants) RedeemCode(ctx context.Context, session federation.Sessio
 	return nil
 }
 
-// loginLife is the time for which a login is remembered.
 const loginLife = 365 * 24 * time.Hour
 
-// noteLogin records a login of a DID, and deletes old logins.
 func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
 	if _, err := federation.ParseDID(s.Participant); err != nil {
 		return nil //nolint:nilerr // the handle of an agent, which has its own row
@@ -103,7 +100,6 @@ func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
 	return q.Put(ctx, `INSERT INTO login (did, at) VALUES (?, ?) ON CONFLICT (did) DO UPDATE SET at = excluded.at`, s.Participant, engine.Stamp(s.Created))
 }
 
-// live is the condition that a session has not ended at ?1.
 const live = `expires > ?1 AND (ends = 0 OR ends > ?1)`
 
 // sweepSessions deletes expired sessions. A session with an ended key stays until it expires, so
@@ -113,8 +109,6 @@ func sweepSessions(ctx context.Context, q engine.Tx, now time.Time) error {
 	return err
 }
 
-// endSessions deletes the sessions selected by a condition, ends their leases, and returns the
-// number of sessions.
 func endSessions(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
 	ended, err := engine.Rows(ctx, q, engine.ScanOne[string], `DELETE FROM session WHERE `+which+` RETURNING id`, args...)
 	if err != nil || len(ended) == 0 {
@@ -307,8 +301,7 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 // DIDs.
 const ofThem = `(did IN (SELECT value FROM json_each(?2)) OR participant <> '' AND participant IN (SELECT value FROM json_each(?2)))`
 
-// EndSessions ends all sessions of a participant within the transaction of a write, as the end of
-// their keys does.
+// EndSessions ends all sessions of a participant, as the end of their keys does.
 func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
 	return endForKey(ctx, q, `participant = ?1`, participant)
 }
@@ -324,15 +317,15 @@ func endForKey(ctx context.Context, q engine.Tx, which string, args ...any) erro
 	return q.Put(ctx, `UPDATE session SET ends = `+endedByKey+` WHERE `+which, args...)
 }
 
-// DropSession ends one session within the transaction of a write.
+// DropSession ends one session.
 func DropSession(ctx context.Context, q engine.Tx, id string) error {
 	_, err := endSessions(ctx, q, `id = ?1`, id)
 	return err
 }
 
-// EndKey ends, within the transaction of a write, everything that participants, given as names and
-// DIDs, began with a key. If end has passed, their sessions and webhooks end at once, and so does
-// everything begun with an unknown key. Otherwise sessions, leases and webhooks end at that time.
+// EndKey ends everything that participants, given as names and DIDs, began with a key. If end has
+// passed, their sessions and webhooks end at once, and so does everything begun with an unknown
+// key. Otherwise sessions, leases and webhooks end at that time.
 func EndKey(ctx context.Context, q engine.Tx, participants []string, key string, end, now time.Time) error {
 	of, err := json.Marshal(participants)
 	if err != nil {

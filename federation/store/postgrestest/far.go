@@ -52,7 +52,6 @@ func (s *Server) carry(near net.Conn, later time.Duration) {
 	back.Wait()
 }
 
-// late delays writes.
 type late struct {
 	io.Writer
 

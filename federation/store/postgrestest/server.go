@@ -24,7 +24,6 @@ import (
 // startTime bounds the start of a server, which may have to read its log on a busy machine.
 const startTime = 2 * time.Minute
 
-// askEvery is the polling interval while a server starts.
 const askEvery = 20 * time.Millisecond
 
 // Server is a running PostgreSQL server.
@@ -253,7 +252,6 @@ func (s *Server) Record(tb testing.TB) string {
 	return dsn
 }
 
-// emptied returns a used and emptied record, or "".
 func (s *Server) emptied() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
-// AddAgent implements the port Agents of bridge/airc.
+// AddAgent implements Agents of bridge/airc.
 func (s *Registry) AddAgent(ctx context.Context, a agents.Agent) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error { return addAgent(ctx, q, a) })
 	if err != nil {
@@ -107,15 +107,14 @@ type agentName struct {
 	did    federation.DID
 }
 
-// Agent implements the port Agents of bridge/airc.
+// Agent implements Agents of bridge/airc.
 func (s *Registry) Agent(ctx context.Context, handle string) (agents.Agent, error) {
 	return s.agents.Find(agentName{handle: handle}, func() (agents.Agent, error) {
 		return s.oneAgent(ctx, `handle = ?1`, handle)
 	})
 }
 
-// AgentOf implements the port Agents of bridge/airc. If several handles have the key, it returns
-// the oldest.
+// AgentOf implements Agents of bridge/airc. If several handles have the key, it returns the oldest.
 func (s *Registry) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
 	if did == "" { // as for unproved keys
 		return agents.Agent{}, fmt.Errorf("read agent without a DID: %w", federation.ErrNotFound)
@@ -144,7 +143,7 @@ func oneAgent(ctx context.Context, q engine.Tx, where, arg string) (agents.Agent
 	return found[0], nil
 }
 
-// Capable implements the port Agents of bridge/airc. The agents are ordered by registration.
+// Capable implements Agents of bridge/airc. The agents are ordered by registration.
 func (s *Registry) Capable(ctx context.Context, caps []string) ([]agents.Agent, error) {
 	wanted, err := json.Marshal(caps)
 	if err != nil {
@@ -172,7 +171,7 @@ func (s *Registry) Handles(ctx context.Context, prefix string, limit int) ([]fed
 	return found, nil
 }
 
-// SetShows implements the port Agents of bridge/airc.
+// SetShows implements Agents of bridge/airc.
 func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Shows) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		changed, err := q.Exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
@@ -189,7 +188,7 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 }
 
 // agentsWhere reads the agents found by the rest of a query, in order of registration, with their
-// keys: a row for each key, and one for an agent without keys.
+// keys.
 func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
 	rows, err := engine.Rows(ctx, q, scanAgent, `SELECT a.handle, a.did, a.own_did, a.capabilities, a.metadata, a.registered, a.kept_key,
 			a.shows_presence, a.shows_context, a.issuer, a.subject, a.released, a.began, a.recovery,
@@ -284,7 +283,7 @@ type keyScan struct {
 	created, expires, revoked int64
 }
 
-// RotateKey implements the port Keys of bridge/airc.
+// RotateKey implements Keys of bridge/airc.
 func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
 	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		if slices.ContainsFunc(a.Keys, func(k agents.Key) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
@@ -332,7 +331,6 @@ func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, err
 	return unowned(ctx, q, key)
 }
 
-// endUse ends a key of an agent, with its sessions and webhooks.
 func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, end, now time.Time) error {
 	if err := endKey(ctx, q, key, end, now); err != nil {
 		return err
@@ -358,7 +356,7 @@ func setOwnDID(ctx context.Context, q engine.Tx, a agents.Agent, primary agents.
 	return q.Put(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 }
 
-// RevokeKey implements the port Keys of bridge/airc.
+// RevokeKey implements Keys of bridge/airc.
 func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
 	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		key := a.Key(kid)
@@ -403,8 +401,6 @@ func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, n
 	return participants.EndSessions(ctx, q, a.Handle)
 }
 
-// changeKeys changes the keys of an agent, authorized by one of them, and returns the changed
-// agent.
 func (s *Registry) changeKeys(
 	ctx context.Context, handle, by string, now time.Time, change func(context.Context, engine.Tx, agents.Agent) error,
 ) (agents.Agent, error) {
@@ -429,7 +425,7 @@ func (s *Registry) changeKeys(
 	return after, nil
 }
 
-// ProveKey implements the port Keys of bridge/airc.
+// ProveKey implements Keys of bridge/airc.
 func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error) {
 	return s.changeKeys(ctx, handle, "", now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		key := a.Key(kid)

@@ -327,8 +327,8 @@ func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Ti
 	return nil
 }
 
-// RevokeAgent implements the port Keys of bridge/airc. For an agent without keys it stores the
-// recovery key as a revoked key, so that no caller can register the handle again.
+// RevokeAgent implements Keys of bridge/airc. For an agent without keys it stores the recovery key
+// as a revoked key, so that no caller can register the handle again.
 func (s *Registry) RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error {
 	_, err := s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		if len(a.Keys) == 0 && a.Recovery != nil {
@@ -364,7 +364,7 @@ func RecoveryKey(public ed25519.PublicKey, now time.Time) agents.Key {
 	return agents.Key{ID: "recovery_" + federation.KeyID(public), Public: public, Created: now}
 }
 
-// AddAgentSession implements the port Agents of bridge/airc.
+// AddAgentSession implements Agents of bridge/airc.
 func (s *Registry) AddAgentSession(ctx context.Context, a agents.Agent, first federation.Session) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := addAgent(ctx, q, a); err != nil {
@@ -378,7 +378,7 @@ func (s *Registry) AddAgentSession(ctx context.Context, a agents.Agent, first fe
 	return nil
 }
 
-// StartAgentSession implements the port Sessions of bridge/airc.
+// StartAgentSession implements Sessions of bridge/airc.
 func (s *Registry) StartAgentSession(ctx context.Context, begins federation.Session) (federation.Session, error) {
 	begun, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Session, error) {
 		a, err := oneAgent(ctx, q, `handle = ?1`, begins.Participant)

@@ -56,8 +56,8 @@ func oneMessage(ctx context.Context, q engine.Tx, where string, args ...any) (ag
 	return m.read()
 }
 
-// Post implements the port Messages of bridge/airc. If the edge of a held message was accepted
-// meanwhile, the message is delivered at once. A block is not changed.
+// Post implements Messages of bridge/airc. If the edge of a held message was accepted meanwhile,
+// the message is delivered at once. A block is not changed.
 func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	filed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Message, error) {
 		return post(ctx, q, p)
@@ -140,8 +140,6 @@ func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge stri
 	return m, nil
 }
 
-// queueMessage queues the deliveries of a message, whose row is the item, to the webhooks of its
-// recipient.
 func queueMessage(ctx context.Context, q engine.Tx, sender, recipient string, item queue.Row) (err error) {
 	if item.Sender, err = engine.Intern(ctx, q, federation.DID(sender)); err != nil {
 		return err
@@ -150,7 +148,6 @@ func queueMessage(ctx context.Context, q engine.Tx, sender, recipient string, it
 	return queue.PushMessage(ctx, q, recipient, item)
 }
 
-// orderOf returns the order key of the deliveries of a message to webhooks.
 func orderOf(m agents.Message) string {
 	if m.Handoff.IsZero() {
 		return m.From
@@ -197,7 +194,7 @@ func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now tim
 	return nil
 }
 
-// Sent implements the port Messages of bridge/airc.
+// Sent implements Messages of bridge/airc.
 func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ? AND m.sender = ? AND m.received >= ? AND m.deleted < 2
 		ORDER BY m.n DESC LIMIT 1`, id, from, engine.Stamp(since))
@@ -207,7 +204,7 @@ func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (
 	return m, nil
 }
 
-// Named implements the port Messages of bridge/airc. If there are several, it returns the last one.
+// Named implements Messages of bridge/airc. If there are several, it returns the last one.
 func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ?1 AND m.deleted < 2 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
@@ -221,7 +218,7 @@ func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message
 	return m, nil
 }
 
-// OfferMessage implements the port Messages of bridge/airc.
+// OfferMessage implements Messages of bridge/airc.
 func (s *Registry) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.handoff = ?1 AND m.event = ?1 AND m.deleted < 2
 		AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL) ORDER BY m.n DESC LIMIT 1`, id.String(), handle)
@@ -235,7 +232,7 @@ func (s *Registry) OfferMessage(ctx context.Context, handle string, id federatio
 // [agents.Unverified], between ">" and "@" in ASCII. A literal would be a parameter here.
 const unverified = `m.edge > '>' AND m.edge < '@'`
 
-// HeldRelays implements the port Messages of bridge/airc.
+// HeldRelays implements Messages of bridge/airc.
 func (s *Registry) HeldRelays(ctx context.Context, from, to string, after int64, limit int) ([]agents.Held, error) {
 	scan := func(row engine.Scanner) (h agents.Held, err error) {
 		var m messageScan
@@ -253,7 +250,7 @@ func (s *Registry) HeldRelays(ctx context.Context, from, to string, after int64,
 	return found, nil
 }
 
-// HeldRelay implements the port Messages of bridge/airc.
+// HeldRelay implements Messages of bridge/airc.
 func (s *Registry) HeldRelay(ctx context.Context, id int64) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.n = ? AND `+unverified, id)
 	if err != nil {
@@ -262,7 +259,7 @@ func (s *Registry) HeldRelay(ctx context.Context, id int64) (agents.Message, err
 	return m, nil
 }
 
-// DeliverHeld implements the port Messages of bridge/airc.
+// DeliverHeld implements Messages of bridge/airc.
 func (s *Registry) DeliverHeld(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		h := held{n: id}
@@ -335,8 +332,8 @@ func slowOf(m agents.Message) int {
 	return slowNobody
 }
 
-// HandOut implements the port Messages of bridge/airc. A polling reader gets the same page
-// repeatedly, so only a change causes a write.
+// HandOut implements Messages of bridge/airc. A polling reader gets the same page repeatedly, so only
+// a change causes a write.
 func (s *Registry) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
 	if len(events) == 0 {
 		return nil
@@ -429,7 +426,6 @@ func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time,
 	return changed, nil
 }
 
-// delayHandOuts notifies the signers of steps that agents do not fetch.
 func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q engine.Tx, found []handOut) error {
 		for _, h := range found {

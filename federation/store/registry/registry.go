@@ -420,7 +420,6 @@ func (n BoundNames) configuredAs(network, name string) (federation.BoundName, bo
 	return all[i], true
 }
 
-// namesPage bounds the bindings read at a time.
 const namesPage = 500
 
 // ByHash returns the only DID of all bindings whose hash has a prefix, or "" for none or several.

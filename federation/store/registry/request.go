@@ -63,7 +63,7 @@ func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	return wait{edge: edge}, nil
 }
 
-// MayAsk implements the port Consents of bridge/airc.
+// MayAsk implements Consents of bridge/airc.
 func (s *Registry) MayAsk(ctx context.Context, from, to, source string, firstContacts federation.InboxLimits, now time.Time) error {
 	edge, err := consent(ctx, s.db.Reads(), from, to)
 	if err == nil && edge.State == agents.ConsentNone {
@@ -216,7 +216,7 @@ func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]f
 	return views, nil
 }
 
-// Consent implements the port Consents of bridge/airc.
+// Consent implements Consents of bridge/airc.
 func (s *Registry) Consent(ctx context.Context, from, to string) (agents.Consent, error) {
 	edge, err := consent(ctx, s.db.Reads(), from, to)
 	if err != nil {
@@ -248,9 +248,9 @@ func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.
 	return nil
 }
 
-// Accept implements the port Consents of bridge/airc. An accepted edge has no held messages, so
-// messages held on the reverse edge are delivered too. A reverse edge blocked by its own recipient
-// stays blocked, because only that recipient may unblock it.
+// Accept implements Consents of bridge/airc. An accepted edge has no held messages, so messages
+// held on the reverse edge are delivered too. A reverse edge blocked by its own recipient stays
+// blocked, because only that recipient may unblock it.
 func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		if err := accept(ctx, q, from, to, now); err != nil {
@@ -264,7 +264,7 @@ func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (
 	})
 }
 
-// AcceptOneWay implements the port Consents of bridge/airc.
+// AcceptOneWay implements Consents of bridge/airc.
 func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error { return accept(ctx, q, from, to, now) })
 }
@@ -297,7 +297,7 @@ func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) er
 	return nil
 }
 
-// Block implements the port Consents of bridge/airc.
+// Block implements Consents of bridge/airc.
 func (s *Registry) Block(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		before, err := consent(ctx, q, from, to)
@@ -320,7 +320,7 @@ func discard(ctx context.Context, q engine.Tx, from, to string) error {
 	return q.Put(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
 }
 
-// Unblock implements the port Consents of bridge/airc.
+// Unblock implements Consents of bridge/airc.
 func (s *Registry) Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
@@ -329,7 +329,7 @@ func (s *Registry) Unblock(ctx context.Context, from, to string, now time.Time) 
 	})
 }
 
-// Contacts implements the port Consents of bridge/airc.
+// Contacts implements Consents of bridge/airc.
 func (s *Registry) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
 	contacts, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT c.recipient FROM consent c
 		JOIN consent back ON back.sender = c.recipient AND back.recipient = c.sender
@@ -340,7 +340,7 @@ func (s *Registry) Contacts(ctx context.Context, handle string, limit int) ([]st
 	return contacts, nil
 }
 
-// Pending implements the port Consents of bridge/airc.
+// Pending implements Consents of bridge/airc.
 func (s *Registry) Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error) {
 	scan := func(row engine.Scanner) (agents.Consent, error) {
 		edge := agents.Consent{To: to, State: agents.ConsentPending}
@@ -357,7 +357,7 @@ func (s *Registry) Pending(ctx context.Context, to string, limit int) ([]agents.
 	return pending, nil
 }
 
-// Edges implements the port Consents of bridge/airc.
+// Edges implements Consents of bridge/airc.
 func (s *Registry) Edges(ctx context.Context, to, after string, limit int) ([]agents.Consent, error) {
 	scan := func(row engine.Scanner) (agents.Consent, error) {
 		edge := agents.Consent{To: to}
@@ -374,7 +374,6 @@ func (s *Registry) Edges(ctx context.Context, to, after string, limit int) ([]ag
 	return found, nil
 }
 
-// decide applies a decision about an edge and returns the edge after it.
 func (s *Registry) decide(ctx context.Context, from, to string, decision func(context.Context, engine.Tx) error) (agents.Consent, error) {
 	edge, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Consent, error) {
 		if err := decision(ctx, q); err != nil {
