@@ -12,7 +12,7 @@ import (
 
 // Policy controls deliveries to the destinations of one kind.
 type Policy struct {
-	Window int  // concurrent lanes
+	Window int
 	Page   int  // deliveries of one lane before another lane begins
 	InTurn bool // senders take turns even if the destination has no rate limit
 	// Attempt is the timeout of one attempt. The delivery is retried later, and other lanes
@@ -109,13 +109,13 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 //
 //   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
 //     receipt of another home, a PONG, a 2xx answer.
-//   - a [*federation.RefusalError]: it never takes this delivery.
+//   - a [*federation.RefusalError]: it permanently refuses this delivery.
 //   - a [*federation.DeadLetterError]: the delivery is a dead letter at once.
-//   - an [*AbsentError]: only a party is away.
+//   - an [*AbsentError]: only a party is absent.
 //   - a [*LaterError]: it is retried at the time in the error.
 //   - a [*federation.UnavailableError]: it is retried without limit. A destination that sets a retry
-//     time gets fewer deliveries from then on.
-//   - any other error: it is tried again, up to [Policy.Failures] times.
+//     time receives fewer deliveries from then on.
+//   - any other error: it is retried, up to [Policy.Failures] times.
 type Destination struct {
 	Name   string
 	Policy Policy

@@ -58,12 +58,12 @@ const (
 type Decision struct {
 	Action  Action
 	Event   federation.Event // the step in its filed form; zero if it was not judged
-	Before  federation.View  // current state of the handoff
-	After   federation.View  // state after the step
-	Inboxes []federation.DID // recipients of the step
-	Receipt bool             // the home confirms the step
+	Before  federation.View
+	After   federation.View
+	Inboxes []federation.DID
+	Receipt bool // the home confirms the step
 	Ruling  *federation.Ruling
-	Entry   federation.Entry   // of a repeated step
+	Entry   federation.Entry
 	Awaits  bool               // the step repeats a pending one
 	Version federation.Version // position at which a disputed ruling diverges from an earlier one
 }

@@ -41,7 +41,7 @@ type DeferralEnd struct {
 	Step      federation.Deferred
 	Judgement federation.Judgement
 	Refused   *federation.RefusalError // nil if it was filed
-	Expired   bool                     // abandoned
+	Expired   bool
 }
 
 // DeferralConfig is the configuration of a [Deferral].
@@ -222,7 +222,7 @@ type retryPass struct {
 
 	home *Home
 	now  time.Time
-	fits func(federation.Deferred) bool                 // selects steps
+	fits func(federation.Deferred) bool
 	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key, or nil
 
 	away sync.Map // DIDs with unavailable keys, so that their host is queried only once

@@ -26,12 +26,12 @@ const maxRaces = 16
 // Limits are the limits of a home. Zero means no limit.
 type Limits struct {
 	ClockSkew       time.Duration          // between an event ID and the local clock, in either direction
-	MaxDeadline     time.Duration          // maximum deadline of an offer, from now
+	MaxDeadline     time.Duration          // from now
 	EventsPerMinute int                    // of one DID
 	Inbox           federation.InboxLimits // unread entries of one DID; bytes of signed documents
 	Deferred        federation.DeferralLimits
-	Strangers       StrangerLimits // for DIDs that are new to the record
-	OpenHandoffs    int            // open handoffs offered by one DID
+	Strangers       StrangerLimits // for DIDs new to the record
+	OpenHandoffs    int            // offered by one DID
 	// Unanswered is the lifetime of an offer without a deadline. Abandoned is the maximum time
 	// between steps of assigned work.
 	Unanswered, Abandoned time.Duration
@@ -44,7 +44,7 @@ type Limits struct {
 type Home struct {
 	Rules
 
-	Key    federation.SigningKey // key of the home, for its own steps and its receipts
+	Key    federation.SigningKey // for the home's own steps and receipts
 	Record Record
 	Keys   federation.KeySource
 	// Route returns the recipients of a step besides the inboxes of its parties; nil means none. It

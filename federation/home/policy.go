@@ -16,7 +16,7 @@ type Requirement string
 // The requirements. A step that is signed neither by its actor nor by a gateway for the actor
 // satisfies none of them.
 const (
-	RequireSigned  Requirement = "signed"  // signed with the key of the actor
+	RequireSigned  Requirement = "signed"  // by the actor
 	RequireVouched Requirement = "vouched" // or by a gateway for the actor
 	RequireNothing Requirement = "nothing" // the same; an exception before stricter rules
 	Deny           Requirement = "deny"    // always
@@ -36,8 +36,8 @@ type OfferPolicy string
 
 // The policies for offers in channels.
 const (
-	OffersOfMembers OfferPolicy = "members" // members of the channel
-	OffersOfAgents  OfferPolicy = "agents"  // members, and agents that declared themselves
+	OffersOfMembers OfferPolicy = "members"
+	OffersOfAgents  OfferPolicy = "agents" // members, and agents that declared themselves
 	OffersOfAny     OfferPolicy = "any"
 )
 
@@ -46,7 +46,7 @@ type Rule struct {
 	Verbs      []federation.Verb
 	Peers      []string
 	Recipients []federation.DID // recipient of an offer; the other parties for any other step
-	Senders    []federation.DID // the actor of the step
+	Senders    []federation.DID // actor of the step
 	Require    Requirement
 }
 

@@ -20,7 +20,7 @@ type Snapshot struct {
 	// Same has pairs of DIDs of one agent, for the policy: the actor and the parties, each with the
 	// DIDs listed in the policy.
 	Same     map[[2]federation.DID]bool
-	Declared []string // capabilities declared by the actor
+	Declared []string // by the actor
 	Outsider bool     // the offerer must not offer in the channel
 }
 

@@ -22,8 +22,8 @@ const growthRetry = 5 * time.Minute
 // StrangerLimits bound the actions of DIDs new to the record. Zero means no limit.
 type StrangerLimits struct {
 	DIDs        int   // new DIDs within an hour
-	PerAddress  int   // new DIDs from one address within an hour
-	RecordBytes int64 // growth of the record within an hour
+	PerAddress  int   // new DIDs of one address within an hour
+	RecordBytes int64 // growth within an hour
 }
 
 // Strangers counts the DIDs first seen within the last hour, and caches the DIDs known for longer.

@@ -64,7 +64,7 @@ type erasure struct {
 	participants string
 	all          []federation.HandoffID
 	left         []federation.HandoffID
-	open         []federation.HandoffID // not over
+	open         []federation.HandoffID
 	now          time.Time
 }
 

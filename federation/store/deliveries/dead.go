@@ -170,7 +170,7 @@ func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if d.kind == federation.ToLink && d.state == federation.DeliveryDead { // the entry of a webhook's inbox is still there
+		if d.kind == federation.ToLink && d.state == federation.DeliveryDead { // a webhook's inbox still has the entry
 			n := federation.Notice{Kind: federation.NoticeUndeliverable, To: d.name, Code: string(federation.DeadOperator), At: now}
 			if err := inboxes.NoteStep(ctx, q, d.item, n); err != nil {
 				return err

@@ -14,7 +14,7 @@ import (
 )
 
 type ending struct {
-	engine.Question // state of the row
+	engine.Question
 
 	to, row int64
 	rows    int // 0 for an ended one
@@ -171,7 +171,7 @@ const rankMessage = `4`
 
 type overdue struct {
 	to, row int64
-	name    string // name of the destination
+	name    string
 }
 
 func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.Time, limit int,

@@ -15,8 +15,8 @@ import (
 // census has the data of a record that a conversion must not change. Existing damage is not a
 // difference.
 type census struct {
-	counts []int64          // of the rows of counted
-	faults map[int64]string // faults of damaged events, by event.seq
+	counts []int64
+	faults map[int64]string // by event.seq, of damaged events
 	events int64
 }
 

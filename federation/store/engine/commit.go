@@ -285,7 +285,7 @@ type writer struct {
 	*statements
 
 	conn  *sql.Conn
-	lasts bool // only one can exist
+	lasts bool // true for a file: the connection is never replaced
 }
 
 func newWriter(d Dialect, conn *sql.Conn) *writer {

@@ -274,8 +274,8 @@ const (
 // Pages is a snapshot of the pages of a record in a file, which form a database file. They are read
 // from the record itself, so a backup needs no extra space. The write-ahead log grows until Close.
 type Pages struct {
-	Bytes   int64 // total size
-	Version int   // schema version
+	Bytes   int64
+	Version int // of the schema
 
 	snapshot *ReadSnapshot
 	tx       *sql.Tx

@@ -56,7 +56,7 @@ func migrationsOf(folder string, tables Tables) ([]migration, error) {
 // readMigrations returns the migrations in a folder, ordered by version. The name of a file begins
 // with its version, in four digits; versions count from 1 without a gap.
 func readMigrations(files fs.FS, folder string) ([]migration, error) {
-	names, err := fs.Glob(files, folder+"/*.sql") // sorted
+	names, err := fs.Glob(files, folder+"/*.sql")
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func PlanOn(ctx context.Context, on asker, d Dialect) (Upgrade, error) {
 type Upgrade struct {
 	From   int    `json:"from"` // previous version of the record; 0 for an empty one
 	To     int    `json:"to"`
-	Backup string `json:"backup,omitempty"` // path of the copy made before
+	Backup string `json:"backup,omitempty"` // path of the previous copy
 	// Estimate is the cost of a planned migration of a record in a file; otherwise nil.
 	Estimate *Estimate `json:"estimate,omitempty"`
 }

@@ -58,8 +58,8 @@ type replicaLeases struct {
 }
 
 type replicaLease struct {
-	callers int       // of alone
-	locked  time.Time // start of this replica's exclusive ownership, or zero
+	callers int       // of the method alone
+	locked  time.Time // start of exclusive ownership, or zero
 	begun   bool      // ours is closed
 	// ours is closed when the lease begins, and lost when it ends.
 	ours, lost chan struct{}

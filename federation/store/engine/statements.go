@@ -28,7 +28,7 @@ type statements struct {
 	writes   bool      // of a writer, used by one goroutine at a time
 	pipeline *pipeline // of a writer on a server, or nil
 	changes  int       // statements of a writer that may have changed something
-	after    []func()  // functions of a writer to call after the transaction
+	after    []func()  // called after the transaction of a writer
 	filed    []string  // destinations for which a writer filed a delivery
 	mu       sync.RWMutex
 	kept     map[string]*sql.Stmt

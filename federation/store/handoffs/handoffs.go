@@ -24,7 +24,7 @@ import (
 // Logs are the logs of one record, safe for concurrent use.
 type Logs struct {
 	db       *engine.DB
-	deferred engine.Cache[struct{}, bool] // whether there may be a deferred step
+	deferred engine.Cache[struct{}, bool]
 }
 
 func New(db *engine.DB) *Logs {

@@ -50,7 +50,7 @@ type snapshot struct {
 
 	query        federation.SnapshotQuery
 	used, pruned *federation.RefusalError // other bytes have the ID; the step was pruned
-	pending      []int64                  // the numbers of Pending
+	pending      []int64
 }
 
 func (s *snapshot) add(row snapshotRow) (err error) {

@@ -26,7 +26,7 @@ func New(db *engine.DB) *Inboxes { return &Inboxes{db} }
 
 type inboxPlace struct {
 	event  uint64 // event.seq of the entry; 0 for the start
-	number uint64 // of the entry
+	number uint64
 }
 
 func (p inboxPlace) cursor(of federation.DID) federation.Cursor {

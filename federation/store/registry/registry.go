@@ -6,7 +6,7 @@
 // effects. A message about a step is filed in the transaction of the step, as a [federation.Effect]
 // of the type [agents.Posting]. The queries here may join tables of the core, but not vice versa.
 //
-// All methods may be called concurrently. The errors are the errors of the record.
+// All methods are safe for concurrent use, and return the errors of the record.
 package registry
 
 import (
@@ -149,7 +149,7 @@ func (Tables) SQL() engine.SQL {
 
 // Location is the location of a record: an SQLite file, or a PostgreSQL database.
 type Location struct {
-	Path string // of the file
+	Path string
 	DSN  string // connection string of the database; "" for a file
 }
 
