@@ -287,7 +287,7 @@ type Shape struct {
 	Link   string // or the name of a webhook or of readers of notices; or
 	Peer   string
 	Rows   int
-	Ages   [shapeAges + 1]int // younger than each of [ShapeAges]; last: older
+	Ages   [shapeAges + 1]int // per interval of [ShapeAges], and the older rest
 	Oldest time.Time
 }
 

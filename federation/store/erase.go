@@ -27,15 +27,15 @@ import (
 //     without its content (see [federation.Event.Erase]); document, message and place are cleared
 //   - handoff: the row stays; the view loses title, capabilities and priority
 //   - evidence, blob, blob_claim, inbox, attempt, mention: the rows are deleted
-//   - delivery: the row ends and stays without its reason and its dead letter; it has numbers and codes
+//   - delivery: the row ends and stays, with numbers and codes but no reason and no dead letter
 //   - ruling, fork: stay; rulings of homes have digests, DIDs and numbers, and no text
 //
 // Of the person, and of these handoffs, the rows of deferred, pending, answer, notice, webhook,
-// document, session, declaration, login, login_code, password, marker and line are deleted. The tables of a
-// network erase their own rows (see [engine.Tables]), and links that keep journals erase these.
+// document, session, declaration, login, login_code, password, marker and line are deleted. The
+// tables of a network erase their own rows (see [engine.Tables]), and links erase their journals.
 //
 // The tables without text of persons stay as they are: actor, tombstone, unseen, newcomer, size,
-// mailbox, share, device, looked, destination, letter, peer_delivery_id, peer_mode, binding,
+// sample, mailbox, share, device, looked, destination, letter, peer_delivery_id, peer_mode, binding,
 // bound_name, key_owner, key_window, own_key, deferred_count, offence,
 // mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
 

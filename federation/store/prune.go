@@ -21,8 +21,8 @@ const finished = `h.over = 1`
 
 // Prune examines up to limit handoffs unchanged since a time. It deletes closed ones with all their
 // data: log, receipts, evidence, inbox entries, and rows in the tables of networks. It keeps a
-// handoff with a pending delivery to a link, and the handoff with the newest event, because later
-// events continue its numbering. Tombstones remain: a repeated step is refused with
+// handoff with a pending delivery to a link or with a dead letter. It also keeps the handoff with the
+// newest event, because later events continue its numbering. Tombstones remain: a repeated step is refused with
 // [federation.TerminalHandoff], and other bytes with its ID with [federation.EventIDInUse].
 // Handoffs are ordered by state and last change, so no recent handoff is read.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
@@ -69,8 +69,8 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Tim
 	return true, s.remove(ctx, q, id, view)
 }
 
-// needed reports whether a step of a handoff has a pending delivery to a link, or later events
-// continue the numbering of its events.
+// needed reports whether a step of a handoff has a pending delivery to a link or a dead letter, or
+// later events continue the numbering of its events.
 func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination

@@ -162,7 +162,7 @@ func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, e
 	return revived, nil
 }
 
-// Discard deletes a dead letter and files a notice to its signer. It returns
+// Discard deletes a dead letter. For a delivery to a link, it files a notice to the signer. It returns
 // [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {

@@ -271,6 +271,7 @@ func (s *Participants) EndSession(ctx context.Context, participants []string, id
 
 // EndSessions ends the sessions of some participants except one ("" for none), and returns their
 // number. With unbound, it ends only unbound sessions, and disables the webhooks created in them.
+// It also deletes the participants' login codes, with unbound only unbound ones.
 func (s *Participants) EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error) {
 	of, err := json.Marshal(participants)
 	if err != nil {
