@@ -163,9 +163,8 @@ type Arrival struct {
 	// AcceptedFrom is the actor of the step named by Accepts, if it is an acceptable step of the
 	// same handoff.
 	AcceptedFrom DID `json:"accepted,omitempty"`
-	// Place is the place of a step on a chat network if its venue does not show it: for a new offer
-	// from elsewhere, and for a step of a channel with another name on its link. Otherwise it is
-	// zero.
+	// Place is the place of a step on a chat network if its venue does not show it. It is set for a
+	// new offer from elsewhere, and for a step of a channel with another name on its link.
 	Place ChannelRef `json:"place,omitzero"`
 }
 

@@ -82,7 +82,7 @@ func MistypedMember(err error) (member, value string) {
 }
 
 // ExactNames returns an error if an object is unsafe for a library with case-insensitive member
-// names: a member is repeated, or its name differs from one of names only in case.
+// names. A member must not be repeated, or differ from one of names only in case.
 func ExactNames(text []byte, names ...string) error {
 	var members map[string]jsontext.Value
 	if err := DecodeJSON(text, &members); err != nil {

@@ -109,8 +109,8 @@ func (v View) MissingCaps(declared []string) []string {
 func (v View) Addressee() DID { return cmp.Or(v.Named, v.Offeree) }
 
 // Filing is one step with all changes of its filing: the event with its evidence, the view, the
-// inbox and outbox rows, the effects, and the [Binding] of the signer if the arrival names one. The
-// record writes it in one transaction or not at all.
+// inbox and outbox rows, and the effects. It has the [Binding] of the signer if the arrival names
+// one. The record writes it in one transaction or not at all.
 type Filing struct {
 	Fanout
 

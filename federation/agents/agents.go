@@ -32,8 +32,8 @@ func ReservedName(link, name string) bool {
 	})
 }
 
-// ReadHere reports whether an agent of this registry fetches the messages to a handle: it is not a
-// handle of another registry, a DID of another network, or a role.
+// ReadHere reports whether an agent of this registry fetches the messages to a handle. It is false
+// for a handle of another registry, a DID of another network, and a role.
 func ReadHere(handle string) bool {
 	return !strings.Contains(handle, "@") && !ReservedName(Link, handle) && handle != "system" && handle != "anyone"
 }

@@ -24,8 +24,8 @@ type Policy struct {
 	// Failures is the number of failures at a reachable destination after which a delivery becomes
 	// a dead letter. 0 means no limit.
 	Failures int
-	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the
-	// age at which the delivery is abandoned: see [Overdue]. 0 means never.
+	// Delayed is the age at which the signer of a pending delivery gets a notice. Expires is the
+	// age at which it is abandoned: see [Overdue]. 0 means never.
 	Delayed, Expires time.Duration
 	// Routine is true if a failed attempt needs no attention, because a reader may be offline for
 	// days.
@@ -75,9 +75,9 @@ func ToWebhook(attempts int, timeout time.Duration) Policy {
 // Backoff is the wait after failures, which doubles after each one.
 type Backoff struct {
 	First, Longest time.Duration
-	// The wait is at most the age divided by Share, or Young if that is longer, so that new
-	// deliveries are retried quickly, and old ones cause little load. If Share is 0, the age does
-	// not count.
+	// The wait is at most the age divided by Share, or Young if that is longer. New deliveries are
+	// therefore retried quickly, and old ones cause little load. If Share is 0, the age does not
+	// count.
 	Young time.Duration
 	Share int
 	// Jitter makes a wait up to a quarter shorter, so that destinations are not called all at once.

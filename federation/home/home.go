@@ -232,7 +232,7 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 }
 
 // judgedBefore handles a step that does not verify now. If a step with the same signature is
-// already filed, it was valid with the keys of its time, and this is a repeat: the key may have
+// already filed, it was valid with the keys of its time, and this is a repeat. The key may have
 // been revoked since, or its directory may be unreachable. Any other unverifiable step gets its ID,
 // so that it can be judged later.
 func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {

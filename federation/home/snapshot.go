@@ -126,8 +126,8 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 }
 
 // asSent restores data from the first arrival of a step, if it arrived here before the ruling of
-// its home: the link that needs no further notice, the evidence, and the statements signed by this
-// home since then. An offer is filed at the home that receives it.
+// its home. These are the link that needs no further notice, the evidence, and the later statements
+// of this home. An offer is filed at the home that receives it.
 func (s Snapshot) asSent(sub Submission) federation.Event {
 	ev := sub.Event
 	if sub.Ruling == nil || ev.Verb == federation.Offer {

@@ -193,9 +193,9 @@ func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	return federation.AcquaintanceAge
 }
 
-// Admit returns a [*federation.NewDIDLimitError] for a new DID that must retry later, because there
-// were too many new DIDs within the hour, or the record grows too fast. It reports whether the DID
-// is new. Known DIDs are never refused.
+// Admit returns a [*federation.NewDIDLimitError] for a new DID that must retry later: there were
+// too many new DIDs within the hour, or the record grows too fast. It reports whether the DID is
+// new. Known DIDs are never refused.
 func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {
 	if h.Strangers == nil {
 		return false, nil

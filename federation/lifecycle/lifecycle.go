@@ -212,9 +212,9 @@ func commanded(v federation.View, ev federation.Event) federation.View {
 }
 
 // Check returns the view after a step other than an opener, or a [*federation.RefusalError] and the
-// view before it. The first failed check determines the code, in this order: the kind has the verb,
-// the handoff is open, its state allows the verb, the step names the step that it accepts, the
-// actor has the role, the deadline has not passed.
+// view before it. It checks in this order, and the first failure determines the code: the kind has
+// the verb; the handoff is open; its state allows the verb; the step names the step that it
+// accepts; the actor has the role; the deadline has not passed.
 func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (federation.View, error) {
 	if err := k.Known(ev); err != nil {
 		return v, err

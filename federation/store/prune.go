@@ -70,7 +70,7 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Tim
 }
 
 // needed reports whether a step of a handoff has a pending delivery to a link or a dead letter, or
-// later events continue the numbering of its events.
+// has the newest number of the record.
 func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
@@ -199,8 +199,8 @@ func (s *Record) newPurge(dids []federation.DID, participants []string, now time
 	return purge{s, string(didText), string(participantText), now, dry}, err
 }
 
-// set is one kind of pending rows: its selection by DID or by participant, the query for its rows,
-// each with up to two keys, and the deletion of a row.
+// set is one kind of pending rows, selected by DID or by participant, with the query for its rows
+// (each with up to two keys), and their deletion.
 type set struct {
 	count *int
 	of    []any // DIDs or participants, as JSON

@@ -1,6 +1,5 @@
 // Package bare stores rows of text at the lowest cost that the database of a record allows: one
-// table without an index, and one row per call, in a file or on a PostgreSQL server. It is the
-// baseline of `baton bench`, not a record.
+// table without an index, and one row per call. It is the baseline of `baton bench`, not a record.
 package bare
 
 import (

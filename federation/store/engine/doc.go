@@ -35,9 +35,9 @@
 // There is one set of queries, in SQL for both databases; [Dialect] has the differences. On a
 // server, statements whose results no write reads are sent together: a batch takes two round trips
 // if no write queries more than its [Question]. The schema of the core is in schema/ for SQLite and
-// in schema/postgres for PostgreSQL, and the schema of a network's tables in the same folders of
-// its own package: one numbered file for each version, applied in order and never edited after a
-// release. The tests of package store check the same guarantees for both databases.
+// in schema/postgres for PostgreSQL. The schema of a network's tables is in the same folders of its
+// own package. There is one numbered file for each version, applied in order and never edited after
+// a release. The tests of package store check the same guarantees for both databases.
 //
 // Neither database has reliable statistics. Both may regard a column with many rows per value as
 // selective, and read all steps of a handoff to find one step by its ID. A column that must not be
@@ -52,6 +52,6 @@
 // Before a migration of an older record in a file, the free disk space is checked and a copy is
 // made in its folder, named "NAME.vVERSION-TIME.bak"; a server has its own backups. A migration is
 // one transaction. Before it commits, the rows, events and chains are compared with the old ones.
-// Refused are a record of a newer version or of a development version older than version 1, a file
-// without write permission, and a file with a truncated write-ahead log.
+// A record of a newer version, or of a development version older than version 1, is refused. So is a
+// file without write permission or with a truncated write-ahead log.
 package engine

@@ -206,8 +206,8 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 	return e.Read()
 }
 
-// Known returns the existing entry of a signer's step, found by its ID, otherwise by its digest,
-// because a gateway that vouches twice for the same message creates a new ID. It returns
+// Known returns the existing entry of a signer's step, found by its ID or otherwise by its digest.
+// A gateway that vouches twice for the same message creates a new ID. Known returns
 // [federation.ErrNotFound] for a new step, and a [*federation.RefusalError] with
 // [federation.EventIDInUse] if the ID was used for other bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {

@@ -13,9 +13,9 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Insert files an event in the inbox of a DID, and adds it to the sums in mailbox and share, so
-// that the use of an inbox is known without counting its entries. The DID and the signer are given
-// by number.
+// Insert files an event in the inbox of a DID, and adds it to the sums in mailbox and share: the
+// use of an inbox is known without counting its entries. The DID and the signer are given by
+// number.
 func Insert(ctx context.Context, q engine.Tx, to, signer int64, ev federation.Event) error {
 	size := len(ev.Signature.Document)
 	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer = ?3

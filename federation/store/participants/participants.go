@@ -1,6 +1,6 @@
 // Package participants stores the data of the people and agents behind links in the record:
-// bindings of DIDs to names, histories of keys, sessions, declared capabilities and the answers to
-// repeated requests. It also records the keys used by the gateway to write the record.
+// bindings of DIDs to names, key histories, sessions, declared capabilities and answers to repeated
+// requests. It also records the keys used by the gateway to write the record.
 package participants
 
 import (
@@ -232,9 +232,9 @@ func (s *Participants) oneBinding(ctx context.Context, query, arg string) (feder
 	return found[0], nil
 }
 
-// KeyOwner returns the DID of the key with this [federation.KeyID]: a key of a signer of a filed
-// step, in the tables of a network, or kept by the gateway for the DID. It returns
-// [federation.ErrNotFound] for an unknown key.
+// KeyOwner returns the DID of the key with this [federation.KeyID], or [federation.ErrNotFound].
+// The key belongs to the signer of a filed step, is in the tables of a network, or is kept by the
+// gateway for the DID.
 func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	did, err := s.db.KeyOwners.Find(keyID, func() (did federation.DID, err error) {
 		err = s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did)

@@ -79,8 +79,8 @@ func Advance(ctx context.Context, q engine.Tx, destination int64, lane string) e
 		(SELECT min(item) FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND rank <> `+Personal+`)`, destination, lane)
 }
 
-// Wake makes a registry or a webhook due immediately if the first row of a lane was never tried,
-// because the destination may still wait for the time of the previous row.
+// Wake makes a registry or a webhook due immediately if the first row of a lane was never tried.
+// The destination may still wait for the time of the previous row.
 func Wake(ctx context.Context, q engine.Tx, destination int64, lane string) error {
 	return q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ?1 AND due > 0
 		AND EXISTS (SELECT 1 FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND next = 0)`, destination, lane)

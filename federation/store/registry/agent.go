@@ -318,7 +318,7 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 	})
 }
 
-// unproved returns a key, without its DID if the DID has an agent, a filed step or a session: then
+// unproved returns a key, without its DID if the DID has an agent, a filed step or a session. Then
 // its owner has proved it, and the proof in a rotation has no handle.
 func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool

@@ -19,8 +19,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// erasable is a condition on a message m: it belongs to one of the handoffs ?1, is from or to one
-// of the handles ?2, or is one of the rows ?3, and is not erased yet.
+// erasable is the condition that a message m is not erased yet and belongs to one of the handoffs
+// ?1, is from or to one of the handles ?2, or is one of the rows ?3.
 const erasable = `m.deleted < 2 AND (m.handoff IN (SELECT value FROM json_each(?1))
 	OR m.sender IN (SELECT value FROM json_each(?2)) OR m.recipient IN (SELECT value FROM json_each(?2))
 	OR m.n IN (SELECT CAST(value AS bigint) FROM json_each(?3)))`

@@ -156,8 +156,7 @@ func orderOf(m agents.Message) string {
 }
 
 // next is the next place of a message in its thread (low ?2, high ?3) and in the inbox of its
-// recipient (?4), and its reported time: now (?1), but later than that of its predecessor in the
-// thread.
+// recipient (?4), and its reported time. That is now (?1), but later than that of its predecessor.
 const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND high = ?3),
 	(SELECT coalesce(max(position), 0) + 1 FROM message WHERE recipient = ?4),
 	max(?1, (SELECT coalesce(max(told), 0) FROM message WHERE low = ?2 AND high = ?3

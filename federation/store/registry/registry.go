@@ -183,7 +183,7 @@ func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write fu
 	return engine.Migrate(ctx, l.Path, Tables{}, now, engine.Lines(write))
 }
 
-// Bound is a record that also reads the bindings of operators: an agent has the DIDs bound to its
+// Bound is a record that also reads the bindings of operators. An agent has the DIDs bound to its
 // handle, and a DID with an account is known even before its first step.
 type Bound struct {
 	*Record
