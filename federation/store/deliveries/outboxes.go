@@ -334,9 +334,9 @@ const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 
 // query while deliveries are pending.
 const stuckLook = 256
 
-// stuckLooks returns the queries for a waiting lane. Each is used if the previous one found none.
-// They search the handoffs of the participant ?3; for a busy participant, the waiting handoffs; and
-// those handoffs for any participant.
+// stuckLooks returns the queries for a waiting lane, each for use if the previous one found none:
+// among the handoffs of the participant ?3; for a busy participant, among the waiting handoffs; and
+// for any participant.
 func stuckLooks() (ofParty, withParty, first string) {
 	party := handoffs.ByParty(`?3`, `id`, ` LIMIT 0 + ?4`)
 	ofParty = `SELECT f.lane FROM (` + party + `) p CROSS JOIN delivery f
