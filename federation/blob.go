@@ -13,30 +13,28 @@ import (
 	"time"
 )
 
-// BlobPath is the path of blobs, below the public address of their gateway.
+// BlobPath is the path of blobs below the public address of a gateway.
 const BlobPath = "/blob/cap/"
 
 // UnclaimedBlob is the lifetime of a blob without a filed step: longer than a step may be deferred.
 const UnclaimedBlob = 48 * time.Hour
 
-// MaxBlobBytes bounds a blob if the configuration does not, because whole blobs are held in
-// memory.
+// MaxBlobBytes bounds a blob if the configuration does not. Whole blobs are held in memory.
 const MaxBlobBytes = 64 << 20
 
-// ErrBlobTooLarge is returned for content too large for one blob.
+// ErrBlobTooLarge is returned for content that is too large for one blob.
 var ErrBlobTooLarge = errors.New("federation: too large for one blob")
 
-// ErrBlobQuota is returned by [Blobs.KeepBlob] when its owner's quota is used up.
+// ErrBlobQuota is returned by [Blobs.KeepBlob] if the owner's quota is used up.
 var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 
-// capabilityBytes is the number of random bytes in the name of a blob.
 const capabilityBytes = 16
 
 // Capability is the name of a blob: 128 random bits as base64url. Any caller with it may read the
-// blob. The bytes of a capability never change.
+// blob. The content of a capability never changes.
 type Capability string
 
-// NewCapability returns a new capability. It returns an error if there is no randomness.
+// NewCapability returns a new capability, or the error of random.
 func NewCapability(random io.Reader) (Capability, error) {
 	var b [capabilityBytes]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -54,8 +52,8 @@ func ParseCapability(text string) (Capability, error) {
 	return Capability(text), nil
 }
 
-// CapabilityIn returns the capability in a context that is the address of a blob on any gateway;
-// "" for any other context.
+// CapabilityIn returns the capability in a context that is the address of a blob on any gateway,
+// otherwise "".
 func CapabilityIn(text string) Capability {
 	if !strings.Contains(text, BlobPath) {
 		return ""
@@ -82,7 +80,7 @@ type Blob struct {
 	Expires    time.Time // deletion time; zero while a step refers to it
 }
 
-// NewBlob returns some content under a new name.
+// NewBlob returns a blob with a new capability.
 func NewBlob(owner DID, content []byte, random io.Reader, now time.Time) (Blob, error) {
 	capability, err := NewCapability(random)
 	return Blob{
@@ -107,10 +105,10 @@ func InlineContext(text string) bool {
 // A filed step whose context is the address of a blob claims that blob, and so may an [Effect]. The
 // record keeps a claimed blob as long as the handoff.
 type Blobs interface {
-	// KeepBlob stores a blob. If the handoff is on record, that claims it at once, and the same
-	// content for one owner and handoff is stored once: the returned blob is the first one. It
-	// returns [ErrBlobQuota] and stores nothing if the owner's blobs would exceed limit bytes in
-	// total; 0 means no limit.
+	// KeepBlob stores a blob. If the handoff is on record, the blob is claimed at once. The same
+	// content for one owner and handoff is stored once: the returned blob is the first one.
+	// KeepBlob returns [ErrBlobQuota] and stores nothing if the owner's blobs would exceed limit
+	// bytes in total; 0 means no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
 	// Blob returns an unexpired blob, or [ErrNotFound].
 	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)
@@ -118,12 +116,12 @@ type Blobs interface {
 	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }
 
-// capabilityMarks are the texts that precede capabilities, in the address of a blob and of the
-// evidence of a private step.
+// capabilityMarks are the texts before the capability in the address of a blob and of the evidence
+// of a private step.
 func capabilityMarks() []string { return []string{BlobPath, "?k="} }
 
-// MaskCapabilities replaces the capabilities in the addresses of a text: they give access to
-// private contexts, and the log may have other readers.
+// MaskCapabilities replaces the capabilities in the addresses of a text. They give access to
+// private contexts, and logs may have other readers.
 func MaskCapabilities(text string) string {
 	for _, mark := range capabilityMarks() {
 		if !strings.Contains(text, mark) {

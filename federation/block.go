@@ -31,9 +31,9 @@ const (
 // maxBlockBytes bounds the text of a block. The longest one is a DID.
 const maxBlockBytes = MaxDIDBytes
 
-// SubnetBits is the part of an IPv6 address that names one client: providers assign at least a
-// /64. Limits count by it. A smaller block covers the whole subnet, because the gateway does not
-// record more of an address.
+// SubnetBits is the part of an IPv6 address that names one client: providers assign at least a /64.
+// Limits count by it. A smaller block covers the whole subnet, because the gateway records no more
+// of an address.
 const SubnetBits = 64
 
 // Prefix lengths of the network of one site.
@@ -42,9 +42,8 @@ const (
 	siteBits6 = 48
 )
 
-// Site returns the network that limits count as one site, for an address or a CIDR subnet: the IPv4
-// /24 or the IPv6 /48, which providers assign to one site. It returns "" for any other text, such
-// as an unknown address.
+// Site returns the network that limits count as one site: the IPv4 /24 or the IPv6 /48 of an
+// address or a CIDR subnet. It returns "" for any other text, such as an unknown address.
 func Site(subnet string) string {
 	network, err := netip.ParsePrefix(subnet)
 	if err != nil {
@@ -106,7 +105,7 @@ func ParseBlock(text string) (Block, error) {
 	return parseBlockedHandle(text)
 }
 
-// parseBlockedNetwork reads an address or a network; ok is false for any other text.
+// parseBlockedNetwork returns ok = false if the text is neither an address nor a network.
 func parseBlockedNetwork(text string) (network netip.Prefix, ok bool, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		addr = addr.Unmap().WithZone("")
@@ -163,11 +162,11 @@ func parseBlockedHandle(text string) (Block, error) {
 type Source struct {
 	Network      string       // label of metrics, as in [Arrival]
 	Address      netip.Prefix // as in [Arrival]
-	DIDs         []DID        // all DIDs of the source
-	Participants []string     // names of participants of local links, and of peers with @domain
-	Link         string       // link of a chat user
-	Name         string       // name of a chat user
-	User         string       // user of a chat user
+	DIDs         []DID
+	Participants []string // names of participants of local links, and of peers with @domain
+	Link         string
+	Name         string
+	User         string
 }
 
 type mask struct{ nick, user, link string }
@@ -182,7 +181,7 @@ func cutMask(text string) (mask, bool) {
 	return m, m.nick != "" && m.user != "" && m.link != ""
 }
 
-// BlockedLink returns the name of the link in a block of chat users, "" for every other block.
+// BlockedLink returns the name of the link in a block of chat users, otherwise "".
 func BlockedLink(b Block) string {
 	m, ok := cutMask(b.What)
 	if !ok || b.Kind != BlockMask || m.link == anyLink {
@@ -196,8 +195,7 @@ func (m mask) fits(s Source) bool {
 		Glob(m.nick, strings.ToLower(s.Name)) && Glob(m.user, strings.ToLower(s.User))
 }
 
-// Blocks is an immutable set of blocks. The zero Blocks blocks nothing. It may be used
-// concurrently.
+// Blocks is an immutable set of blocks, safe for concurrent use. The zero Blocks blocks nothing.
 type Blocks struct {
 	exact    map[string]Block // DIDs and handles, which never have the same spelling
 	hosts    map[string]Block
@@ -217,7 +215,7 @@ type blockedMask struct {
 	mask mask
 }
 
-// NewBlocks returns a set of blocks. It omits blocks that [ParseBlock] rejects.
+// NewBlocks returns a set of blocks, without any that [ParseBlock] rejects.
 func NewBlocks(all []Block) *Blocks {
 	b := &Blocks{exact: map[string]Block{}, hosts: map[string]Block{}}
 	for _, each := range all {
@@ -244,11 +242,11 @@ func (b *Blocks) Empty() bool {
 	return b == nil || len(b.exact)+len(b.hosts)+len(b.networks)+len(b.masks) == 0
 }
 
-// Named reports whether a block names a DID, a handle or a host: only then the other names
-// of a source matter.
+// Named reports whether a block names a DID, a handle or a host. Only then do the other names of a
+// source matter.
 func (b *Blocks) Named() bool { return b != nil && len(b.exact)+len(b.hosts) > 0 }
 
-// Match returns a block that matches a source at a time; false if none does.
+// Match returns a block that matches a source at a time, or false.
 func (b *Blocks) Match(s Source, now time.Time) (Block, bool) {
 	if b.Empty() {
 		return Block{}, false
@@ -286,7 +284,6 @@ func (b *Blocks) matchDID(did DID, now time.Time) (Block, bool) {
 	return Block{}, false
 }
 
-// webHost returns the host of a did:web without its port, "" for any other DID.
 func webHost(did DID) string {
 	id, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {

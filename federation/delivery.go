@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Rank orders the deliveries of one link between handoffs: the lower rank is delivered first.
+// Rank orders the deliveries of one link between handoffs: the lowest rank is delivered first.
 type Rank int
 
 // The ranks of pending steps.
@@ -42,18 +42,17 @@ const (
 	ToReaders DestinationKind = "notices" // the readers of the notices of a link
 )
 
-// Destination is a destination with its own schedule of attempts, such as a webhook, and its
-// status.
+// Destination is a destination with its own retry schedule, such as a webhook.
 type Destination struct {
-	Name     string // among all destinations
-	Failures int    // consecutive attempts without a response
+	Name     string
+	Failures int // consecutive attempts without a response
 }
 
-// PeerDestination returns the name of a peer of a network among all destinations. A home of the
-// same name is another destination.
+// PeerDestination returns the name of a peer of a network among all destinations. It differs from
+// the destination of a home of the same name.
 func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
 
-// NoticesOf returns the name of the destination of the notices of a link.
+// NoticesOf returns the name of the destination for the notices of a link.
 func NoticesOf(link string) string { return string(ToReaders) + "/" + link }
 
 // KindOf returns the kind of a destination by its name, and the rest of the name.
@@ -67,27 +66,27 @@ func KindOf(to string) (kind DestinationKind, rest string) {
 }
 
 // Delivery is a pending delivery to one destination: an Entry, a Notice, a Document or a Push. A
-// destination gets the rows of one lane in order: of one handoff, conversation, or sender and
-// recipient. Lanes do not wait for each other.
+// destination receives the rows of one lane in order: of one handoff, of one conversation, or of
+// one sender and recipient. Lanes do not wait for each other.
 type Delivery struct {
-	Row      int64 // position among the items of the destination; rows of one lane are delivered in this order
+	Row      int64 // position among the items of the destination
 	Entry    Entry // a step or text, to a link
 	View     View  // current state of the handoff; zero for text
 	Notice   *Notice
-	Document *PeerDelivery // to another registry
-	Push     *Push         // to a webhook
+	Document *PeerDelivery
+	Push     *Push
 	Queued   time.Time
 	Attempt  int       // number of earlier attempts
 	Next     time.Time // time of the next attempt of the first row of its handoff; zero for immediately
-	Reason   string    // error of the last attempt; "" for none
+	Reason   string    // error of the last attempt, or ""
 	// Personal marks a delivery that has reached its channel and waits for an absent party. Later
 	// rows of the handoff do not wait for it.
 	Personal bool
 	// Skipped counts the earlier progress steps that this one replaces. The outbox worker sets it,
 	// not the record.
 	Skipped int
-	// Broken is the reason why the record cannot read the row; "" for a readable one. Such a row
-	// has no Entry and no View.
+	// Broken is the reason why the record cannot read the row, or "". A broken row has no Entry and
+	// no View.
 	Broken string
 }
 
@@ -134,7 +133,7 @@ type PausedQueue struct {
 type Failure struct {
 	Reason string
 	At     time.Time
-	Next   time.Time // time of the next attempt
+	Next   time.Time
 	// Counted is true if Attempt was called for it before.
 	Counted bool
 	// Personal makes the delivery wait for an absent party: see [Delivery].
@@ -146,11 +145,11 @@ type Failure struct {
 // Settlement is the outcome of deliveries.
 type Settlement struct {
 	State DeliveryState // "" is delivered
-	Code  string        // code of a refusal
-	Why   string        // for people: the reason of a failed delivery
-	Dead  DeadReason    // of a dead letter; else ""
-	Quiet bool          // the signers are not notified
-	Shown bool          // shown to the people on the link
+	Code  string
+	Why   string     // for people: the reason of a failed delivery
+	Dead  DeadReason // of a dead letter; else ""
+	Quiet bool       // signers are not notified
+	Shown bool       // shown to the people on the link
 	At    time.Time
 }
 
@@ -166,14 +165,14 @@ func (s Settlement) Outcome() DeliveryState {
 // of metrics.
 type DeadReason string
 
-// The reasons.
+// The reasons for a dead letter.
 const (
 	DeadExpired  DeadReason = "expired"    // exceeded the maximum age
 	DeadRefused  DeadReason = "refused"    // a peer refused it permanently
 	DeadFailed   DeadReason = "failed"     // each attempt failed, although the other side was reachable
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
-	DeadOperator DeadReason = "operator"   // an operator abandoned it
-	DeadBlocked  DeadReason = "blocked"    // an operator blocked the home; it is scheduled again once the home is allowed
+	DeadOperator DeadReason = "operator"   // abandoned by an operator
+	DeadBlocked  DeadReason = "blocked"    // an operator blocked the home; retried once it is allowed
 )
 
 // DeadReasons are all reasons.
@@ -200,8 +199,8 @@ func (r DeadReason) Fix() string {
 	return "read the last error"
 }
 
-// DeadLetterError is returned for a delivery that becomes a dead letter at once, because no
-// attempt can succeed until an operator changes something here.
+// DeadLetterError is returned for a delivery that becomes a dead letter at once: no attempt can
+// succeed until an operator changes something here.
 type DeadLetterError struct {
 	Reason DeadReason
 	Why    string // for people
@@ -210,10 +209,10 @@ type DeadLetterError struct {
 // Error implements error.
 func (e *DeadLetterError) Error() string { return e.Why }
 
-// MaxAttempts bounds the remembered attempts on a delivery, the last ones.
+// MaxAttempts is the number of attempts remembered per delivery, the latest ones.
 const MaxAttempts = 16
 
-// Attempt is one attempt that failed.
+// Attempt is a failed attempt.
 type Attempt struct {
 	Number int // from 1
 	At     time.Time
@@ -224,24 +223,24 @@ type Attempt struct {
 type DeadLetter struct {
 	ID       int64
 	To       string // link, or a peer of one
-	ToPeer   bool   // the destination is a peer
+	ToPeer   bool
 	Reason   DeadReason
-	Why      string // the last error
+	Why      string
 	Event    EventID
 	Handoff  HandoffID
 	Verb     Verb
-	Message  string // id of the document for a peer
+	Message  string // ID of the document for a peer
 	Attempt  int
 	Queued   time.Time
 	Died     time.Time
-	Replayed time.Time // zero unless it was replayed
+	Replayed time.Time // zero if never replayed
 
 	// Not in lists.
 
 	Raw       []byte    // the signed bytes, or the document of a message
 	Signature string    // as on the wire
-	Tries     []Attempt // the last of them
-	Broken    string    // reason why its subject cannot be read; otherwise ""
+	Tries     []Attempt // the latest ones
+	Broken    string    // reason why its subject cannot be read, or ""
 }
 
 // DeadFilter selects dead letters. A zero member matches all.
@@ -253,16 +252,16 @@ type DeadFilter struct {
 // Waiting is a pending delivery to a link, or to a peer of one.
 type Waiting struct {
 	Link    string // or the name of a webhook or of readers of notices; or
-	Peer    string // the name of a peer
+	Peer    string
 	Event   EventID
-	Message string // id of the document for a peer
+	Message string // ID of the document for a peer
 	Handoff HandoffID
 	Verb    Verb
 	Queued  time.Time
 	Attempt int
 	Next    time.Time // zero for immediately
 	Behind  bool      // an earlier delivery has the same order key
-	Reason  string    // why the last attempt failed
+	Reason  string
 }
 
 // To returns the destination.
@@ -280,7 +279,7 @@ type WaitingFilter struct {
 	Peer    string
 	Handoff HandoffID
 	Before  time.Time // queued then or earlier
-	ID      string    // ID of an event, or of a message
+	ID      string    // of an event or a message
 }
 
 // Shape is the number of pending deliveries of one destination, by age.
@@ -288,14 +287,13 @@ type Shape struct {
 	Link   string // or the name of a webhook or of readers of notices; or
 	Peer   string
 	Rows   int
-	Ages   [shapeAges + 1]int // younger than each of [ShapeAges] and not than the one before; the last older
+	Ages   [shapeAges + 1]int // per interval of [ShapeAges], and the older rest
 	Oldest time.Time
 }
 
-// shapeAges is the number of borders.
 const shapeAges = 4
 
-// ShapeAges are the borders of [Shape.Ages].
+// ShapeAges are the upper age limits of [Shape.Ages].
 func ShapeAges() [shapeAges]time.Duration {
 	return [...]time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour}
 }
@@ -307,43 +305,43 @@ const MaxPeerDeliveries = 10_000
 // PeerDeliveryKind is the content of a delivery to a peer.
 type PeerDeliveryKind string
 
-// The kinds.
+// The kinds of deliveries to peers.
 const (
 	MessageDelivery  PeerDeliveryKind = "message"  // a message to one of its participants
-	DecisionDelivery PeerDeliveryKind = "decision" // a decision of a local participant about one of its participants
+	DecisionDelivery PeerDeliveryKind = "decision" // a local participant's decision about such a participant
 )
 
 // PeerDelivery is a document of a network for one of its peers, such as another registry.
 type PeerDelivery struct {
 	Row      int64            // as [Delivery.Row]
 	Kind     PeerDeliveryKind // empty for [MessageDelivery]
-	Peer     string           // its name
-	Sender   string           // participant here
-	Message  string           // id of the message; of a decision, an id unique to its Sender
-	OrderKey string           // deliveries with one key arrive in order
-	Document []byte           // JSON; each attempt adds its own members
+	Peer     string
+	Sender   string // participant here
+	Message  string // ID of the message; for a decision, an ID unique to its Sender
+	OrderKey string // deliveries with one key arrive in order
+	Document []byte // JSON, to which each attempt adds its own members
 	Handoff  HandoffID
 	Queued   time.Time
 	Attempt  int
-	Next     time.Time // time of the next attempt
-	Delayed  bool      // its sender was notified of the delay
-	Reason   string    // why the last attempt failed
+	Next     time.Time
+	Delayed  bool // its sender was notified of the delay
+	Reason   string
 	// Unsure is the ID of an unanswered attempt, which the peer may have received. It is empty if
 	// the last attempt was answered.
 	Unsure string
 }
 
-// PeerOutbox is a peer with pending relays.
+// PeerOutbox is a peer with pending deliveries.
 type PeerOutbox struct {
-	Name     string    // name of the peer
+	Name     string
 	Failures int       // consecutive attempts without a response
-	Next     time.Time // time of the next attempt; zero if it responded
+	Next     time.Time // time of the next attempt; zero if the peer responded
 }
 
 // PeerBacklog is the state of the queue of one peer.
 type PeerBacklog struct {
-	Peer   string    // its name
-	Rows   int       // pending
-	Oldest time.Time // time at which the oldest was queued; zero if none waits
-	Dead   int       // dead letters
+	Peer   string
+	Rows   int
+	Oldest time.Time // time at which the oldest was queued; zero if none is pending
+	Dead   int
 }

@@ -9,20 +9,19 @@ import (
 	"strings"
 )
 
-// ErrNotCanonical is returned by the parsers of this package for a valid value that is not in its
-// canonical spelling.
+// ErrNotCanonical is returned by the parsers of this package for a valid value in a non-canonical
+// spelling.
 var ErrNotCanonical = errors.New("federation: not in canonical form")
 
 // MaxDIDBytes bounds a DID. Longer DIDs do not fit into the tags of a message with a step.
 const MaxDIDBytes = 512
 
-// DID names one identity on every network, as in
-// "did:plc:z72i7hdynmk6r22z27h6tvur". Build one with [ParseDID]. Everything but
-// federation/identity treats it as opaque.
+// DID names one identity on every network, as in "did:plc:z72i7hdynmk6r22z27h6tvur". Build one with
+// [ParseDID]. Every package except federation/identity treats it as opaque.
 type DID string
 
 // ParseDID accepts only the canonical spelling of a DID. The error wraps [ErrNotCanonical] for
-// another spelling of the same identity.
+// another spelling.
 //
 // spec: did-core §3.1
 func ParseDID(s string) (DID, error) {
@@ -68,7 +67,7 @@ func checkMethodID(id string) error {
 }
 
 // needsNoEscape reports whether two hexadecimal digits encode a character that needs no escape. A
-// colon needs none either, but has another meaning if escaped.
+// colon is not one of them: it has another meaning if escaped.
 func needsNoEscape(digits string) bool {
 	code, err := strconv.ParseUint(digits, 16, 8)
 	if err != nil {
@@ -80,15 +79,15 @@ func needsNoEscape(digits string) bool {
 
 func isHex(c byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", c) >= 0 }
 
-// Method returns the second part, such as "plc".
+// Method returns the method, such as "plc".
 func (d DID) Method() string {
 	_, rest, _ := strings.Cut(string(d), ":")
 	method, _, _ := strings.Cut(rest, ":")
 	return method
 }
 
-// Hash returns 26 characters of lower-case base32 of the DID's SHA-256: a name without dots, colons
-// and excess length.
+// Hash returns 26 characters of the DID's SHA-256 in lower-case base32, for short names without
+// dots and colons.
 func (d DID) Hash() string {
 	sum := sha256.Sum256([]byte(d))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:26]
@@ -96,19 +95,19 @@ func (d DID) Hash() string {
 
 // Short returns the DID truncated for display, as in "did:key:z6Mkqo…".
 func (d DID) Short() string {
-	const keep = 16 // the method and enough of the id to distinguish two in one channel
+	const keep = 16 // the method, and enough of the ID to distinguish two DIDs in one channel
 	if len(d) <= keep {
 		return string(d)
 	}
 	return string(d[:keep]) + "…"
 }
 
-// maxNameBytes bounds the name of a kind, verb or state. Verbs are labels of metrics, and readable
+// maxNameBytes bounds the name of a kind, verb or state: verbs are labels of metrics, and readable
 // lines contain all three.
 const maxNameBytes = 32
 
-// ValidName reports whether a text can name a kind, a verb or a state: up to 32
-// lower-case letters, digits, "-" and "_", the first a letter.
+// ValidName reports whether a text can name a kind, a verb or a state: up to 32 lower-case letters,
+// digits, "-" and "_", beginning with a letter.
 func ValidName(text string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Erasure is the rest of the content of an erased step: two digests that keep the log verifiable
-// and identify repeated steps.
+// Erasure is kept of the content of an erased step: two digests that keep the log verifiable and
+// identify repeated steps.
 type Erasure struct {
 	At       time.Time `json:"at"`
 	Document [32]byte  `json:"document"` // SHA-256 of the signed document, see [Link]
@@ -21,8 +21,8 @@ func (e Event) DocumentDigest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// FiledVerdict returns the verdict on a filed step: only valid steps are filed, and an erased step
-// can no longer be verified.
+// FiledVerdict returns the verdict on a filed step. Only valid steps are filed; an erased step can
+// no longer be verified.
 func (e Event) FiledVerdict() Verdict {
 	if e.Erased != nil {
 		return Unverifiable
@@ -31,8 +31,8 @@ func (e Event) FiledVerdict() Verdict {
 }
 
 // Erase returns the step without its content: titles, notes, contexts, capabilities, signed fields,
-// evidence and the signer's name. The verb, the DIDs, the times, the venue and the references to
-// other steps stay: the lifecycle can be replayed.
+// evidence and the signer's name. The verb, DIDs, times, venue and references to other steps stay,
+// so that the lifecycle can be replayed.
 func (e Event) Erase(now time.Time) Event {
 	if e.Erased != nil {
 		return e
@@ -64,20 +64,20 @@ type ErasureQuery struct {
 
 // Erasing is the result of an erasure, planned or done.
 type Erasing struct {
-	// Open lists the open handoffs of the person, up to [MaxOpenNamed]. Nothing is erased if there
-	// are any.
+	// Open lists the open handoffs of the person, up to [MaxOpenNamed]. If there are any, nothing
+	// is erased.
 	Open []HandoffID `json:"open,omitempty"`
 
 	Handoffs  int `json:"handoffs"`
 	Documents int `json:"documents"` // signed documents of steps and receipts in these handoffs
-	Messages  int `json:"messages"`  // private text, of the record and of the tables of networks
+	Messages  int `json:"messages"`  // private text, in the record and in the tables of networks
 	Evidence  int `json:"evidence"`  // originals behind vouched steps
-	Contexts  int `json:"contexts"`  // stored contexts
-	Waiting   int `json:"waiting"`   // deliveries, inbox entries, deferred and pending steps, dead letters
-	Other     int `json:"other"`     // notices, kept answers, webhooks, declarations
+	Contexts  int `json:"contexts"`
+	Waiting   int `json:"waiting"` // deliveries, inbox entries, deferred and pending steps, dead letters
+	Other     int `json:"other"`   // notices, kept answers, webhooks, declarations
 
-	// Journals are the histories of sessions kept by links. Sessions in Running are still open,
-	// and their histories were not erased.
+	// Journals are the session histories kept by links. Sessions in Running are still open, and
+	// their histories were not erased.
 	Journals int      `json:"journals"`
 	Running  []string `json:"running,omitempty"`
 
@@ -87,14 +87,14 @@ type Erasing struct {
 	All []HandoffID `json:"-"` // all handoffs of the person, including those erased earlier
 }
 
-// MaxOpenNamed bounds the open handoffs that an erasure names.
+// MaxOpenNamed bounds the open handoffs listed by an erasure.
 const MaxOpenNamed = 20
 
 // Purged counts the rows deleted by a purge.
 type Purged struct {
 	Inbox    int `json:"inbox"`    // unread entries of inboxes
-	Messages int `json:"messages"` // entries that wait for participants in the tables of a network
-	Deferred int `json:"deferred"` // steps that waited for a key or for the ruling of another home
-	Dead     int `json:"dead"`     // dead letters
-	Outbox   int `json:"outbox"`   // deliveries to links, their peers and other homes
+	Messages int `json:"messages"` // pending entries for participants in the tables of a network
+	Deferred int `json:"deferred"` // steps that waited for a key, or for the ruling of another home
+	Dead     int `json:"dead"`
+	Outbox   int `json:"outbox"` // deliveries to links, their peers and other homes
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // Kind names a family of handoffs with one lifecycle. A kind is a table, not code: package
-// lifecycle has the shipped kinds.
+// lifecycle has the built-in kinds.
 type Kind string
 
-// Handoff is the kind of a step that names none.
+// Handoff is the kind of a step without an explicit kind.
 const Handoff Kind = "handoff"
 
 // Verb names a step.
@@ -51,7 +51,7 @@ const (
 	Expired   State = "expired"   // over
 )
 
-// Role is the part that a DID plays in one handoff.
+// Role is the role of a DID in one handoff.
 type Role string
 
 // The roles. System is the home itself.
@@ -81,17 +81,17 @@ const (
 	ActTags     Dialect = "act"     // of deployed servers
 )
 
-// Event is one step: its signed content, and data of this gateway about its arrival.
+// Event is one step: its signed content, and this gateway's data about its arrival.
 //
-// A signed step has its signed fields verbatim in Fields, from which a codec filled the members
-// from Title on. A step to be signed by a gateway has only those members until its codec writes the
-// Fields.
+// A signed step has its signed fields verbatim in Fields. A codec filled the members from Title on
+// from these fields. A step to be signed by a gateway has only those members until its codec writes
+// the Fields.
 type Event struct {
-	ID      EventID   `json:"id"`      // zero until created, if the signer did not set one
+	ID      EventID   `json:"id"`      // zero until created, unless the signer set it
 	Handoff HandoffID `json:"handoff"` // equal to ID on the step that opens
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
-	From    DID       `json:"from"`          // the signer
+	From    DID       `json:"from"`
 	For     DID       `json:"for,omitempty"` // the DID represented by a vouched step, if it is not From
 	To      DID       `json:"to,omitempty"`  // on an offer; empty if anyone may claim
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
@@ -103,7 +103,7 @@ type Event struct {
 	Caps        []string  `json:"caps,omitempty"`
 	Deadline    time.Time `json:"deadline,omitzero"`
 	Note        string    `json:"note,omitempty"`
-	ReplyTo     string    `json:"reply_to,omitempty"` // a message id or event ID
+	ReplyTo     string    `json:"reply_to,omitempty"` // a message ID or event ID
 	Priority    string    `json:"priority,omitempty"`
 	Subject     EventID   `json:"subject,omitzero"` // of a [Confirm]: the confirmed event
 
@@ -111,8 +111,8 @@ type Event struct {
 	Accepts     EventID   `json:"accepts,omitzero"`      // of an award: the accepted bid
 	Replaces    HandoffID `json:"replaces,omitzero"`     // of an offer: the closed handoff that it replaces
 
-	// Fields holds every field covered by the signature under its wire name, known or not. Stamped
-	// is true if the signature covers ID as well.
+	// Fields holds every signed field under its wire name, known or not. Stamped is true if the
+	// signature also covers ID.
 	Fields  map[string]string `json:"fields,omitempty"`
 	Stamped bool              `json:"stamped,omitempty"`
 
@@ -124,49 +124,47 @@ type Event struct {
 	Arrival Arrival `json:"arrival"`
 }
 
-// Arrival is data of this gateway about the first arrival of a step. No signature covers it.
+// Arrival is this gateway's data about the first arrival of a step. No signature covers it.
 type Arrival struct {
 	Network string `json:"network"` // label of metrics, such as "spanningtree"
 	Link    string `json:"link"`    // name of the link; the step is never sent back there
-	// Home is the home at the other end of the link, if it is one. Offers from there open at that
-	// home, which checked the ids of its users' steps against its own clock.
+	// Home is the home at the other end of the link, if the link leads to a home. Offers from there
+	// open at that home, which checked the IDs of its users' steps against its own clock.
 	Home HomeID `json:"home,omitempty"`
 	// Path lists the homes that forwarded the step, in order. It is never sent to one of them.
 	Path []HomeID `json:"path,omitempty"`
-	// RemoteVenue is true if the step was written on a network of Home that is not linked here, so
-	// this gateway cannot compare its venue.
+	// RemoteVenue is true if the step was written on a network of Home that is not linked here.
+	// This gateway cannot compare its venue.
 	RemoteVenue bool `json:"abroad,omitempty"`
-	// ReadsInbox is true if the signer is not notified on the link: it reads its inbox and its
+	// ReadsInbox is true if the signer is not notified on the link, but reads its inbox and its
 	// notices from the record.
 	ReadsInbox bool      `json:"reads_inbox,omitempty"`
-	Name       string    `json:"name,omitempty"`       // name of the signer there; for display only
+	Name       string    `json:"name,omitempty"`       // display name of the signer there
 	User       string    `json:"-"`                    // user name of the sender; never stored
 	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
 	Received   time.Time `json:"received"`
-	// Address is the client address of the signer in CIDR form: one IPv4 address (/32), or one /64
-	// of IPv6. It is empty if this gateway cannot know it, as behind a server link, and is never
-	// stored.
+	// Address is the client address of the signer in CIDR form: an IPv4 /32 or an IPv6 /64. It is
+	// empty if unknown, as behind a server link, and is never stored.
 	Address string `json:"-"`
-	// ActingFor is the party of the handoff that sent the step, if it signed as another of its
+	// ActingFor is the party of the handoff that sent the step, if it signed with another of its
 	// DIDs.
 	ActingFor DID `json:"party,omitempty"`
-	// Recipient is the party to which an offer is made, if To is the DID of a key that this gateway
-	// keeps for that party.
+	// Recipient is the recipient of an offer if To is the DID of a key that this gateway keeps for
+	// it.
 	Recipient DID `json:"recipient,omitempty"`
-	// ViaCommand is true if a user of the link sent the step as a command to the gateway, so its
-	// network does not have the step.
+	// ViaCommand is true if a user of the link sent the step as a command to the gateway. The
+	// user's network does not have the step.
 	ViaCommand bool `json:"command,omitempty"`
-	// Orphaned is true if an operator ended an orphaned handoff of another home here.
+	// Orphaned is true if an operator here ended an orphaned handoff of another home.
 	Orphaned bool `json:"orphaned,omitempty"`
-	// Voucher is Home's statement that the step belongs to its signer, if the step depends
-	// on that statement and Home is not the home of the handoff.
+	// Voucher is Home's statement that the step belongs to its signer. It is set if the step
+	// depends on that statement and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`
-	// AcceptedFrom is the actor of the step that Accepts names, if it is an acceptable step of the same
-	// handoff.
+	// AcceptedFrom is the actor of the step named by Accepts, if it is an acceptable step of the
+	// same handoff.
 	AcceptedFrom DID `json:"accepted,omitempty"`
-	// Place is the place of a step on a chat network, if its venue does not show it: for a new
-	// offer from elsewhere, and for a step of a channel that its link has under another name. Zero
-	// for all other steps.
+	// Place is the place of a step on a chat network if its venue does not show it. It is set for a
+	// new offer from elsewhere, and for a step of a channel with another name on its link.
 	Place ChannelRef `json:"place,omitzero"`
 }
 
@@ -185,7 +183,7 @@ func PrivateVenue(a, b DID) string {
 	return privatePrefix + string(min(a, b)) + "," + string(max(a, b))
 }
 
-// Parties returns the two DIDs of a private venue, the lesser first; false for any other venue.
+// Parties returns the two DIDs of a private venue, the lesser first, or false for any other venue.
 func Parties(venue string) (a, b DID, ok bool) {
 	pair, private := strings.CutPrefix(venue, privatePrefix)
 	first, second, two := strings.Cut(pair, ",")
@@ -205,19 +203,19 @@ type Signature struct {
 	Bytes    []byte `json:"bytes,omitempty"`  // 64 bytes of Ed25519; empty for an unsigned step
 	Text     string `json:"text,omitempty"`   // as received on the wire
 	Document string `json:"document,omitempty"`
-	Key      []byte `json:"key,omitempty"` // the raw public key that verified
+	Key      []byte `json:"key,omitempty"` // the raw public key that verified the document
 }
 
 // Evidence is the foreign original behind a [Vouched] event.
 type Evidence struct {
 	URL    string   `json:"url"`
-	Digest [32]byte `json:"digest"` // SHA-256 of Bytes
-	Bytes  []byte   `json:"-"`      // content that URL serves; stored with the event
+	Digest [32]byte `json:"digest"`
+	Bytes  []byte   `json:"-"`      // served at URL; stored with the event
 	Source [32]byte `json:"source"` // SHA-256 of only the foreign message
 }
 
-// Actor returns the author of the step: the party identified by the home, the DID represented by a
-// vouched step, or otherwise the signer.
+// Actor returns the author of the step: the party identified by the home, otherwise the DID
+// represented by a vouched step, otherwise the signer.
 func (e Event) Actor() DID {
 	if e.Arrival.ActingFor != "" {
 		return e.Arrival.ActingFor
@@ -228,12 +226,11 @@ func (e Event) Actor() DID {
 	return e.From
 }
 
-// Offeree returns the recipient of an offer: resolved by the home, or otherwise as named by the
+// Offeree returns the recipient of an offer as resolved by the home, otherwise as named by the
 // signer; "" for an open offer.
 func (e Event) Offeree() DID { return cmp.Or(e.Arrival.Recipient, e.To) }
 
-// Time returns the time used for deadlines: that of the signed ID, or otherwise the time of
-// receipt.
+// Time returns the time used for deadlines: the time in a signed ID, otherwise the time of receipt.
 func (e Event) Time() time.Time {
 	if e.Stamped {
 		return e.ID.Time()
@@ -249,8 +246,8 @@ func (e Event) WireID() string {
 	return e.ID.String()
 }
 
-// Digest identifies the content of a step, to recognise duplicates. It covers the signed document,
-// or for a vouched step the foreign message and the verb read from it.
+// Digest identifies the content of a step, to detect duplicates. It covers the signed document. For
+// a vouched step it covers the foreign message and its verb.
 func (e Event) Digest() [32]byte {
 	if e.Erased != nil {
 		return e.Erased.Digest
@@ -261,22 +258,22 @@ func (e Event) Digest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// Minted reports whether the digest of the event does not cover its ID: the same step may arrive
-// again under another ID.
+// Minted reports whether the digest of the event does not cover its ID, so that the same step may
+// arrive under another ID.
 func (e Event) Minted() bool { return !e.Stamped || e.Evidence != nil || e.Erased != nil }
 
-// Verdict is this gateway's conclusion about a signature. There are three, because an outage proves
-// nothing: Unverifiable is never treated as Invalid.
+// Verdict is this gateway's conclusion about a signature. An outage proves nothing: Unverifiable is
+// never treated as Invalid.
 type Verdict int
 
 // The verdicts, each with the required action.
 const (
-	Unverifiable Verdict = iota // no key available now: judge again when there is one
+	Unverifiable Verdict = iota // no key is available now: judge again when there is one
 	Valid                       // the document verifies: continue with the lifecycle
-	Invalid                     // the key is known and the bytes fail: refuse
+	Invalid                     // the key is known and the signature does not match: refuse
 )
 
-// String returns the verdict in the spelling of metrics and logs.
+// String returns the spelling used in metrics and logs.
 func (v Verdict) String() string {
 	switch v {
 	case Valid:
@@ -289,12 +286,12 @@ func (v Verdict) String() string {
 }
 
 // vouchingTags are the tags, without the name of their dialect, with which a gateway names the DID
-// it signs for and its source. A reader treats a step with such a tag as vouched.
+// it signs for and its source. A step with such a tag counts as vouched.
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
 // CheckVouching refuses a step with a vouching tag unless a home vouches for it. A person signs
 // only for itself, but a reader would treat the address in such a tag as evidence. A home vouches
-// by writing the step itself, or by forwarding it. The refusal names the tag, after the prefix.
+// by writing the step itself, or by forwarding it. The refusal names the tag after the prefix.
 //
 // spec: handofftag "Tags", handoff-src, -src-h, -for
 func CheckVouching(ev Event, prefix string) error {

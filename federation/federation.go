@@ -7,19 +7,17 @@
 //
 // The main types, in the order in which a step passes through them:
 //
-//   - [Event] is one signed step, as a network's codec decoded it. [Event.Arrival] is what
-//     the gateway noted about its arrival.
+//   - [Event] is one signed step, as decoded by a network's codec. [Event.Arrival] has the
+//     gateway's data about its arrival.
 //   - [Verdict] is the result of checking its signature: valid, invalid or unverifiable. An
 //     outage makes a step unverifiable, never invalid.
-//   - [View] is the state of a handoff before the step, and [Snapshot] all that judging the
-//     step needs.
-//   - [RefusalError] is a final no, with a code for machines. [UnavailableError] means "not
-//     now".
-//   - [Filing] is a judged step with all that its filing changes: the view, inboxes,
-//     outboxes, effects. The record writes it in one transaction.
-//   - [Fanout] names the links and homes that get the step. Each one is a [Delivery], which
+//   - [View] is the state of a handoff before the step. [Snapshot] has all data for judging it.
+//   - [RefusalError] is final, with a code for machines. [UnavailableError] is temporary.
+//   - [Filing] is a judged step with all changes of its filing: the view, inboxes, outboxes,
+//     effects. The record writes it in one transaction.
+//   - [Fanout] names the links and homes that receive the step. Each one is a [Delivery], which
 //     is pending until its proof arrives.
-//   - [Notice] reports to the signer the outcome of a step after the response to it.
+//   - [Notice] reports a later outcome of the step to its signer.
 //
 // A participant is a DID, or a name on a link. Inboxes, notices ([Notice]), webhooks
 // ([Webhook]), sessions ([Session]) and declared capabilities belong to participants, so a
@@ -36,6 +34,6 @@
 //   - Tombstone: the ID of a pruned step, so that no step is filed twice.
 //   - Order key: deliveries with the same key are made in order.
 //
-// All types are values. They are safe to copy, and safe to share between goroutines while no
-// goroutine writes to the maps and slices in them.
+// All types are values. They may be copied, and shared between goroutines while no goroutine writes
+// to their maps and slices.
 package federation

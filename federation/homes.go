@@ -9,14 +9,14 @@ import (
 )
 
 // Ruling is a home's signed statement that it filed one step, with the version of the log and the
-// hash chain. Another home files the step by it. Two contradictory rulings prove equivocation.
+// hash chain. Other homes file the step on its basis. Two contradictory rulings prove equivocation.
 type Ruling struct {
 	Home    HomeID
 	Handoff HandoffID
 	Event   EventID
 	Version Version   // version of the log with the step, from 1
 	Chain   [32]byte  // see [Link]
-	Party   DID       // the party of the signer according to the home, if it is another DID
+	Party   DID       // the signer's party according to the home, if it is another DID
 	Via     HomeID    // the home that sent the step, if it is another one
 	Filed   time.Time // by the clock of the home
 
@@ -24,23 +24,22 @@ type Ruling struct {
 	Signature string // as received on the wire
 }
 
-// Voucher is a home's signed statement that a step belongs to one of its participants. It travels
-// with the step to every home, because the home of the handoff cannot make this statement.
+// Voucher is a home's signed statement that a step belongs to one of its participants. It
+// accompanies the step to every home, because the home of the handoff cannot make this statement.
 type Voucher struct {
 	Document  string `json:"document"`  // exactly as signed
 	Signature string `json:"signature"` // as received on the wire
 }
 
-// Link returns the hash chain after a step: the SHA-256 of the link before it (32 zero bytes
-// before the first) and the SHA-256 of the signed document. Only the home that orders the steps
-// can compute it, because a signer does not know the previous step.
+// Link returns the hash chain after a step: the SHA-256 of the previous link (at first 32 zero
+// bytes) and the SHA-256 of the signed document. Only the home that orders the steps can compute
+// it, because a signer does not know the previous step.
 func Link(before [32]byte, document string) [32]byte {
 	signed := sha256.Sum256([]byte(document))
 	return sha256.Sum256(append(before[:], signed[:]...))
 }
 
-// Fork is the proof that a home signed two histories of one handoff: two rulings that contradict
-// each other.
+// Fork is the proof that a home signed two histories of one handoff: two contradictory rulings.
 type Fork struct {
 	Home    HomeID
 	Handoff HandoffID
@@ -50,20 +49,20 @@ type Fork struct {
 	Found   time.Time
 }
 
-// MailboxLocation is the mailbox home of a DID, with the source of this information. The mailbox
-// home delivers to the DID.
+// MailboxLocation is the mailbox home of a DID, which delivers to it, with the source of this
+// information.
 type MailboxLocation struct {
 	DID    DID
 	Home   HomeID
 	Source LocationSource
-	Since  time.Time // when it became known
-	Former []HomeID  // its homes before operators moved it, the latest first; nil for every other source
+	Since  time.Time
+	Former []HomeID // homes before operators moved it, the latest first; nil for other sources
 }
 
 // LocationSource is the source of a mailbox location.
 type LocationSource string
 
-// The sources.
+// The sources of mailbox locations.
 const (
 	LocatedByName     LocationSource = "name"     // a did:web below the home's own
 	LocatedByDocument LocationSource = "document" // the service entry of its DID document
@@ -73,23 +72,23 @@ const (
 	LocatedByLogin    LocationSource = "login"    // the DID was proved to this gateway
 	LocatedByHost     LocationSource = "host"     // the well-known document of a did:web's host names a home
 
-	// Locations from these sources are not stored, but looked up each time.
+	// These locations are not stored, but looked up each time.
 
-	LocatedHere      LocationSource = "sight"   // the DID is an agent of this gateway, or was seen on a network of it
+	LocatedHere      LocationSource = "sight"   // an agent of this gateway, or seen on one of its networks
 	LocatedByBinding LocationSource = "binding" // the operator bound it under the name of the home
 )
 
 // MovedMailbox records that an operator moved the mailbox of a DID to another home.
 type MovedMailbox struct {
 	DID  DID    `json:"did"`
-	Home HomeID `json:"home"` // its current home
+	Home HomeID `json:"home"`
 }
 
-// GapError is returned for a ruling on a step if earlier steps are missing here. The home sends
-// them when it receives the length of the log.
+// GapError is returned for a ruling if earlier steps are missing here. The home sends them when it
+// receives the length of the log.
 type GapError struct {
-	Have Version // version of the log here; 0 without one
-	Want Version // version of the ruling
+	Have Version // version of the log here; 0 for no log
+	Want Version
 }
 
 // Error implements error.
@@ -97,7 +96,8 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("the log has %d steps, and this is step %d", e.Have, e.Want)
 }
 
-// ForkError is returned for a ruling that contradicts a filed one. It is final: the proof is kept.
+// ForkError is returned for a ruling that contradicts a filed one. It is final, and the proof is
+// kept.
 type ForkError struct{ Fork Fork }
 
 // Error implements error.
@@ -108,54 +108,53 @@ func (e *ForkError) Error() string {
 // KnownHome is another home that an operator added while the gateway ran.
 type KnownHome struct {
 	Home  HomeID
-	URL   string // where it is reached, without a path
+	URL   string // base address, without a path
 	Path  string // relay or https
 	Since time.Time
 }
 
-// AddedHome is another home that was checked and, if each check passed, added.
+// AddedHome is another home that was checked, and added if it passed every check.
 type AddedHome struct {
 	Home     KnownHome
 	Findings []Finding
 	Canary   *CanaryReport // nil if none was sent
 }
 
-// CanaryReport is the result of a canary: a handoff between two homes that shows whether steps
-// arrive in both directions.
+// CanaryReport is the result of a canary: a handoff between two homes that tests delivery in both
+// directions.
 type CanaryReport struct {
 	Handoff HandoffID
 	Green   bool // the other home completed it
 	Took    time.Duration
-	Reason  string // reason of a failure, for operators
+	Reason  string
 }
 
 // MovedInbox is the result of moving the mailbox of a DID to another home.
 type MovedInbox struct {
 	DID     DID
-	Home    HomeID // the mailbox home from now on
-	Taken   int    // entries that the new home has
-	Waiting int    // unread entries left here
+	Home    HomeID
+	Taken   int // entries accepted by the new home
+	Waiting int
 }
 
-// Misbehavior is an invalid signed claim of another home about parties or homes of others. The
-// claim is refused. Operators must find out whether the home is malicious, or only has different
-// data.
+// Misbehavior is an invalid signed claim of another home about parties or homes. The claim is
+// refused. Operators must determine whether the home is malicious, or only has different data.
 type Misbehavior struct {
 	Home  HomeID
 	Kind  MisbehaviorKind
-	Times int // from 1
+	Times int // number of occurrences, from 1
 	First time.Time
 	Last  time.Time
-	Why   string // of the last time, for people
+	Why   string // of the last occurrence, for people
 }
 
 // MisbehaviorKind is the subject of a claim.
 type MisbehaviorKind string
 
-// The kinds of offences.
+// The kinds of misbehavior.
 const (
 	MisbehaviorVoice   MisbehaviorKind = "voice"   // it vouched for a DID whose mailbox is at another home
-	MisbehaviorMailbox MisbehaviorKind = "mailbox" // it and another home claim one mailbox, for longer than a move takes
+	MisbehaviorMailbox MisbehaviorKind = "mailbox" // two homes claim one mailbox for longer than a move
 	MisbehaviorRuling  MisbehaviorKind = "ruling"  // it sent a ruling that the named home did not sign
 	MisbehaviorStep    MisbehaviorKind = "step"    // it sent a step that the named signer did not sign
 )
@@ -164,21 +163,21 @@ const (
 // change the handoff. Its home decides with a [Confirm], or with a conflicting step.
 type Pending struct {
 	Event Event
-	Home  HomeID // the home due to rule
+	Home  HomeID
 	Since time.Time
 }
 
-// ProfilePath is the path of the well-known document of a home, its [HomeProfile].
+// ProfilePath is the path of the [HomeProfile] of a home.
 const ProfilePath URLPath = "/.well-known/baton"
 
-// SignatureHeader is the header with the signature of a home over the body that it sends.
+// SignatureHeader is the header with a home's signature over the body.
 const SignatureHeader = "Baton-Signature"
 
-// HomeProtocol is the only supported version of the messages and documents between homes: the "v"
-// of each.
+// HomeProtocol is the only supported version ("v") of messages and documents between homes.
 const HomeProtocol = 1
 
-// HomeProfileType is the type of a [HomeProfile]. A signature is valid only for its type.
+// HomeProfileType is the type of a [HomeProfile]. A signature is valid only for the type in its
+// document.
 const HomeProfileType = "home"
 
 // HomeProfile is the signed document that a home publishes about itself.
@@ -187,22 +186,22 @@ type HomeProfile struct {
 	V        int        `json:"v"`
 	Home     HomeID     `json:"home"`
 	DID      DID        `json:"did"`
-	URL      string     `json:"url"`      // where it is reached, without a path
-	Versions []int      `json:"versions"` // versions of the messages between homes
+	URL      string     `json:"url"` // base address, without a path
+	Versions []int      `json:"versions"`
 	Limits   HomeLimits `json:"limits"`
-	Sent     time.Time  `json:"sent"` // by its clock
+	Sent     time.Time  `json:"sent"` // by the clock of the home
 }
 
-// HomeLimits has the limits of a home for messages from another home.
+// HomeLimits has a home's limits for messages from another home.
 type HomeLimits struct {
 	Steps     int   `json:"steps"`      // of a batch
 	Bytes     int   `json:"bytes"`      // of a batch
-	Hops      int   `json:"hops"`       // homes that a step may come through; 0 for any number
+	Hops      int   `json:"hops"`       // homes that a step may pass through; 0 for no limit
 	ClockSkew int64 `json:"clock_skew"` // tolerated clock difference in seconds
 }
 
 // ParseHomeProfile reads a profile strictly: an unknown or repeated member is an error. The caller
-// verifies the signature.
+// must verify the signature.
 func ParseHomeProfile(text []byte) (HomeProfile, error) {
 	var p HomeProfile
 	if err := ExactJSON(text); err != nil {
@@ -220,5 +219,5 @@ func ParseHomeProfile(text []byte) (HomeProfile, error) {
 	return p, nil
 }
 
-// Speaks reports whether the home supports the messages of this one.
+// Speaks reports whether the home supports [HomeProtocol].
 func (p HomeProfile) Speaks() bool { return slices.Contains(p.Versions, HomeProtocol) }

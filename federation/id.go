@@ -11,13 +11,13 @@ import (
 
 // EventID is the ULID of one step, created by its signer. Its first 48 bits are the signer's clock
 // in unix milliseconds, the only clock for deadlines. Two events with the same ID and signer are
-// one event if their bytes are equal, and otherwise a conflict. The zero value is not a valid id.
+// one event if their bytes are equal, and otherwise a conflict. The zero value is not a valid ID.
 type EventID ulid.ULID
 
 // HandoffID names a handoff. It is the [EventID] of the offer that opened it.
 type HandoffID = EventID
 
-// NewEventID returns a new ID for a time. It returns the errors of entropy.
+// NewEventID returns a new ID for a time, or the error of entropy.
 func NewEventID(now time.Time, entropy io.Reader) (EventID, error) {
 	id, err := ulid.New(ulid.Timestamp(now), entropy)
 	if err != nil {
@@ -39,7 +39,7 @@ func ParseEventID(s string) (EventID, error) {
 	return EventID(id), nil
 }
 
-// String returns the canonical form, 26 upper-case characters; "" for no id.
+// String returns the canonical form, 26 upper-case characters, or "" for the zero ID.
 func (id EventID) String() string {
 	if id.IsZero() {
 		return ""
@@ -47,17 +47,17 @@ func (id EventID) String() string {
 	return ulid.ULID(id).String()
 }
 
-// Short returns the last six characters, which are enough to identify a handoff in a conversation.
-// The first ones are a timestamp, and similar.
+// Short returns the last six characters, which identify a handoff in a conversation. The first ones
+// are a timestamp and therefore similar.
 func (id EventID) Short() string {
 	s := id.String()
 	return s[max(0, len(s)-6):]
 }
 
-// Time returns the signer's clock, to the millisecond.
+// Time returns the signer's clock, in milliseconds.
 func (id EventID) Time() time.Time { return ulid.Time(ulid.ULID(id).Time()).UTC() }
 
-// IsZero reports whether the id is the zero value.
+// IsZero reports whether the ID is the zero value.
 func (id EventID) IsZero() bool { return id == EventID{} }
 
 // MarshalText writes the canonical form.
@@ -80,11 +80,11 @@ func (id *EventID) UnmarshalText(text []byte) error {
 // HomeID names a home by its server name, as in "gw.example".
 type HomeID string
 
-// DID returns the identity that signs the home's own statements.
+// DID returns the DID that signs the home's own statements.
 func (h HomeID) DID() DID { return DID("did:web:" + string(h)) }
 
-// Valid reports whether a name is a valid home name: lower-case letters, digits, "-" and dots, at
-// most 253 of them. So no two homes share a NATS subject.
+// Valid reports whether a home name is valid: at most 253 lower-case letters, digits, "-" and dots.
+// This keeps NATS subjects of homes distinct.
 func (h HomeID) Valid() bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is returned by the record for an ended lease: another device got the entry
-// meanwhile, the entry was put back, or it no longer waits.
+// ErrLeaseLost is returned by the record for a lease that has ended: another device got the entry,
+// the entry was put back, or it is no longer pending.
 var ErrLeaseLost = errors.New("federation: lease lost")
 
 // ErrTooManyDevices is returned by the record for a device beyond [MaxDevices].
@@ -33,43 +33,43 @@ func (e *CursorError) Error() string {
 // Unwrap returns [ErrUnknownCursor].
 func (e *CursorError) Unwrap() error { return ErrUnknownCursor }
 
-// Undelivered is an entry waiting in an inbox.
+// Undelivered is a pending entry of an inbox.
 type Undelivered struct {
 	To    DID
 	Entry Entry
-	View  View // current state of the handoff
+	View  View
 }
 
 // LeaseToken names one lease of one entry.
 type LeaseToken struct {
-	Cursor   Cursor // of the entry, in the inbox that it is in
-	Device   string // device of the owner
-	Delivery int    // number of leases of the entry, including this one
+	Cursor   Cursor // of the entry, in its inbox
+	Device   string
+	Delivery int // number of leases of the entry, including this one
 }
 
-// Lease is an entry that one device is working on.
+// Lease is an entry leased to one device.
 type Lease struct {
 	LeaseToken
 
 	Entry Entry
-	Until time.Time // time at which another device may get the entry
+	Until time.Time
 }
 
 // Device is one reader of an inbox, with its own read position.
 type Device struct {
 	Name   string
-	Cursor Cursor    // read position; zero if it has not read the inbox
-	Since  time.Time // when it was first seen
-	Seen   time.Time // when it last moved
+	Cursor Cursor // read position; zero if it has not read the inbox
+	Since  time.Time
+	Seen   time.Time // time at which its read position last moved
 }
 
-// InboxLimits bounds the entries of one inbox, or of one list of first contacts. A limit of zero
-// means no limit.
+// InboxLimits bounds the entries of one inbox, or of one list of first contacts. Zero means no
+// limit.
 type InboxLimits struct {
 	Events          int   // of all senders
 	Bytes           int64 // of all senders
-	EventsPerSender int   // the share of one sender
-	BytesPerSender  int64 // the share of one sender
+	EventsPerSender int   // share of one sender
+	BytesPerSender  int64 // share of one sender
 }
 
 // InboxUse is the use of one inbox: by all senders, and by the current one.
@@ -86,7 +86,7 @@ func (u InboxUse) Plus(v InboxUse) InboxUse {
 	}
 }
 
-// Remaining is the space of one inbox left for one sender.
+// Remaining is the space in one inbox left for one sender.
 type Remaining struct {
 	Entries int
 	Bytes   int64
@@ -101,16 +101,16 @@ func (l InboxLimits) Admits(u InboxUse, size int64) bool {
 // Admits reports whether one more entry of a size fits.
 func (f Remaining) Admits(size int64) bool { return f.Entries > 0 && f.Bytes >= size }
 
-// Less returns the free space after one more entry of a size.
+// Less returns the remaining space after one more entry of a size.
 func (f Remaining) Less(size int64) Remaining {
 	return Remaining{Entries: f.Entries - 1, Bytes: f.Bytes - size}
 }
 
-// Remaining returns the free space of an inbox, and the part that its sender may use.
+// Remaining returns the free space of an inbox, and the part available to its sender.
 //
 // No acknowledged entry is dropped to make room, so a full inbox would lock out each new sender.
-// Therefore the share of a sender shrinks while the inbox fills: it is whole while the other
-// senders use at most half of the inbox, and then falls with the square of the free space they
+// Therefore the share of a sender shrinks while the inbox fills. It is whole while the other
+// senders use at most half of the inbox. It then falls with the square of the free space they
 // leave. The heaviest senders are refused first. The first entry of a sender needs no share: it
 // fits until the inbox itself is full, which with the default limits takes more than 250 senders.
 func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
@@ -132,9 +132,9 @@ func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
 	return whole, share
 }
 
-// CheckFirstContact rejects one more message to a recipient that has not consented to its sender,
-// if the recipient's list or the sender's share is full. A full list still accepts it if another
-// entry is displaced.
+// CheckFirstContact rejects one more message to a recipient without consent to its sender if the
+// recipient's list or the sender's share is full. A full list still accepts it if another entry is
+// displaced.
 func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Remaining(held)
 	switch {
@@ -146,9 +146,9 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	return nil
 }
 
-// Heaviest returns the source with the largest share, and whether the source other displaces one
-// of its entries. It does if the share of other then stays below the largest, so that two sources
-// never displace each other alternately.
+// Heaviest returns the source with the largest share, and whether the source other displaces one of
+// its entries. It does if its own share then stays below the largest, so that two sources never
+// displace each other alternately.
 func Heaviest(shares map[string]int, other string) (source string, yields bool) {
 	largest := 0
 	for each, n := range shares {
@@ -159,8 +159,7 @@ func Heaviest(shares map[string]int, other string) (source string, yields bool) 
 	return source, shares[other]+1 < largest
 }
 
-// shareOf returns the share of one sender in an inbox of a size, partly used by other senders. It
-// is at least 1.
+// shareOf returns the share of one sender, at least 1, in an inbox that other senders partly use.
 func shareOf(share, size, others int64) int64 {
 	if size <= 0 || others <= size/2 {
 		return share
@@ -169,35 +168,36 @@ func shareOf(share, size, others int64) int64 {
 	return max(1, int64(math.Ceil(float64(share)*free*free)))
 }
 
-// NoticeKind is the outcome of a step after the response to it, or of a webhook.
+// NoticeKind is the kind of a notice: the outcome of a step after the response to it, or a disabled
+// webhook.
 type NoticeKind string
 
 // The kinds of notices.
 const (
 	NoticeRefused       NoticeKind = "refused"       // its home refused it, or no home could rule on it
-	NoticeDelayed       NoticeKind = "delayed"       // it has not arrived yet; retries continue
-	NoticeDelivered     NoticeKind = "delivered"     // a step reported as delayed has arrived
-	NoticeUndeliverable NoticeKind = "undeliverable" // it was abandoned
-	NoticeDisabled      NoticeKind = "disabled"      // a webhook is no longer called
+	NoticeDelayed       NoticeKind = "delayed"       // not delivered yet; retries continue
+	NoticeDelivered     NoticeKind = "delivered"     // a step reported as delayed was delivered
+	NoticeUndeliverable NoticeKind = "undeliverable" // its delivery was abandoned
+	NoticeDisabled      NoticeKind = "disabled"
 )
 
-// DelayNotice is the age of an undelivered step at which its signer gets a notice.
+// DelayNotice is the age of an undelivered step at which its signer receives a notice.
 const DelayNotice = 5 * time.Minute
 
-// Notice reports the outcome of a step to its signer, or a disabled webhook to its owner. It is
-// not a step: it is not in a log and gets no answer.
+// Notice reports the outcome of a step to its signer, or a disabled webhook to its owner. It is not
+// a step: it is not in a log and is never answered.
 type Notice struct {
 	Cursor Cursor     `json:"-"` // the reader's next position; zero until it is filed
 	Kind   NoticeKind `json:"kind"`
 	// Event is the step. Its actor is notified on the link of the step.
 	Event Event `json:"event,omitzero"`
-	// Text is the subject of the notice instead of a step; nil for none. Its author is notified.
+	// Text is the subject of the notice instead of a step, or nil. Its author is notified.
 	Text *Text `json:"-"`
-	// Webhook is the subject of a [NoticeDisabled], instead of a step. Its owner is notified on its
-	// participant link, or else on the [InboxLink].
+	// Webhook is the subject of a [NoticeDisabled] instead of a step. Its owner is notified on its
+	// participant link, otherwise on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
-	// To is the link, the peer or the DID of the delivery; empty if the notice is about the step as
-	// a whole.
+	// To is the link, the peer or the DID of the delivery. It is empty for a notice about the whole
+	// step.
 	To   string    `json:"to,omitempty"`
 	Code string    `json:"code,omitempty"` // machine-readable reason: the code of a refusal or a [DeadReason]
 	Why  string    `json:"why,omitempty"`  // readable reason, without private data
@@ -230,8 +230,8 @@ func (n Notice) Reader() DID {
 	return n.Row().Actor()
 }
 
-// Link returns the link that notifies the signer of a step: that of the step, or [InboxLink] for a
-// signer that reads its notices from the record.
+// Link returns the link that notifies the signer: the link of the step, or [InboxLink] for a signer
+// that reads its notices from the record.
 func (n Notice) Link() string {
 	from := n.Row().Arrival
 	if from.ReadsInbox {
@@ -240,7 +240,7 @@ func (n Notice) Link() string {
 	return from.Link
 }
 
-// About returns the id of the step, the text or the webhook.
+// About returns the ID of the step, the text or the webhook.
 func (n Notice) About() EventID {
 	if n.Kind == NoticeDisabled {
 		return n.Webhook.ID

@@ -15,8 +15,8 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// maxJSONDepth bounds nesting in signed JSON. Our payloads have at most ten levels, and a hostile
-// one must not exhaust the stack.
+// maxJSONDepth bounds nesting in signed JSON, so that hostile input cannot exhaust the stack.
+// Baton's own payloads have at most ten levels.
 const maxJSONDepth = 64
 
 // maxExact is the greatest integer up to which an IEEE 754 double represents every integer.
@@ -44,8 +44,8 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	return err
 }
 
-// DecodeStrings decodes an untrusted JSON object of strings, in one pass. It refuses everything
-// that [ExactJSON] refuses.
+// DecodeStrings decodes an untrusted JSON object of strings in one pass. It refuses everything that
+// [ExactJSON] refuses.
 func DecodeStrings(text []byte) (map[string]string, error) {
 	var values map[string]*string // a string would read null as ""
 	if err := exact.Unmarshal(text, &values); err != nil {
@@ -67,7 +67,7 @@ func DecodeStrings(text []byte) (map[string]string, error) {
 	return members, nil
 }
 
-// changesObject reports whether a member of this name can pollute the prototype of a JavaScript object.
+// changesObject reports whether a member name can pollute the prototype of a JavaScript object.
 func changesObject(name string) bool {
 	return name == "__proto__" || name == "constructor" || name == "prototype"
 }
@@ -81,8 +81,8 @@ func MistypedMember(err error) (member, value string) {
 	return "", ""
 }
 
-// ExactNames returns an error if an object must not be passed to a library with case-insensitive
-// member names: a member is repeated, or its name differs from one of names only in case.
+// ExactNames returns an error if an object is unsafe for a library with case-insensitive member
+// names. A member must not be repeated, or differ from one of names only in case.
 func ExactNames(text []byte, names ...string) error {
 	var members map[string]jsontext.Value
 	if err := DecodeJSON(text, &members); err != nil {
@@ -99,16 +99,16 @@ func ExactNames(text []byte, names ...string) error {
 }
 
 // ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and read identically
-// by all readers: it is not a single JSON value in UTF-8, repeats a member, nests deeper than 64,
-// contains half a surrogate pair or a number that is not an IEEE 754 double, or has a member name
-// that changes the prototype of a JavaScript object. Canonical JSON rounds a number to the nearest
-// double; [LosslessJSON] refuses numbers that this changes.
+// by all readers. It must be a single JSON value in UTF-8 without repeated members, nested at most
+// 64 deep. It must not contain half a surrogate pair, a number that is not an IEEE 754 double, or a
+// member name that changes the prototype of a JavaScript object. Canonical JSON rounds a number to
+// the nearest double; [LosslessJSON] refuses numbers that this changes.
 //
 // spec: RFC 8785 §3.2.2.3
 func ExactJSON(text []byte) error { return exactJSON(text, false) }
 
-// LosslessJSON is [ExactJSON] for a text about to be rewritten as canonical JSON: it also refuses
-// numbers beyond ±2^53, which canonical JSON rounds to the nearest double.
+// LosslessJSON is [ExactJSON] for a text to be rewritten as canonical JSON. It also refuses numbers
+// beyond ±2^53, which canonical JSON rounds to the nearest double.
 func LosslessJSON(text []byte) error { return exactJSON(text, true) }
 
 func exactJSON(text []byte, lossless bool) error {
@@ -128,7 +128,6 @@ func exactJSON(text []byte, lossless bool) error {
 	return pairedSurrogates(text)
 }
 
-// exactWalk scans a text known to be JSON, and checks only the parts that distinguish values.
 type exactWalk struct {
 	text     []byte
 	at       int
@@ -144,7 +143,6 @@ type member struct {
 	name   string
 }
 
-// step checks one token, or skips the text between tokens.
 func (w *exactWalk) step() error {
 	switch c := w.text[w.at]; {
 	case c == '"':
@@ -176,7 +174,6 @@ func (w *exactWalk) open(object int) error {
 	return nil
 }
 
-// string skips a string, and checks it if it is the name of a member.
 func (w *exactWalk) string() error {
 	start := w.at
 	for w.at++; w.text[w.at] != '"'; w.at++ {
@@ -191,7 +188,7 @@ func (w *exactWalk) string() error {
 	return w.name(w.text[start:w.at])
 }
 
-// name checks the name of a member, which may have escapes.
+// name checks a member name, which may contain escapes.
 func (w *exactWalk) name(quoted []byte) error {
 	name := string(quoted[1 : len(quoted)-1])
 	if strings.Contains(name, `\`) {
@@ -229,8 +226,8 @@ func (w *exactWalk) number() error {
 	return nil
 }
 
-// pairedSurrogates refuses an escape of half a surrogate pair: some readers fail on it, and others
-// read U+FFFD. The text is JSON.
+// pairedSurrogates refuses an escape of half a surrogate pair in valid JSON: some readers fail on
+// it, and others read U+FFFD.
 func pairedSurrogates(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -253,7 +250,7 @@ func pairedSurrogates(text []byte) error {
 	return nil
 }
 
-// escaped returns the code unit of "uXXXX", and 0 for another escape.
+// escaped returns the code unit of "uXXXX", and 0 for any other escape.
 func escaped(text []byte) rune {
 	if len(text) < len("uXXXX") || text[0] != 'u' {
 		return 0

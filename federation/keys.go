@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// ErrKeyEnded is returned by [KeySource.Keys] for the ID of a key that had already ended when the
-// step was received.
+// ErrKeyEnded is returned by [KeySource.Keys] for a key that had ended when the step was received.
 var ErrKeyEnded = errors.New("federation: the key had been taken back")
 
 // KeyID names a public key: the first 16 bytes of its SHA-256, base64url without
@@ -24,18 +23,18 @@ func KeyID(public ed25519.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// Document is the result of resolving a DID, with only the members used here.
+// Document is the result of resolving a DID, with only the members used by Baton.
 type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey // that may sign for it
-	Others  []PublicKey         // its keys of other kinds, which sign no steps
-	Mailbox string              // address of the mailbox home named in the document; "" for none
-	Source  string              // where it was read; empty if no fetch was needed
+	Others  []PublicKey         // keys of other kinds, which sign no steps
+	Mailbox string              // address of the mailbox home in the document, or ""
+	Source  string              // its origin; empty if no fetch was needed
 	Fetched time.Time
 	Skipped []SkippedKey // keys unusable here
 }
 
-// KeyIDs returns the IDs of the keys that may sign for the DID or log in with it: see [KeyID].
+// KeyIDs returns the [KeyID] of each key that may sign for the DID or log in with it.
 func (d Document) KeyIDs() []string {
 	var ids []string
 	for _, key := range d.Keys {
@@ -47,7 +46,7 @@ func (d Document) KeyIDs() []string {
 	return ids
 }
 
-// SkippedKey is a key of a document that cannot be used, with the reason.
+// SkippedKey is an unusable key of a document, with the reason.
 type SkippedKey struct{ ID, Reason string }
 
 // KeyKind is the algorithm of a public key.
@@ -60,8 +59,8 @@ const (
 	Secp256k1 KeyKind = "secp256k1"
 )
 
-// PublicKey is a key of any kind: 32 bytes of Ed25519, or a point on its curve in
-// the 33 bytes of its compressed form.
+// PublicKey is a key of any kind: 32 bytes for Ed25519, otherwise the 33 bytes of a compressed
+// point.
 type PublicKey struct {
 	Kind  KeyKind
 	Bytes []byte
@@ -77,7 +76,7 @@ type Directory interface {
 // KeySource finds signing keys.
 type KeySource interface {
 	// Keys returns the keys valid for the DID when the step was first received. It returns
-	// [ErrKeyEnded] if the signature names an ended key; its other errors are the errors of
+	// [ErrKeyEnded] if the signature names an ended key, otherwise the errors of
 	// [Directory.Resolve]. It may block on the network, as Resolve does.
 	Keys(ctx context.Context, q KeyQuery) ([]ed25519.PublicKey, error)
 	// KeyOwner returns the DID whose key has this [KeyID], or [ErrNotFound] for an unknown
@@ -88,10 +87,10 @@ type KeySource interface {
 // KeyQuery selects the candidate keys for one signature.
 type KeyQuery struct {
 	DID      DID
-	KeyID    string    // the key that the signature names; empty if it names none
-	Link     string    // on which the step arrived
-	Name     string    // name of the signer there: key lookups are counted by link and name
-	Received time.Time // when the step was first received
+	KeyID    string // the key named by the signature, or ""
+	Link     string
+	Name     string // name of the signer there: key lookups are counted by link and name
+	Received time.Time
 }
 
 // SigningKey is one private key of this gateway.
@@ -102,7 +101,7 @@ type SigningKey struct {
 	Sign func(ctx context.Context, message []byte) ([]byte, error)
 }
 
-// KeyOrigin is the kind of source of a key of a DID.
+// KeyOrigin is the kind of source that listed a key of a DID.
 type KeyOrigin string
 
 // The origins, each with the party that a reader trusts.
@@ -111,12 +110,12 @@ const (
 	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection authenticated as the DID
 	PeerKey     KeyOrigin = "peer"     // the key server of a peer: valid only for steps from that peer
 	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
-	// RevokedKey is not a source. The key is permanently revoked for the DID.
+	// RevokedKey marks a permanently revoked key of the DID. It is not a source.
 	RevokedKey KeyOrigin = "revoked"
 )
 
-// KeyWindow is a period in which, according to one source, a key signs for a DID. If a source
-// lists a key again after its window has ended, a new window begins.
+// KeyWindow is a period in which a key signs for a DID according to one source. If a source lists a
+// key again after its window has ended, a new window begins.
 type KeyWindow struct {
 	DID    DID               `json:"did"`
 	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] known only by its id
@@ -132,7 +131,7 @@ type KeyWindow struct {
 // before the window.
 func (w KeyWindow) Good(at time.Time) bool { return w.Until.IsZero() || at.Before(w.Until) }
 
-// KeyReport is the statement of one source at one time about the keys of a DID.
+// KeyReport is one source's statement at one time about the keys of a DID.
 type KeyReport struct {
 	DID    DID
 	Origin KeyOrigin
@@ -144,21 +143,20 @@ type KeyReport struct {
 	At    time.Time
 }
 
-// ReportedKey is one key of a report.
 type ReportedKey struct {
 	Public ed25519.PublicKey
 	Until  time.Time // end of its use for signing according to the source; zero for no end
 }
 
-// maxKeyWindows bounds the windows of one source for one DID. It is enough for daily rotations for
+// maxKeyWindows bounds the windows of one source for one DID. It suffices for daily rotations for
 // most of a year.
 const maxKeyWindows = 256
 
-// ErrTooManyKeys is returned by [Keys.Learn] for a report that would exceed the bound for one DID
-// and one source.
+// ErrTooManyKeys is returned by [Keys.Learn] for a report that exceeds the bound for one DID and
+// one source.
 var ErrTooManyKeys = errors.New("federation: too many keys from one source")
 
-// Apply returns the windows that a report changes or adds, given the stored history of its DID. It
+// Apply returns the windows that a report changes or adds to the stored history of its DID. It
 // returns [ErrTooManyKeys] for a report that would exceed the bound.
 //
 // Apply never deletes a window and never moves an end back. A report older than the last one of the
@@ -209,7 +207,7 @@ func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWind
 	over := !key.Until.IsZero() && !r.At.Before(key.Until)
 	switch {
 	case last.KeyID != "" && (r.At.Before(last.Seen) || !last.Good(r.At) && over):
-		return KeyWindow{}, false // nothing new
+		return KeyWindow{}, false
 	case last.KeyID != "" && last.Good(r.At):
 		last.Seen = r.At
 		if !key.Until.IsZero() && (last.Until.IsZero() || key.Until.Before(last.Until)) {
@@ -226,8 +224,8 @@ func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWind
 // KeyHistory has the windows of one DID, oldest first.
 type KeyHistory []KeyWindow
 
-// Source returns the source of a key of the DID: "did:" and the method for its own document, or
-// otherwise the origin and the source's name. It is "" for an unknown key.
+// Source returns the source of a key of the DID: "did:" and the method for its own document,
+// otherwise the origin and the source's name. It returns "" for an unknown key.
 func (h KeyHistory) Source(keyID string) string {
 	i := slices.IndexFunc(h, func(w KeyWindow) bool { return w.KeyID == keyID && w.Origin != RevokedKey })
 	switch {
@@ -249,8 +247,8 @@ const (
 	KeyEnded                      // it no longer signed for the DID
 )
 
-// Standing returns the standing of a key when a step was received. The caller chooses the windows:
-// the history does not decide which sources to trust.
+// Standing returns the standing of a key when a step was received. The caller selects the windows,
+// because the history does not decide which sources to trust.
 //
 // The first window of a source has no beginning, because a step may arrive before its key. Between
 // two windows the key counts as ended.
@@ -285,16 +283,16 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 	return standing
 }
 
-// Keys stores the keys of each DID with their times and sources, so that a step is always judged
-// by the keys of its time. Nothing is deleted, except the future ends of a network's own keys.
+// Keys stores the keys of each DID with their times and sources, so that a step is always judged by
+// the keys of its time. Nothing is deleted except the future ends of a network's own keys.
 // [store.Record] documents the methods.
 type Keys interface {
 	// Learn stores the report of a source (see [KeyReport.Apply]). A report without news changes
-	// nothing. It returns [ErrTooManyKeys] and stores nothing of a report that exceeds the bound.
+	// nothing. If a report exceeds the bound, it returns [ErrTooManyKeys] and stores nothing.
 	Learn(ctx context.Context, report KeyReport) error
 	// Revoke ends a key of a DID permanently. Of two times, the earlier one counts.
 	Revoke(ctx context.Context, did DID, keyID string, at time.Time) error
-	// History returns the history of a DID, ordered by the beginning of the windows; empty for an
+	// History returns the history of a DID in the order in which the windows began; empty for an
 	// unknown DID.
 	History(ctx context.Context, did DID) (KeyHistory, error)
 }
@@ -319,8 +317,7 @@ func (k OwnKey) State(now time.Time) string {
 	return "retired"
 }
 
-// KeyMark names a key or a secret of this gateway by a fingerprint, which reveals nothing about the
-// secret.
+// KeyMark names a key or a secret of this gateway by a fingerprint, which reveals nothing about it.
 type KeyMark struct {
 	Name        string // name of its file
 	Fingerprint string

@@ -17,19 +17,19 @@ type LoginKind string
 
 // Kinds of login codes.
 const (
-	PairingCode LoginKind = "pairing" // created by a party for an agent host, which then acts for that party
+	PairingCode LoginKind = "pairing" // created by a party for an agent host, which then acts for it
 	DeviceCode  LoginKind = "device"  // the user code of a device, which a party approves
 )
 
-// LoginCode is a short code that a person types to log in an agent host. It is valid once.
+// LoginCode is a short one-time code that a person types to log in an agent host.
 type LoginCode struct {
-	Digest     [32]byte // digest of the code, see [DigestLoginCode]
+	Digest     [32]byte // see [DigestLoginCode]
 	Kind       LoginKind
 	DID        DID    // the DID to log in as; "" for an unapproved device
-	Key        string // key of the session that made or approved it, as in [Session]
+	Key        string // key of the session that created or approved it, as in [Session]
 	Bound      bool   // as in that session
-	Address    string // address of the device; "" for a pairing code
-	Client     string // client of the device, as in [Session]
+	Address    string // of the device; "" for a pairing code
+	Client     string // of the device, as in [Session]
 	ClientName string
 	Denied     bool // a person denied the device
 	Expires    time.Time
@@ -38,17 +38,16 @@ type LoginCode struct {
 // LoginCodeLife is the lifetime of a login code.
 const LoginCodeLife = 10 * time.Minute
 
-// Limits on the login codes in the record.
+// The maximum numbers of login codes in the record.
 const (
-	MaxPairingCodes    = 8    // maximum number of pairing codes of one DID; the oldest one ends
-	MaxDeviceCodes     = 1024 // maximum number of device codes of all devices
-	MaxDevicesOfOrigin = 16   // maximum number of pending devices of one address
+	MaxPairingCodes    = 8    // of one DID; the oldest one ends
+	MaxDeviceCodes     = 1024 // of all devices
+	MaxDevicesOfOrigin = 16   // pending, of one address
 )
 
 // loginAlphabet has 32 characters without look-alikes.
 const loginAlphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
-// loginCodeLength is the length of a code without its hyphen: 40 bits.
 const loginCodeLength = 8
 
 // NewLoginCode returns a code of two groups, such as "K7QF-2MXD".
@@ -63,8 +62,7 @@ func NewLoginCode(entropy io.Reader) (string, error) {
 	return string(b[:loginCodeLength/2]) + "-" + string(b[loginCodeLength/2:]), nil
 }
 
-// DigestLoginCode returns the digest of a code typed by a person: case, spaces and hyphens are
-// ignored.
+// DigestLoginCode returns the digest of a typed code. It ignores case, spaces and hyphens.
 func DigestLoginCode(kind LoginKind, text string) [32]byte {
 	text = strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' {

@@ -8,21 +8,22 @@ import (
 )
 
 // Text is a private message to a DID, or a line of a channel. It is not a step: it is not in logs
-// or passports, and does not change a handoff. Inboxes, outboxes, notices and webhooks carry both.
+// or passports, and does not change a handoff. Inboxes, outboxes, notices and webhooks carry steps
+// and text.
 type Text struct {
 	ID     EventID
-	Order  HandoffID // result of [Conversation] or [ChatOrder]; texts with the same Order are delivered in order
+	Order  HandoffID // [Conversation] or [ChatOrder]; texts with the same Order are delivered in order
 	From   DID       // DID of the signing key, which a home keeps for the author
 	Author DID
 	To     DID    // of a private message; "" for a line of a channel
 	Venue  string // a channel, or the pair of DIDs of a private message
 	Body   string
-	About  HandoffID // the handoff that it refers to; zero for none
+	About  HandoffID // related handoff, or zero
 	// Fields are the other signed fields, such as [Manner] and [Introduces].
 	Fields map[string]string
 
-	// Answers is the ID of the answered message on the link that the text is delivered to; "" if
-	// that link has none. It is set for a delivery.
+	// Answers is the ID of the answered message on the link of a delivery, or "". It is set only in
+	// a delivery.
 	Answers string
 
 	Signature Signature
@@ -36,7 +37,7 @@ type Text struct {
 // the same name.
 func (t Text) InChannel() bool { return t.To == "" }
 
-// Refuse returns the refusal of a text, without a handoff.
+// Refuse returns the refusal of a text.
 func (t Text) Refuse(code RefusalCode, detail string) *RefusalError {
 	return &RefusalError{Code: code, Event: t.ID, Detail: detail}
 }
@@ -62,29 +63,27 @@ func TextOf(row Event) *Text {
 	}
 }
 
-// Manner is the field of channel text other than plain lines. Its values are [Action],
-// [NoticeText], [React] and [Unreact].
+// Manner is the field of channel text other than plain lines.
 const Manner = "manner"
 
-// The manners of channel text.
+// The values of [Manner].
 const (
 	Action     = "action"  // the author's action, as in "/me waves"
-	NoticeText = "notice"  // text that needs no reply
+	NoticeText = "notice"  // needs no reply
 	React      = "react"   // the body is an emoji for the message in [Reply]
 	Unreact    = "unreact" // removes such an emoji
 )
 
-// Holder is the field of a message to a connected recipient without a DID: its link's key for the
-// user with the nick at that time. The message is for that user, under any nick, and for no later
-// user of the nick.
+// Holder is the field of a message to a connected recipient without a DID: the key, on its link, of
+// the user with the nick at that time. The message is for that user under any nick, and for no
+// later user of the nick.
 const Holder = "holder"
 
-// Formatted is the field of text with colours or other formatting: the body with the
-// formatting codes of IRC. A network without them shows the body.
+// Formatted is the field of text with colours or other formatting: the body with the formatting
+// codes of IRC. A network without these codes shows the body.
 const Formatted = "formatted"
 
-// Reply is the field of text that answers a message: the ID of that message, in a channel its
-// [ChatID].
+// Reply is the field with the ID of the answered message. In a channel this is its [ChatID].
 const Reply = "reply"
 
 // Away is the field with the away message of the author of channel text.
@@ -94,19 +93,18 @@ const Away = "away"
 // false.
 const Unkept = "unkept"
 
-// MaxChatBytes bounds one line of channel text: a network that shows it with the name of its
-// author has space for both.
+// MaxChatBytes bounds one line of channel text, so that networks have space for the author's name.
 const MaxChatBytes = 320
 
 // MaxMessageChars bounds the text of one message: about ten lines of IRC.
 const MaxMessageChars = 4096
 
-// Introduces is the field of a sender's first message to a person. The link that shows it first
-// explains how to allow or to block the sender.
+// Introduces is the field of a sender's first message to a person. The first link that shows it
+// explains how to allow or block the sender.
 const Introduces = "introduces"
 
 // ChatID returns the ID of channel text with a message ID of a network. It is the same at each
-// gateway, so that a line which returns over another gateway is recognized.
+// gateway, so that a line is recognized if it returns through another gateway.
 func ChatID(messageID string) EventID {
 	if id, err := ParseEventID(messageID); err == nil {
 		return id
@@ -117,14 +115,14 @@ func ChatID(messageID string) EventID {
 	return id
 }
 
-// ChatOrder returns the ID that orders the text of a channel on a link: text with one such ID is
+// ChatOrder returns the ID that orders the text of a channel on a link: texts with the same ID are
 // delivered in order.
 func ChatOrder(link, venue string) HandoffID {
 	return Conversation(DID("link "+link), DID("channel "+venue))
 }
 
-// Conversation returns the ID that orders the messages of one DID to another: messages with one
-// such ID are delivered in order.
+// Conversation returns the ID that orders the messages of one DID to another: messages with the
+// same ID are delivered in order.
 func Conversation(from, to DID) HandoffID {
 	sum := sha256.Sum256([]byte("conversation " + string(from) + " " + string(to)))
 	var id HandoffID
@@ -132,16 +130,16 @@ func Conversation(from, to DID) HandoffID {
 	return id
 }
 
-// TextFiling is one text with all changes of its filing. The record writes it in one transaction
-// or not at all.
+// TextFiling is one text with all changes of its filing. The record writes it in one transaction or
+// not at all.
 type TextFiling struct {
 	Fanout
 
 	Text     Text
 	Inboxes  []DID
 	Filed    time.Time
-	Newcomer DID     // a DID first seen with the text; "" for none
-	Contact  Contact // to be stored with the text; zero if nothing changes
+	Newcomer DID     // a DID first seen with the text, or ""
+	Contact  Contact // stored with the text; zero if nothing changes
 }
 
 // MaxContacts bounds the senders that one participant allows or blocks, and the undecided strangers
@@ -157,7 +155,7 @@ type ContactState string
 // The states of a sender.
 const (
 	ContactUnknown    ContactState = ""           // no message received yet
-	ContactIntroduced ContactState = "introduced" // the recipient was informed how to allow and to block it
+	ContactIntroduced ContactState = "introduced" // the recipient was informed how to allow and block it
 	ContactAllowed    ContactState = "allowed"
 	ContactBlocked    ContactState = "blocked" // its messages are refused, on every network
 )
@@ -165,55 +163,55 @@ const (
 // Contact is a participant's decision about a sender of messages.
 type Contact struct {
 	Person, Sender DID
-	Name           string // name of a sender on its network; "" if the name of its DID is enough
+	Name           string // name of the sender on its network; "" if the name of its DID suffices
 	State          ContactState
 	Since          time.Time
 }
 
-// Position is a position among the steps written at one place: at a step, or between two. The zero
-// Position is before all.
+// Position is a position among the steps at one place: at a step, or between two. The zero Position
+// is before all steps.
 type Position struct {
 	At time.Time // see [Event.ShownAt]
 	N  uint64    // distinguishes steps of one moment; 0 is before them
 }
 
-// Compare orders positions by time, and positions of one moment by their number.
+// Compare orders positions by At, then by N.
 func (m Position) Compare(other Position) int {
 	return cmp.Or(m.At.Compare(other.At), cmp.Compare(m.N, other.N))
 }
 
-// TimelineEntry is a filed step at its place.
+// TimelineEntry is a filed step with its position.
 type TimelineEntry struct {
 	Entry    Entry
-	View     View // of the present handoff
+	View     View
 	Position Position
 }
 
 // TimelineQuery selects a part of the history of a place, excluding both ends.
 type TimelineQuery struct {
-	// Place is the place of the handoffs. The link of a private venue is ignored: it is one
-	// exchange wherever it is written.
+	// Place is the place of the handoffs. The link of a private venue is ignored: the exchange is
+	// the same on every link.
 	Place  ChannelRef
 	After  Position // zero for the start
 	Before Position // zero for the end
-	Newest bool     // if there are more steps than requested, the newest ones
+	Newest bool     // return the newest steps if there are more than requested
 	// TextOnly omits lines without text, see [Line.IsText].
 	TextOnly bool
 }
 
 // Line is one message in the history of the listener for IRC clients.
 type Line struct {
-	Position Position // its position at its place
+	Position Position
 	ID       string
 	Place    ChannelRef
 	Author   DID
 	To       DID // of a private line; "" in a channel
 
 	Command string            // PRIVMSG, NOTICE, TAGMSG or TOPIC
-	Source  string            // source of the message: nick!user@host
+	Source  string            // nick!user@host
 	Text    string            // with its formatting
-	Account string            // that the author was logged in to; "" for none
-	Proved  string            // the DID that the author proved on another network; "" for none
+	Account string            // the author's account, or ""
+	Proved  string            // DID proved by the author on another network, or ""
 	Tags    map[string]string // client-only tags, by full name
 }
 
@@ -223,8 +221,8 @@ func (l Line) IsText() bool { return l.Command == "PRIVMSG" || l.Command == "NOT
 // MaxMarkers bounds the read markers of a user of the listener for IRC clients.
 const MaxMarkers = 256
 
-// ShownAt returns the time of a step, as shown in all messages that carry it: the time of its first
-// arrival, or else of its ID.
+// ShownAt returns the time shown in all messages with a step: the time of its first arrival,
+// otherwise the time of its ID.
 func (e Event) ShownAt() time.Time {
 	if e.Verb == Confirm || e.Arrival.Received.IsZero() {
 		return e.Time()

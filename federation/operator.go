@@ -13,40 +13,38 @@ import (
 
 // BoundName is an operator's binding of a name on a network to a DID.
 type BoundName struct {
-	Network string // name of a link
+	Network string
 	Name    string // name of an account or an agent, as the network spells it
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
 	Since   time.Time // zero for a binding in the configuration
 }
 
-// DeliveryState is the state of the delivery of one step to one link.
+// DeliveryState is the state of one step's delivery to one link.
 type DeliveryState string
 
-// The states of a delivery, each with the next action.
+// The states of a delivery.
 const (
-	DeliveryWaiting   DeliveryState = "waiting"   // retries continue; an agent has not fetched it, or has not consented
+	DeliveryWaiting   DeliveryState = "waiting"   // being retried, not yet fetched, or without consent
 	DeliveryDelivered DeliveryState = "delivered" // final: the peer has it
-	DeliveryRefused   DeliveryState = "refused"   // final: the link can never carry it; the code has the reason
-	DeliveryExpired   DeliveryState = "expired"   // final: its handoff ended before it was shown, or it was not fetched in time
+	DeliveryRefused   DeliveryState = "refused"   // final: the link can never carry it; see the code
+	DeliveryExpired   DeliveryState = "expired"   // final: the handoff ended, or it was not fetched in time
 	DeliveryDead      DeliveryState = "dead"      // abandoned, usually with a [DeadLetter]
 )
 
-// Delivered is the delivery of a step to a link, or to one agent of the
-// registry.
+// Delivered is the delivery of a step to a link, or to one agent of the registry.
 type Delivered struct {
 	Event EventID
 	Link  string
-	// Queue is the name among destinations of a pending delivery to a webhook or a registry that an operator
-	// holds; "" for any other.
+	// Queue names the destination of a pending delivery to a webhook or a registry on hold;
+	// otherwise "".
 	Queue       string
-	Participant string // handle, or for a [WebhookLink] and an [InboxLink] the DID; "" for a link that delivers to all it has
+	Participant string // handle; DID for [WebhookLink] and [InboxLink]; "" for a link that delivers to all
 	State       DeliveryState
-	// Attempt is the number of attempts of a pending step.
-	Attempt int
-	Next    time.Time // time of the next attempt of a pending delivery; zero for immediately
-	Reason  string    // the last error of a pending delivery, the code of a refused one, or the reason of a dead one
-	Ended   time.Time // zero while it waits
+	Attempt     int
+	Next        time.Time // time of the next attempt of a pending delivery; zero for immediately
+	Reason      string    // the last error, the code of a refusal, or the reason of a dead delivery
+	Ended       time.Time // zero while it is pending
 }
 
 // InboxLink is the link name of deliveries to an inbox that its DID reads here. No link has this
@@ -55,11 +53,11 @@ type Delivered struct {
 // channel. In a remote handoff this gateway delivers only to its own participants.
 const InboxLink = "inbox"
 
-// UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is not known, or is
-// no longer a peer.
+// UnroutedLink is the name of the outbox of steps for DIDs without a known mailbox home, or with
+// one that is no longer a peer.
 const UnroutedLink = "homes"
 
-// Backlog is the pending deliveries of a link.
+// Backlog is the queue of a link.
 type Backlog struct {
 	Rows   int
 	Oldest time.Time // filing time of the oldest; zero if there is none
@@ -73,12 +71,11 @@ type Scope string
 
 // The scopes, the smallest first.
 const (
-	ReadScope    Scope = "read"    // sees
-	OperateScope Scope = "operate" // also changes deliveries and links, and sends steps vouched by the gateway
+	ReadScope    Scope = "read"
+	OperateScope Scope = "operate" // also changes deliveries and links, and sends vouched steps
 	AdminScope   Scope = "admin"   // also keys, tokens, peers, bindings
 )
 
-// scopes returns all scopes in order.
 func scopes() []Scope { return []Scope{ReadScope, OperateScope, AdminScope} }
 
 // ParseScope reads a scope. It returns [ErrInvalidScope] for any other word.
@@ -89,38 +86,36 @@ func ParseScope(text string) (Scope, error) {
 	return "", ErrInvalidScope
 }
 
-// Covers reports whether an operator with scope s may take actions of another scope. The zero Scope
-// covers nothing.
+// Covers reports whether scope s includes the needed scope. The zero Scope covers nothing.
 func (s Scope) Covers(needed Scope) bool {
 	has := slices.Index(scopes(), s)
 	return has >= 0 && has >= slices.Index(scopes(), needed) && slices.Contains(scopes(), needed)
 }
 
 // OperatorToken describes a token that lets its bearer act as an operator. The token itself is
-// returned only once, at its creation, and is not stored.
+// returned only at its creation, and is not stored.
 type OperatorToken struct {
 	Name    string // name of the bearer in the audit log; see [ValidTokenName]
 	Scope   Scope
 	Digest  [32]byte // see [DigestToken]
 	Created time.Time
-	Expires time.Time // time until which it is valid
+	Expires time.Time
 }
 
 // Good reports whether the token is valid at a time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
-// A token is a prefix for people and secret scanners, and 256 random bits, so that a plain digest
+// A token is a prefix for people and secret scanners, and 256 random bits. A plain digest therefore
 // protects it.
 const (
 	tokenPrefix = "baton_op_"
 	tokenBytes  = 32
 )
 
-// maxTokenNameBytes bounds the name of a token.
 const maxTokenNameBytes = 64
 
-// ValidTokenName reports whether a text can name a token: up to 64 letters, digits and
-// ".", "_", "-", "@", the first a letter or a digit.
+// ValidTokenName reports whether a text can name a token: up to 64 letters, digits and ".", "_",
+// "-", "@", beginning with a letter or a digit.
 func ValidTokenName(text string) bool {
 	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }
 	odd := func(r rune) bool { return !plain(r) && !strings.ContainsRune("._-@", r) }
@@ -138,17 +133,17 @@ func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err er
 	return text, OperatorToken{Digest: DigestToken(text)}, nil
 }
 
-// DigestToken returns the key of a token in the record: the SHA-256 of its text.
+// DigestToken returns the SHA-256 of a token, its key in the record.
 func DigestToken(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
 // Change is one change by an operator.
 type Change struct {
 	ID      int64 // in the order of recording, from 1
 	At      time.Time
-	Actor   string // the name of the operator in the audit log
+	Actor   string // name of the operator in the audit log
 	What    string // the words of the command, such as "feed hold"
-	Subject string // the object of the change
-	Reason  string // reason given by the operator; may be empty
+	Subject string
+	Reason  string // given by the operator; may be empty
 }
 
 // ChangeFilter selects changes. A zero member matches all.
@@ -157,16 +152,16 @@ type ChangeFilter struct {
 	Actor string
 }
 
-// PeerMode is the mode that an operator set for a peer or another home.
+// PeerMode is an operator's mode for a peer or another home.
 type PeerMode struct {
 	Domain string // or the name of a home
 	Mode   string // allow, limit, hold or block
 	Since  time.Time
 }
 
-// Finding is the result of one check that a command shows to operators.
+// Finding is the result of one check, as shown to operators.
 type Finding struct {
-	What   string // the subject of the check
+	What   string
 	State  FindingState
 	Detail string
 }
@@ -176,7 +171,7 @@ type FindingState string
 
 // The states, each with the required action.
 const (
-	FindingOK   FindingState = "ok"   // no action is needed
-	FindingWarn FindingState = "warn" // the operators must act at some time
+	FindingOK   FindingState = "ok"
+	FindingWarn FindingState = "warn" // the operators must act eventually
 	FindingFail FindingState = "FAIL" // needs immediate action: steps are delayed or could be lost
 )

@@ -3,7 +3,7 @@ package federation
 import "time"
 
 // Password is the stored form of a password of a DID: keys that verify the password without
-// containing it.
+// revealing it.
 //
 // spec: RFC 5802; RFC 7677
 type Password struct {

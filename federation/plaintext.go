@@ -11,8 +11,8 @@ import (
 
 // PlainText returns a text in its displayed form: one line of valid UTF-8 without control
 // characters, such as ESC, and without invisible or reordering characters. README.md, "Text for
-// people", lists all of them with the reasons. Line ends and tabs become spaces. Signed bytes
-// never pass through PlainText.
+// people", lists all of them with the reasons. Line ends and tabs become spaces. Signed bytes never
+// pass through PlainText.
 //
 // spec: UTR #36 §3.5; UTS #39 §3.1.1; UAX #44 Default_Ignorable_Code_Point
 func PlainText(s string) string {
@@ -22,7 +22,7 @@ func PlainText(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
 	rightToLeft := strings.ContainsFunc(s, isRightToLeft)
 	var b strings.Builder
-	last := rune(-1) // the last kept character
+	last := rune(-1)
 	for state := -1; s != ""; {
 		var cluster string
 		cluster, s, _, state = uniseg.FirstGraphemeClusterInString(s, state)
@@ -46,7 +46,6 @@ func PlainText(s string) string {
 	return b.String()
 }
 
-// divides reports whether a character divides a line into columns or lines.
 func divides(r rune) bool {
 	return '\t' <= r && r <= '\r' || r == 0x85 || r == 0x2028 || r == 0x2029
 }
@@ -63,7 +62,7 @@ func ignorable(r rune) bool {
 }
 
 // shows reports whether an ignorable character of a cluster changes the shape of the characters
-// around it. The character last was kept before it, -1 for none.
+// around it. The previously kept character is last, or -1.
 //
 // spec: UAX #31 §2.3.1; UTS #51 ED-16
 func shows(cluster []rune, i int, last rune) bool {
@@ -91,8 +90,8 @@ const (
 	tagEnd             = '\U000E007F'
 )
 
-// joining returns the scripts in which a joiner changes the shape of a letter: those with cursive
-// letters, and those with a virama.
+// joining returns the scripts in which a joiner changes the shape of a letter: scripts with cursive
+// letters, and scripts with a virama.
 //
 // spec: UAX #31 §2.3.1, A1, A2 and B
 func joining() []*unicode.RangeTable {
@@ -122,15 +121,14 @@ func isTagFlag(cluster string) bool {
 // isMark reports whether a character only sets the direction of adjacent neutral characters.
 func isMark(r rune) bool { return r == 0x200E || r == 0x200F || r == 0x061C }
 
-// isRightToLeft reports whether a character is a letter of a right-to-left script.
 func isRightToLeft(r rune) bool {
 	properties, _ := bidi.LookupRune(r)
 	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)
 }
 
-// SplitText splits a text into parts with a maximum number of bytes, for networks with short
-// lines. A line of the text begins a new part; empty lines are left out. A part ends at a space if
-// one is in its second half, and never within a user-perceived character.
+// SplitText splits a text into parts of at most maxBytes bytes, for networks with short lines. Each
+// line begins a new part; empty lines are omitted. A part ends at a space if its second half has
+// one, and never within a user-perceived character.
 func SplitText(text string, maxBytes int) []string {
 	var parts []string
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
@@ -146,7 +144,6 @@ func SplitText(text string, maxBytes int) []string {
 	return parts
 }
 
-// lineEnd returns the offset at which to split an overlong line.
 func lineEnd(line string, maxBytes int) int {
 	end, rest, state := 0, line, -1
 	for {

@@ -9,17 +9,16 @@ import (
 	"filippo.io/edwards25519"
 )
 
-// Errors of [ParsePublicKey]. Bytes other than the one encoding of a point of Ed25519 give
-// ErrKeyEncoding. ErrWeakKey is the error for a point of small order, for which anyone can forge
-// signatures.
+// Errors of [ParsePublicKey]. ErrKeyEncoding means that the bytes are not the one encoding of an
+// Ed25519 point. ErrWeakKey means a point of small order, for which anyone can forge signatures.
 var (
 	ErrKeyEncoding = errors.New("federation: not a canonical Ed25519 public key")
 	ErrWeakKey     = errors.New("federation: an Ed25519 public key of small order proves nothing")
 )
 
-// ParsePublicKey returns the Ed25519 key encoded in raw. Each key from outside is parsed here,
-// because [ed25519.Verify] also accepts other encodings of a point and points of small order. The
-// result does not share memory with raw.
+// ParsePublicKey returns the Ed25519 key encoded in raw. All external keys are parsed here, because
+// [ed25519.Verify] also accepts other encodings of a point, and points of small order. The result
+// does not share memory with raw.
 //
 // spec: RFC 8032 §5.1.3
 func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {

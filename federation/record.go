@@ -20,57 +20,56 @@ var ErrNotFound = errors.New("federation: not found")
 // another DID.
 var ErrTaken = errors.New("federation: name taken")
 
-// ErrUnknownCursor is returned for a cursor that was not issued for this inbox.
+// ErrUnknownCursor is returned for a cursor that the inbox did not issue.
 var ErrUnknownCursor = errors.New("federation: unknown cursor")
 
-// Version counts the steps of one handoff. Zero is before the first.
+// Version counts the steps of one handoff. Zero is before the first step.
 type Version uint64
 
-// Cursor is a position in one inbox, opaque to every network. The zero Cursor is
-// the start.
+// Cursor is a position in one inbox, opaque to networks. The zero Cursor is the start.
 type Cursor string
 
-// View is the state of one handoff according to its log, and can be rebuilt from it. The zero View
-// is the view of a handoff without a log.
+// View is the state of one handoff. It can be rebuilt from the log. The zero View is a handoff
+// without a log.
 type View struct {
 	ID       HandoffID `json:"id"`
 	Kind     Kind      `json:"kind"`
-	Dialect  Dialect   `json:"dialect"` // dialect of the offer, which the whole handoff uses
+	Dialect  Dialect   `json:"dialect"` // of the offer; used by the whole handoff
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway, which orders the steps and ends unanswered offers
-	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step and numbers it, including steps that do not change the state
+	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway; it also ends unanswered offers
+	Numbered bool      `json:"numbered,omitempty"`   // Home numbers and rules on all steps, not only state changes
 	Venue    string    `json:"venue"`                // venue of its steps on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue signed in the offer, if different
-	Partial  []string  `json:"partial,omitempty"`    // links whose network does not have a state-changing step, because it was a command there
+	Partial  []string  `json:"partial,omitempty"`    // links whose network lacks a step that was a command
 	Offerer  DID       `json:"offerer"`
 	Offeree  DID       `json:"offeree,omitempty"`  // empty if open
-	Named    DID       `json:"named,omitempty"`    // DID of a key kept for Offeree, if the offer names that DID
+	Named    DID       `json:"named,omitempty"`    // DID of Offeree's kept key, if the offer names it
 	Assignee DID       `json:"assignee,omitempty"` // empty before accept or claim
 
 	Title    string    `json:"title"`
 	Caps     []string  `json:"caps,omitempty"`
-	Deadline time.Time `json:"deadline,omitzero"` // zero if the offer has none
+	Deadline time.Time `json:"deadline,omitzero"` // zero for none
 	Priority string    `json:"priority,omitempty"`
 
-	BidDeadline time.Time `json:"bid_deadline,omitzero"` // zero if the offer has none
-	Replaces    HandoffID `json:"replaces,omitzero"`     // the handoff that this one replaces; may be unknown here
+	BidDeadline time.Time `json:"bid_deadline,omitzero"` // zero for none
+	Replaces    HandoffID `json:"replaces,omitzero"`     // the replaced handoff; may be unknown here
 
 	Opened time.Time `json:"opened"`
-	Moved  time.Time `json:"moved"` // when the last step was filed
+	Moved  time.Time `json:"moved"`
 
-	Erased time.Time `json:"erased,omitzero"` // when an operator erased its content; zero for never
+	Erased time.Time `json:"erased,omitzero"` // time at which an operator erased its content; otherwise zero
 
 	Answered Version   `json:"answered,omitempty"` // version of the step that left the initial state; 0 before
 	Over     bool      `json:"over,omitempty"`     // closed: no step can follow
-	Clock    Clock     `json:"clock,omitempty"`    // timeout that will end the handoff; "" for none
+	Clock    Clock     `json:"clock,omitempty"`    // timeout that will end the handoff, or ""
 	Since    time.Time `json:"since,omitzero"`     // start of the clock; zero without Clock
 }
 
 // Clock names the timeout after which the home ends a handoff itself. The lifecycle of a kind
-// assigns them to states, and may have others than these.
+// assigns clocks to states, and may have more than these.
 type Clock string
 
 // The clocks of every home.
@@ -83,8 +82,7 @@ const (
 // Exists reports whether the handoff has a log.
 func (v View) Exists() bool { return v.Version > 0 }
 
-// Others returns the DIDs that take part besides one: offerer, offeree and
-// assignee, each once.
+// Others returns the offerer, offeree and assignee except one DID, each once.
 func (v View) Others(actor DID) []DID {
 	var others []DID
 	for _, did := range []DID{v.Offerer, v.Offeree, v.Assignee} {
@@ -106,28 +104,28 @@ func (v View) MissingCaps(declared []string) []string {
 	return missing
 }
 
-// Addressee returns the DID named by the offer, "" for an open offer: [View].Offeree, or the DID of
-// a key kept for it.
+// Addressee returns the DID named by the offer, or "" for an open offer: [View].Offeree, or the DID
+// of a key kept for it.
 func (v View) Addressee() DID { return cmp.Or(v.Named, v.Offeree) }
 
-// Filing is one step with all changes of its filing: the event with its evidence, the view, a row
-// in each inbox and each outbox, the effects, and the [Binding] of the signer if the arrival names
+// Filing is one step with all changes of its filing: the event with its evidence, the view, the
+// inbox and outbox rows, and the effects. It has the [Binding] of the signer if the arrival names
 // one. The record writes it in one transaction or not at all.
 type Filing struct {
 	Fanout
 
 	Event   Event
-	After   Version // version of the view against which the step was judged
-	View    View    // state after the step
+	After   Version // version against which the step was judged
+	View    View
 	Inboxes []DID
 	Filed   time.Time
-	// Receipt is the home's confirmation of the step. It is delivered to the same links; nil if the
-	// step needs none. It enters no log and no inbox.
+	// Receipt is the home's confirmation of the step, delivered to the same links, or nil. It
+	// enters no log and no inbox.
 	Receipt *Event
-	// Newcomer is a DID that is new to the record with this step; "" for none.
+	// Newcomer is a DID that is new to the record with this step, or "".
 	Newcomer DID
-	// Ruling is the ruling of the handoff's home, if another home numbers its steps; else nil. The
-	// step is no longer pending then.
+	// Ruling is the ruling of another home that numbers the steps of the handoff, or nil. The step
+	// is then no longer pending.
 	Ruling *Ruling
 }
 
@@ -135,11 +133,11 @@ type Filing struct {
 type Entry struct {
 	Event   Event     `json:"event"`   // the step; zero for text
 	Text    *Text     `json:"-"`       // nil for a step
-	Version Version   `json:"version"` // position in the log of its handoff; the offer is 1; 0 for a receipt
+	Version Version   `json:"version"` // position in the log of its handoff: 1 for the offer, 0 for a receipt
 	State   State     `json:"state"`   // state of the handoff after it
 	Filed   time.Time `json:"filed"`
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
-	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
+	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps, in order of arrival
 	Waits   bool      `json:"-"` // not read there yet
 	Now     State     `json:"-"` // current state of the handoff, set when read from an inbox; "" for text
 }
@@ -154,7 +152,6 @@ func rowOf(step Event, text *Text) Event {
 	return step
 }
 
-// splitRow is the reverse of rowOf.
 func splitRow(row Event) (step Event, text *Text) {
 	if row.Verb == TextVerb {
 		return Event{}, TextOf(row)
@@ -183,20 +180,20 @@ type Binding struct {
 	Network string // as in [Arrival]
 	Link    string
 	Name    string    // the newest
-	First   string    // the first known name, from which aliases are made permanently
+	First   string    // the first known name, the source of permanent aliases
 	Key     []byte    // raw public key that verified last
-	Seen    time.Time // time of the newest step, or up to a minute earlier
+	Seen    time.Time // time of the newest step, to the minute
 }
 
-// Judgement is the home's conclusion about one submitted step. It is returned with a refusal too,
-// for the log and the counters.
+// Judgement is the home's conclusion about one submitted step. It is also returned with a refusal,
+// for the log and the metrics.
 type Judgement struct {
 	Verdict   Verdict // on the signature
-	Entry     Entry   // as filed; of an unfiled step, only the event with its id
-	View      View    // state state of the handoff after it; unchanged if the step was refused
-	Fanout    Fanout  // destinations of the step
-	Duplicate bool    // the step was already filed; Entry is the existing one
-	Conflicts int     // number of times this step was judged again because another step was filed first
+	Entry     Entry   // as filed; for an unfiled step, only the event with its ID
+	View      View    // state of the handoff after it; unchanged if the step was refused
+	Fanout    Fanout
+	Duplicate bool // the step was already filed; Entry is the existing one
+	Conflicts int  // number of times this step was judged again because another step was filed first
 	// Newcomer is the DID of the step if it is new to the record; otherwise "".
 	Newcomer DID
 	// Awaits is true if the step is on disk but not yet in a log, because another home has not
@@ -206,9 +203,9 @@ type Judgement struct {
 
 // Fanout lists the destinations of a step, besides the inboxes of its parties.
 type Fanout struct {
-	Links []string // names of the links that deliver it
+	Links []string
 	// Once names the Links that show a step at most once. Their first attempt counts at filing, so
-	// that it needs no write of its own.
+	// that it needs no separate write.
 	Once []string
 	// Effects are written with the step to the tables of their networks.
 	Effects []Effect
@@ -225,47 +222,45 @@ type KeptKey struct {
 	Owner DID
 }
 
-// Effect is a write to one network's own tables that joins the transaction of a filed step. It is
+// Effect is a write to one network's own tables within the transaction of a filed step. It is
 // opaque to the record, which passes it to the tables that know its type. A [*RefusalError] of that
-// write keeps the step from being filed.
+// write prevents the filing.
 type Effect any
 
 // SnapshotQuery selects the data that a home reads from the record to judge a step.
 type SnapshotQuery struct {
 	Step    Event
-	OpenOf  DID     // count the open handoffs offered by this DID; "" for no count
-	Inboxes bool    // read the use of inboxes: of Step.To for an offer, else of the parties of its handoff
-	Version Version // version of the step according to another home's ruling; 0 without one
+	OpenOf  DID     // count the open handoffs offered by this DID, unless ""
+	Inboxes bool    // read the use of inboxes: of Step.To for an offer, otherwise of the parties
+	Version Version // version of the step in another home's ruling; 0 without one
 }
 
 // Snapshot is a consistent state of one step and its handoff in the record.
 type Snapshot struct {
-	View View // zero for a handoff without a log
+	View View // zero without a log
 	// Filed is the same step (see [Event.Digest]) if it is already filed, otherwise nil.
 	Filed *Entry
-	// Used is the reason why the step can never be filed, or nil: its signer used the id for other
+	// Used is the reason why the step can never be filed, or nil: its signer used the ID for other
 	// bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
 	Used      *RefusalError
-	Named     *Entry    // the step of the same handoff in Step.Accepts, nil for none
+	Named     *Entry    // the step of the same handoff in Step.Accepts, or nil
 	Replaced  View      // view of the handoff named by Step.Replaces; zero if it has no log
 	Reference HandoffID // handoff of the step that Step answers or confirms; zero if unknown
 	Pending   []Pending // steps of the handoff waiting for the ruling of its home, oldest first
 	Open      int       // see [SnapshotQuery].OpenOf
-	// Inboxes is the use of each inbox, in total and by the signer of the step. It omits empty
-	// inboxes.
+	// Inboxes is the use of each non-empty inbox, in total and by the signer of the step.
 	Inboxes map[DID]InboxUse
-	Head    [32]byte // the [Link] after the newest step of View, zero without a log
-	Chain   [32]byte // the [Link] after the step at the version of the query, zero if there is none
-	// Forked is true if the handoff provably has two histories. It is read for a query with a
+	Head    [32]byte // the [Link] after the newest step of View; zero without a log
+	Chain   [32]byte // the [Link] after the step at the version of the query, or zero
+	// Forked is true if the handoff provably has two histories. It is set only for a query with a
 	// version.
 	Forked bool
 }
 
-// Judged reports whether the step is already filed, or can never be filed.
+// Judged reports whether the step is already filed or can never be filed.
 func (s Snapshot) Judged() bool { return s.Filed != nil || s.Used != nil }
 
-// Answers returns the event confirmed by a step, or the event ID or message ID that it answers; ""
-// for neither.
+// Answers returns the event confirmed by a step, or the event or message ID that it answers, or "".
 func (e Event) Answers() string {
 	if e.Verb == Confirm && !e.Subject.IsZero() {
 		return e.Subject.String()
@@ -282,16 +277,16 @@ var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 type Deferred struct {
 	Row    int64 // order of arrival
 	Event  Event
-	Origin string // name of the link on which it arrived; never empty
+	Origin string // link on which it arrived; never empty
 	Since  time.Time
-	Tried  int       // number of attempts to judge it since
-	Next   time.Time // when it is judged again
-	Reason string    // why the last attempt to judge it failed; for operators
+	Tried  int // number of later attempts to judge it
+	Next   time.Time
+	Reason string // why the last attempt failed; for operators
 }
 
-// DeferralLimits bound the number of waiting steps. Zero means no limit.
+// DeferralLimits bound the number of deferred steps. Zero means no limit.
 type DeferralLimits struct {
-	PerUser   int // limit for one name on one link ([Arrival].Name); does not apply to steps without a name
+	PerUser   int // for one name on one link ([Arrival].Name); not for steps without a name
 	PerOrigin int
 	Total     int
 }
@@ -299,24 +294,24 @@ type DeferralLimits struct {
 // JournalWrite appends to a journal: a named list of entries kept by a link, such as the history of
 // a session. The entries are opaque to the record.
 type JournalWrite struct {
-	Name    string // unique in the record; it begins with the label of the network and a slash
-	Length  uint64 // length of the journal before the write; [ErrStale] is returned for any other length
+	Name    string // unique in the record; begins with the label of the network and a slash
+	Length  uint64 // length before the write; any other length is refused with [ErrStale]
 	Entries [][]byte
 	Due     time.Time // time at which its owner checks the journal again; zero for never
 }
 
-// MaxJournalPage bounds the entries and the names that one read of journals returns.
+// MaxJournalPage bounds the entries and names returned by one read of journals.
 const MaxJournalPage = 1024
 
-// Filter selects handoffs that match each of its members. A zero member matches all.
+// Filter selects handoffs that match all of its members. A zero member matches all.
 type Filter struct {
 	DIDs       []DID // one is its offerer, offeree or assignee
-	State      State // current state
+	State      State
 	Kind       Kind
-	Venue      string    // venue of its steps on a chat network
+	Venue      string    // on a chat network
 	Capability string    // required by its offer
 	Since      time.Time // changed then or later
-	Title      string    // words that its title has, in any order and case
+	Title      string    // words of its title, in any order and case
 }
 
 // Admits reports whether a handoff matches.

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// RefusalCode is the reason for a refusal. The whole program uses these codes. Line-based networks
-// write them in upper case with underscores. Other networks have different words for a few codes;
-// see their edge.go.
+// RefusalCode is the reason for a refusal, used throughout the program. Line-based networks write
+// it in upper case with underscores. Other networks have different words for a few codes; see their
+// edge.go.
 type RefusalCode string
 
 // The refusals of admission and of the lifecycle.
@@ -119,14 +119,14 @@ func (c RefusalCode) Sentence() string {
 	return "the step was refused"
 }
 
-// RefusalError is a final refusal of one step, unless the step waits. Detail is for the sender and
+// RefusalError is a final refusal of one step, unless Waits is true. Detail is for the sender and
 // contains no private data. Each network renders it in its edge.go.
 type RefusalError struct {
 	Code    RefusalCode
-	Event   EventID   // event of the refused step; zero if it could not be read
+	Event   EventID   // zero if it could not be read
 	Handoff HandoffID // zero if it could not be read
-	Detail  string    // adds to the sentence of the code; may be empty
-	View    View      // current state of the handoff; zero if there is none
+	Detail  string    // added to the sentence of the code; may be empty
+	View    View      // current state of the handoff, or zero
 	// RetryAfter is the wait before a rate-limited step may be retried; otherwise zero.
 	RetryAfter time.Duration
 	// Waits is true if the step is on disk and will be judged later: this is not a final result.
@@ -149,7 +149,7 @@ func (e *RefusalError) Sentence() string {
 	return e.Code.Sentence() + ": " + e.Detail
 }
 
-// Subject identifies the refused step for its sender: its event ID, or otherwise its handoff ID;
+// Subject identifies the refused step for its sender: its event ID, otherwise its handoff ID, or
 // "*" if neither could be read.
 func (e *RefusalError) Subject() string {
 	switch {
@@ -161,8 +161,8 @@ func (e *RefusalError) Subject() string {
 	return "*"
 }
 
-// UnavailableError is a temporary error: a peer, a key server or the record is unreachable, and a
-// retry may help.
+// UnavailableError is a temporary error: a peer, a key server or the record is unreachable. A retry
+// may help.
 type UnavailableError struct {
 	What       string
 	RetryAfter time.Duration // zero if unknown
@@ -188,13 +188,13 @@ func Loses(losses []Loss, field string) bool {
 	return slices.ContainsFunc(losses, func(l Loss) bool { return l.Field == field })
 }
 
-// Fate describes how much of a field is carried.
+// Fate is the extent to which a field is carried.
 type Fate string
 
 // The fates.
 const (
-	Cut  Fate = "cut"  // part of it is carried
-	Lost Fate = "lost" // the peer receives none of it
+	Cut  Fate = "cut" // only part of it is carried
+	Lost Fate = "lost"
 )
 
 // Mistake is one mistake in a table of the configuration.
@@ -206,23 +206,23 @@ type Mistake struct {
 // AcquaintanceAge is the time for which a new DID counts as a stranger.
 const AcquaintanceAge = time.Hour
 
-// Newcomer is a DID first seen a short time ago.
+// Newcomer is a recently seen DID.
 type Newcomer struct {
 	DID DID
 	Met time.Time
 }
 
-// SizeSample is the size of a record at a time.
+// SizeSample is the size of the record at a time.
 type SizeSample struct {
 	At    time.Time
 	Bytes int64
 }
 
-// SampleEvery is the interval between samples of the size.
+// SampleEvery is the interval between size samples.
 const SampleEvery = time.Minute
 
-// GrowthSince returns the growth of a record, in bytes, after a time, from samples of its size in
-// order. It ignores decreases.
+// GrowthSince returns the growth of the record after a time, in bytes, from ordered size samples.
+// It ignores decreases.
 func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	for i := 1; i < len(samples); i++ {
 		if samples[i].At.After(since) {
@@ -253,7 +253,6 @@ type NewDIDLimitError struct {
 	RetryAfter time.Duration
 }
 
-// errStrangers is the cause of each temporary refusal of a stranger.
 var errStrangers = errors.New("too many came within the hour")
 
 // Error implements error.

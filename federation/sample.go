@@ -2,7 +2,7 @@ package federation
 
 import "time"
 
-// The samples for the charts of operators: one each five minutes of the last day.
+// The samples for operator charts: one every five minutes for a day.
 const (
 	ChartEvery = 5 * time.Minute
 	ChartAge   = 24 * time.Hour
@@ -11,9 +11,9 @@ const (
 // Sample is the state of a gateway at one time.
 type Sample struct {
 	At      time.Time
-	Step    int64 // number of the newest step; the difference of two samples is the number of filed steps
-	Waiting int   // pending deliveries
-	Dead    int   // dead letters
-	Down    int   // links that are down
-	Disk    int   // free percent of the disk
+	Step    int64 // number of the newest step; differences count filed steps
+	Waiting int
+	Dead    int
+	Down    int
+	Disk    int // percent of free space
 }

@@ -10,13 +10,13 @@ import (
 // ErrURL is wrapped in the errors of [CheckBaseURL], [ParseURLPath] and [JoinURL].
 var ErrURL = errors.New("federation: not a URL that this program asks")
 
-// URLPath is the path of a URL below its base, in escaped form. Constants of this program need no
-// conversion. External values may be added only by [URLPath.Join] or [ParseURLPath].
+// URLPath is the path of a URL below its base, in escaped form. Constants need no conversion.
+// External values may be added only by [URLPath.Join] or [ParseURLPath].
 type URLPath string
 
 // Join returns the path with more segments appended. It escapes each segment, so that a slash, a
-// question mark or a number sign in it has no special meaning. [JoinURL] refuses the path if a
-// segment is empty, "." or "..".
+// question mark or a number sign has no special meaning. [JoinURL] refuses the path if a segment is
+// empty, "." or "..".
 func (p URLPath) Join(segments ...string) URLPath {
 	for _, segment := range segments {
 		p += URLPath("/" + url.PathEscape(segment))
@@ -24,8 +24,8 @@ func (p URLPath) Join(segments ...string) URLPath {
 	return p
 }
 
-// ParseURLPath reads a path published by another program, such as an endpoint in its well-known
-// document. It refuses another host, a query, a fragment and dot segments.
+// ParseURLPath reads a path published by another program, as in its well-known document. It refuses
+// another host, a query, a fragment and dot segments.
 func ParseURLPath(text string) (URLPath, error) {
 	if !strings.HasPrefix(text, "/") {
 		return "", fmt.Errorf("%w: path %q: want a slash first", ErrURL, text)
@@ -113,8 +113,8 @@ func checkPath(path string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Glob reports whether a text matches a pattern with stars and question marks. Its time is at most
-// proportional to the product of their lengths.
+// Glob reports whether a text matches a pattern with stars and question marks. Its running time is
+// bounded by the product of their lengths.
 func Glob(pattern, text string) bool {
 	star, back := -1, 0
 	p, t := 0, 0

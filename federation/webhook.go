@@ -8,7 +8,7 @@ import (
 // ErrTooManyWebhooks is returned by the record for a webhook beyond the limit of a DID.
 var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 
-// WebhookID identifies a webhook. Like the ID of an event, it is a ULID.
+// WebhookID is the ULID of a webhook.
 type WebhookID = EventID
 
 // WebhookLink is the link name of deliveries to webhooks. No link has this name.
@@ -17,27 +17,27 @@ const WebhookLink = "webhook"
 // WebhookName returns the name of a webhook in dead letters and in the log.
 func WebhookName(id WebhookID) string { return WebhookLink + "/" + id.String() }
 
-// Webhook is an address to which the entries of an inbox are posted, or the steps of a handoff.
+// Webhook is an address to which the entries of an inbox or the steps of a handoff are posted.
 type Webhook struct {
 	ID          WebhookID `json:"id"`
 	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
-	Participant string    `json:"participant,omitempty"` // name of the participant on its link, for a webhook with messages of that link; "" for a webhook with the inbox of DID
+	Participant string    `json:"participant,omitempty"` // name on the link of its messages; "" for an inbox
 	// Handoff is the handoff that the webhook follows. Each step filed since Since is posted,
 	// including steps of DID itself, and the webhook ends with the handoff. It is zero for a
 	// webhook for an inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`
-	Label   string    `json:"label,omitempty"` // label of its owner, for one that follows a handoff
-	Sealed  []byte    `json:"-"`               // data of the posting network; the record cannot read it
+	Label   string    `json:"label,omitempty"` // label chosen by its owner, for one that follows a handoff
+	Sealed  []byte    `json:"-"`               // data of the posting network, opaque to the record
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
-	// Disabled is the time at which its address answered 410; zero before that. Nothing is posted
-	// until its owner enables it again.
+	// Disabled is the time at which its address answered 410, or zero. Nothing is posted until its
+	// owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
-	Why      string    `json:"why,omitempty"` // reason why it is disabled
-	// Key is the [KeyID] of the key that began the session of the webhook, "" for none. The webhook
-	// is disabled at the end of that key.
+	Why      string    `json:"why,omitempty"`
+	// Key is the [KeyID] of the key that began the session of the webhook, or "". The end of that
+	// key disables the webhook.
 	Key string `json:"-"`
-	// Session is the ID of the session that creates or enables the webhook, "" for none. It is not
+	// Session is the ID of the session that creates or enables the webhook, or "". It is not
 	// stored.
 	Session string `json:"-"`
 	// Unbound is the ID of the webhook's session if that session is unbound, otherwise "". A bound
@@ -46,7 +46,7 @@ type Webhook struct {
 	Ends    time.Time `json:"-"` // when to disable it; zero for never
 }
 
-// In returns a webhook with the data of the session that creates or enables it.
+// In returns the webhook with the data of the session that creates or enables it.
 func (h Webhook) In(s Session) Webhook {
 	h.Session, h.Key, h.Unbound, h.Ends = s.ID, s.Key, s.Unbound(), s.Ends
 	return h
@@ -66,10 +66,10 @@ type Push struct {
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
 	Attempt int       // number of failed attempts
-	Next    time.Time // time of the next attempt; zero for immediately, or while an earlier push with the same order key is pending
-	Reason  string    // error of the last attempt; for an ended push, the reason why it was not delivered
+	Next    time.Time // next attempt; zero for immediately, or behind a push with the same order key
+	Reason  string    // error of the last attempt, or the reason why an ended push was not delivered
 	Ended   time.Time // zero while it waits
-	// Broken is the reason why the record cannot read it; "" if it can.
+	// Broken is the reason why the record cannot read it, or "".
 	Broken string
 }
 

@@ -1,9 +1,9 @@
 // Package agents holds the types of a registry of agents: an [Agent] with its keys, a [Message],
-// and the [Consent] that a handle gives to another handle. The registry itself (bridge/airc)
-// declares the ports that keep them, and federation/store/registry implements these.
+// and the [Consent] of one handle to another. The registry itself (bridge/airc) declares the ports
+// that store them, and federation/store/registry implements these.
 //
-// It is a leaf: it imports only package federation, so that a network and the record may
-// share it. Its functions are pure. Its values may be used concurrently.
+// It imports only package federation, so that a network and the record may share it. Its functions
+// are pure. Its values are safe for concurrent use.
 package agents
 
 import (
@@ -21,7 +21,7 @@ import (
 // delivered once the agent has fetched it.
 const Link = "airc"
 
-// ErrDuplicate is returned for a message id that its sender used within [MessageIDWindow].
+// ErrDuplicate is returned for a message ID that its sender used within [MessageIDWindow].
 var ErrDuplicate = errors.New("agents: message id used before")
 
 // ReservedName reports whether a name on a link implies a DID. No agent can register it, and no
@@ -32,33 +32,31 @@ func ReservedName(link, name string) bool {
 	})
 }
 
-// ReadHere reports whether messages to a handle are fetched by an agent of this registry: the
-// handle is not of another registry, a DID of another network, or a role.
+// ReadHere reports whether an agent of this registry fetches the messages to a handle. It is false
+// for a handle of another registry, a DID of another network, and a role.
 func ReadHere(handle string) bool {
 	return !strings.Contains(handle, "@") && !ReservedName(Link, handle) && handle != "system" && handle != "anyone"
 }
 
-// Agent is an identity that registered here. Its Keys record which of them it proved.
+// Agent is an identity registered here. Its Keys record whether it proved them.
 type Agent struct {
 	Handle       string
-	DID          federation.DID  // did:key that this gateway keeps for it; its identity on other networks
-	OwnDID       federation.DID  // did:key of its primary key if proved, else DID; reaches the same inbox
-	Keys         []Key           // in the order in which they were registered
-	Capabilities json.RawMessage // as registered; nil when none
-	Metadata     json.RawMessage // as registered; nil when none
+	DID          federation.DID  // did:key kept by this gateway for it; its identity on other networks
+	OwnDID       federation.DID  // did:key of its primary key if proved, otherwise DID; reaches the same inbox
+	Keys         []Key           // in order of registration
+	Capabilities json.RawMessage // as registered, or nil
+	Metadata     json.RawMessage // as registered, or nil
 	Registered   time.Time
 	KeptKey      ed25519.PublicKey // kept key of DID
 	Shows        Shows
-	Account      Account   // account used for the registration; zero for none
-	Released     time.Time // when an operator released its handle, which is then available again; zero for a handle in use
+	Account      Account   // account used for the registration, or zero
+	Released     time.Time // time at which an operator released its handle for reuse; otherwise zero
 	// Began is the method of the first registration; "" for an older agent, which proved its first
 	// key.
 	Began federation.Began
-	// Recovery is the key that may replace and revoke the agent's keys; nil for none. It is never
-	// shown.
+	// Recovery is the key that may replace and revoke the agent's keys, or nil. It is never shown.
 	Recovery ed25519.PublicKey
-	// Bound is the binding of its handle, zero if an operator made none. It is not stored with the
-	// agent.
+	// Bound is an operator's binding of its handle, or zero. It is not stored with the agent.
 	Bound federation.BoundName
 }
 
@@ -67,8 +65,8 @@ type Agent struct {
 // spec: airc-v0.1.1 §11.4
 type Account struct {
 	Issuer, Subject string
-	// Since rejects a registration if its account has registered another agent since. It is the
-	// issue time of a token without a nonce, and zero otherwise. It is not stored.
+	// Since rejects a registration if its account has registered another agent since then. It is
+	// the issue time of a token without a nonce, otherwise zero. It is not stored.
 	Since time.Time
 }
 
@@ -84,11 +82,11 @@ const (
 	VisibleNone     Visibility = "none"
 )
 
-// Shows defines what others can see of an agent. The zero value is the default: its contacts see
-// its presence, and no agent sees its activity.
+// Shows defines the visible parts of an agent. By default (zero), its contacts see its presence,
+// and no agent sees its activity.
 type Shows struct {
 	Presence Visibility // empty for [VisibleContacts]
-	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
+	Context  Visibility // the agent's handoffs; empty for [VisibleNone]
 }
 
 // StandsFor returns the DID that represents an agent in a handoff, if it is not the agent's first
@@ -106,8 +104,7 @@ func (a Agent) StandsFor(v federation.View) federation.DID {
 	return ""
 }
 
-// Primary returns the key that an agent is known by: the newest active one, else the
-// newest of all.
+// Primary returns the newest active key, otherwise the newest key.
 func (a Agent) Primary(at time.Time) Key {
 	var primary Key
 	for _, key := range a.Keys {
@@ -118,7 +115,7 @@ func (a Agent) Primary(at time.Time) Key {
 	return primary
 }
 
-// Key returns the key with a name, the zero one if there is none.
+// Key returns the key with an ID, or the zero Key.
 func (a Agent) Key(id string) Key {
 	for _, key := range a.Keys {
 		if key.ID == id {
@@ -128,7 +125,7 @@ func (a Agent) Key(id string) Key {
 	return Key{}
 }
 
-// DIDs returns all DIDs of an agent. The first is the DID kept by the gateway.
+// DIDs returns all DIDs of an agent, first the DID kept by the gateway.
 func (a Agent) DIDs() []federation.DID {
 	dids := []federation.DID{a.DID}
 	if a.OwnDID != a.DID { // an agent without a key has no other
@@ -170,14 +167,14 @@ const (
 	ConsentBlocked  ConsentState = "blocked"  // messages are rejected
 )
 
-// Consent is one directed edge: may From write to To.
+// Consent is one directed edge: whether From may write to To.
 type Consent struct {
 	From, To string // handles
 	State    ConsentState
 	Updated  time.Time
-	Version  uint64 // counts the changes of this edge; zero for one that never changed
+	Version  uint64 // number of changes of this edge
 	// Barred is the time before which From may not ask again, because To unblocked it after
-	// blocking a request; zero if it may.
+	// blocking a request; otherwise zero.
 	Barred time.Time
 }
 
@@ -185,8 +182,8 @@ type Consent struct {
 //
 // spec: airc-v0.1.1 §9.6
 const (
-	// MaxRequests bounds the recipients that a sender may ask within [RequestWindow]. Recipients
-	// that accepted do not count.
+	// MaxRequests bounds the recipients that a sender may ask within [RequestWindow], without
+	// recipients that accepted.
 	MaxRequests   = 10
 	RequestWindow = time.Hour
 	// UnblockBar is the wait of an unblocked sender before its next request.
@@ -200,27 +197,27 @@ type KeyStatus string
 
 // The statuses of a key.
 const (
-	KeyStatusActive  KeyStatus = "active"  // signs, and decides about the keys
+	KeyStatusActive  KeyStatus = "active"  // signs, and may change the keys
 	KeyStatusPending KeyStatus = "pending" // still signs, but was replaced
 	KeyStatusRevoked KeyStatus = "revoked" // no longer signs
-	KeyStatusExpired KeyStatus = "expired" // expired; no longer signs
+	KeyStatusExpired KeyStatus = "expired" // no longer signs
 )
 
-// MaxKeys bounds the stored keys of one agent, valid or not. Beyond it the oldest invalid key is
-// forgotten.
+// MaxKeys bounds the stored keys of one agent, valid or not. Above it the oldest invalid key is
+// deleted.
 const MaxKeys = 64
 
-// Key is one key that an agent signs its messages with.
+// Key is one signing key of an agent.
 type Key struct {
 	ID      string         // the kid of its messages
-	DID     federation.DID // its did:key, which is the agent's; empty for a key that the agent named without a proof
+	DID     federation.DID // its did:key, a DID of the agent; empty for an unproved key
 	Public  ed25519.PublicKey
 	Created time.Time
-	Expires time.Time // zero if it does not expire
+	Expires time.Time // zero for never
 	// Revoked is the time from which it is invalid: the receipt of its revocation, or the end of
-	// the overlap with its successor. Zero while neither is known.
+	// the overlap with its successor; zero if neither is known.
 	Revoked time.Time
-	Reason  string // reason given by the agent for a revocation
+	Reason  string // given by the agent for a revocation
 }
 
 // Status returns the status of a key at a time. It applies to messages received at that time,
@@ -244,7 +241,7 @@ func (k Key) Signs(at time.Time) bool {
 }
 
 // EndWindow returns the entry for the key's end in the history of its DID. The end may be in the
-// future: steps that it signs from then on are not the agent's.
+// future: steps signed from then on are not the agent's.
 func (k Key) EndWindow(end, seen time.Time) federation.KeyWindow {
 	return federation.KeyWindow{DID: k.DID, KeyID: federation.KeyID(k.Public), Origin: federation.RevokedKey, Since: end, Seen: seen}
 }
@@ -270,28 +267,28 @@ func (a Agent) Begin(s federation.Session) (federation.Session, error) {
 	return s, federation.ErrSessionEnded
 }
 
-// MessageIDWindow is the time for which a sender's message id counts as used.
+// MessageIDWindow is the time for which a sender's message ID counts as used.
 //
 // spec: airc-v0.1.1 §7.3
 const MessageIDWindow = 24 * time.Hour
 
-// Message is one signed envelope in a registry's keeping.
+// Message is one signed envelope in a registry.
 type Message struct {
 	ID       string
 	From, To string // handles
-	Seq      uint64 // position in the thread of the two, from 1; zero while held
+	Seq      uint64 // position in their thread, from 1; zero while held
 	Envelope []byte // exactly as signed, without seq
 	Event    federation.EventID
 	Handoff  federation.HandoffID // both zero for a message without a step
 	Received time.Time
-	// Told is its delivery time, to the millisecond: later than that of every message before it in
-	// its thread. Zero while held.
+	// Told is its delivery time in milliseconds, later than that of every earlier message in its
+	// thread. It is zero while held.
 	Told   time.Time
 	Cursor federation.Cursor // position after it in the inbox of To; set when read from there
 	Now    federation.State  // current state of Handoff, set when read; "" without a handoff
 }
 
-// Ref implements [federation.Content]: the id of the step, else that of the message.
+// Ref implements [federation.Content]: the ID of the step, otherwise of the message.
 func (m Message) Ref() string {
 	if !m.Event.IsZero() {
 		return m.Event.String()
@@ -309,8 +306,8 @@ func (m Message) Place() uint64 { return m.Seq }
 // differs from the plain one: consent to one does not imply consent to the other.
 const Unverified = "?"
 
-// Held is a message of an unverified sender waiting for the consent of its recipient, with its
-// number in the record.
+// Held is a message of an unverified sender, held until its recipient consents, with its number in
+// the record.
 type Held struct {
 	ID int64
 	Message
@@ -323,32 +320,32 @@ type Posting struct {
 	// Held keeps the message back until its recipient consents. The edge From → To
 	// becomes pending.
 	Held bool
-	// Edge is the handle whose consent the message waits for, if it is not its From: the registry's
-	// own messages about an offer wait with the offer.
+	// Edge is the handle whose consent the message waits for, if it is not From: the registry's own
+	// messages about an offer wait with the offer.
 	Edge string
 	// Quiet hides from From whether it was blocked: while it is barred, the message is dropped
 	// instead of refused.
 	Quiet bool
-	// Relay is queued with the message, for the registry of its recipient; nil for a
-	// recipient here.
+	// Relay is queued with the message for the registry of its recipient, or nil for a recipient
+	// here.
 	Relay *federation.PeerDelivery
-	// Handshake is filed, delivered, only with the first message held on an edge. Nil for a message
-	// that is not held.
+	// Handshake is filed, as delivered, only with the first message held on an edge. It is nil for
+	// a message that is not held.
 	Handshake *Message
-	// FirstContacts bounds the messages held for To by all senders; zero for no limit. Only a
-	// message with a new request has one: a filed step always has room.
+	// FirstContacts bounds the messages held for To by all senders; zero for no limit. It applies
+	// only to a message with a new request: a filed step is always accepted.
 	FirstContacts federation.InboxLimits
-	// Source is the origin of From: a site, a link or a registry; "" if unknown. If the list of
-	// first contacts is full, the newest entry of the source with the largest share is dropped.
+	// Source is the origin of From: a site, a link or a registry, or "". If the list of first
+	// contacts is full, the newest entry of the source with the largest share is dropped.
 	Source string
-	// Blob is one that the message refers to, kept as long as its handoff; "" for none.
+	// Blob is a blob that the message refers to, kept as long as its handoff, or "".
 	Blob federation.Capability
 }
 
 // Conversation contains the messages between two handles, as visible to one of them.
 type Conversation struct {
-	With   string // the other one
-	Count  int    // messages, without deleted ones
-	Unread int    // number of unread messages to the handle
+	With   string // the other handle
+	Count  int    // without deleted messages
+	Unread int    // unread messages to the handle
 	Last   Message
 }

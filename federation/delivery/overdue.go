@@ -9,7 +9,7 @@ import (
 const (
 	// The interval of checks for overdue deliveries.
 	overdueLook = 5 * time.Second
-	// Maximum number of deliveries that one write ends. Such a write delays a filing by about a
+	// Maximum number of deliveries ended by one write. Such a write delays a filing by about a
 	// millisecond.
 	overdueBatch = 16
 )
@@ -19,13 +19,13 @@ const (
 type Overdue struct {
 	// Policy is read at each check, because the configuration may be reloaded.
 	Policy func() Policy
-	// Delay files a notice for up to limit deliveries without one, queued at or before a time,
-	// and returns their number. It is nil for deliveries without such a notice.
+	// Delay files a notice for up to limit deliveries queued at or before a time without one, and
+	// returns their number. It is nil for deliveries without such a notice.
 	Delay func(ctx context.Context, before, now time.Time, limit int) (int, error)
 	// Expire abandons at most limit deliveries queued at or before a time, and returns their
 	// number.
 	Expire func(ctx context.Context, before, now time.Time, limit int) (int, error)
-	// Expired is called with the number of expired deliveries, if any; nil for no call.
+	// Expired is called with the number of expired deliveries, if any. It may be nil.
 	Expired func(ctx context.Context, rows int)
 }
 
@@ -64,7 +64,7 @@ func repeat(ctx context.Context, change func(ctx context.Context, before, now ti
 	}
 }
 
-// RunOverdue calls CheckOverdue every five seconds until ctx ends, with the time of a clock.
+// RunOverdue calls CheckOverdue with the time of clock every five seconds until ctx ends.
 func RunOverdue(ctx context.Context, log *slog.Logger, clock func() time.Time, kinds ...Overdue) {
 	tick := time.NewTicker(overdueLook)
 	defer tick.Stop()

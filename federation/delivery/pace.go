@@ -10,25 +10,25 @@ import (
 
 // How a [Pace] adapts. A rate is in messages per second.
 const (
-	learnable  = 10          // the first rate for a peer without an advertised rate, after its first rate limit error
-	unseeded   = 0.5         // factor of the rate after such an error, for a peer without an advertised rate
-	seeded     = 0.8         // factor of the rate after such an error, for a peer with an advertised rate
+	learnable  = 10          // initial rate without an advertised rate, after the first rate limit error
+	unseeded   = 0.5         // factor of the rate after such an error, without an advertised rate
+	seeded     = 0.8         // factor of the rate after such an error, with an advertised rate
 	faster     = 1.05        // factor of the rate, up to the seed, after fasterPer messages
 	fasterPer  = 8           // consecutive messages accepted by the peer
 	slowest    = 1.0 / 60    // the lowest rate
 	unlimited  = 1 << 20     // higher than any rate of the gateway
-	longestEnd = time.Minute // the longest pause of all messages that a peer can request
+	longestEnd = time.Minute // longest pause of all messages that a peer can request
 )
 
 // Pace limits the messages to one destination by a token bucket with the rate of the destination.
 // The rate falls after a rate limit error of the destination, and rises again up to its original
-// value. A Pace may be used concurrently.
+// value. A Pace is safe for concurrent use.
 type Pace struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter
 	seed   rate.Limit
 	burst  int       // burst of the seed
-	took   int       // messages since the last change of the rate
+	took   int       // messages since the last rate change
 	until  time.Time // no message is sent before
 }
 
@@ -65,7 +65,7 @@ func (p *Pace) Limited() bool {
 	return p.bucket.Limit() < unlimited
 }
 
-// Wait returns the time until [Pace.Take] succeeds, 0 for no wait.
+// Wait returns the time until [Pace.Take] succeeds, or 0.
 func (p *Pace) Wait(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *Pace) Wait(now time.Time) time.Duration {
 	return slot.DelayFrom(now)
 }
 
-// Took records that the destination accepted a message. The rate may rise.
+// Took records that the destination accepted a message, which may raise the rate.
 func (p *Pace) Took(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *Pace) Took(now time.Time) {
 	}
 }
 
-// TooMuch records a rate limit error of the destination, and the time at which it accepts the next
+// TooMuch records a rate limit error of the destination, and the wait before it accepts the next
 // message. The rate falls.
 func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.mu.Lock()

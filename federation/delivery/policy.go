@@ -12,28 +12,28 @@ import (
 
 // Policy controls deliveries to the destinations of one kind.
 type Policy struct {
-	Window int  // concurrent lanes
-	Page   int  // deliveries of one lane, before another lane begins
+	Window int
+	Page   int  // deliveries of one lane before another lane begins
 	InTurn bool // senders take turns even if the destination has no rate limit
-	// Attempt bounds one attempt: an unanswered delivery is retried later, and other lanes
+	// Attempt is the timeout of one attempt. The delivery is retried later, and other lanes
 	// continue.
 	Attempt time.Duration
-	Look    time.Duration // poll interval without a wake-up, because a wake-up may be lost
-	Retry   Backoff       // retry of a delivery that failed
-	Pause   Backoff       // pause of a destination that did not answer
-	// Failures bounds the failures of a delivery at a reachable destination, after which it
-	// becomes a dead letter. 0 means no limit.
+	Look    time.Duration // poll interval, because a wake-up may be lost
+	Retry   Backoff       // for a failed delivery
+	Pause   Backoff       // for a destination that did not respond
+	// Failures is the number of failures at a reachable destination after which a delivery becomes
+	// a dead letter. 0 means no limit.
 	Failures int
-	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the
-	// age at which the delivery is abandoned: see [Overdue]. 0 means never.
+	// Delayed is the age at which the signer of a pending delivery gets a notice. Expires is the
+	// age at which it is abandoned: see [Overdue]. 0 means never.
 	Delayed, Expires time.Duration
 	// Routine is true if a failed attempt needs no attention, because a reader may be offline for
 	// days.
 	Routine bool
 }
 
-// ToLink is the policy of links, and of links to other homes. The configuration sets the time after
-// which a delivery expires.
+// ToLink is the policy of links, including links to other homes. The configuration sets the expiry
+// of deliveries.
 func ToLink() Policy {
 	return Policy{
 		Window: 64, Page: 64, Attempt: 3 * time.Minute /* longer than any link keeps a silent peer */, Look: time.Second, Failures: 12,
@@ -51,9 +51,9 @@ func ToReaders() Policy {
 	}
 }
 
-// ToRegistry is the policy of other registries. A registry gets everything within five minutes of
-// its return. The backoff of a delivery is for a missing consent, because a registry cannot report
-// when its agent consents.
+// ToRegistry is the policy of other registries. A registry receives everything within five minutes
+// of its return. The backoff of a delivery is for a missing consent, because a registry cannot
+// report when its agent consents.
 func ToRegistry() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 5 * time.Second,
@@ -63,7 +63,8 @@ func ToRegistry() Policy {
 	}
 }
 
-// ToWebhook is the policy of webhooks: a number of attempts, each with a few calls and a timeout.
+// ToWebhook is the policy of webhooks, which have a number of attempts, each with a few calls and a
+// timeout.
 func ToWebhook(attempts int, timeout time.Duration) Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * timeout, Look: 30 * time.Second, Failures: attempts,
@@ -71,18 +72,19 @@ func ToWebhook(attempts int, timeout time.Duration) Policy {
 	}
 }
 
-// Backoff is the wait after failures. It doubles after each failure.
+// Backoff is the wait after failures, which doubles after each one.
 type Backoff struct {
 	First, Longest time.Duration
-	// The wait is at most the age divided by Share, or Young if that is longer. So new deliveries
-	// are retried quickly, and old ones cause little load. If Share is 0, the age does not count.
+	// The wait is at most the age divided by Share, or Young if that is longer. New deliveries are
+	// therefore retried quickly, and old ones cause little load. If Share is 0, the age does not
+	// count.
 	Young time.Duration
 	Share int
 	// Jitter makes a wait up to a quarter shorter, so that destinations are not called all at once.
 	Jitter bool
 }
 
-// maxDoublings is the number of failures after which each wait is the longest.
+// maxDoublings is the number of failures after which the wait is the longest.
 const maxDoublings = 20
 
 // After returns the wait after a number of consecutive failures of a delivery with a given age.
@@ -107,33 +109,33 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 //
 //   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
 //     receipt of another home, a PONG, a 2xx answer.
-//   - a [*federation.RefusalError]: it never takes this delivery.
+//   - a [*federation.RefusalError]: it permanently refuses this delivery.
 //   - a [*federation.DeadLetterError]: the delivery is a dead letter at once.
-//   - an [*AbsentError]: only a party is away.
+//   - an [*AbsentError]: only a party is absent.
 //   - a [*LaterError]: it is retried at the time in the error.
 //   - a [*federation.UnavailableError]: it is retried without limit. A destination that sets a retry
-//     time gets fewer deliveries from then on.
-//   - any other error: it is tried again, up to [Policy.Failures] times.
+//     time receives fewer deliveries from then on.
+//   - any other error: it is retried, up to [Policy.Failures] times.
 type Destination struct {
 	Name   string
 	Policy Policy
 	Pace   *Pace
 	Log    *slog.Logger
-	// Away is the number of consecutive calls without a response, according to the record.
+	// Away is the recorded number of consecutive calls without a response.
 	Away int
 	// Deliver makes one attempt.
 	Deliver func(ctx context.Context, d federation.Delivery) error
-	// ShowsOnce reports whether an attempt is counted before it is made: see bridge.OnceShower. Nil means
-	// never.
+	// ShowsOnce reports whether an attempt is counted before it is made: see bridge.OnceShower. Nil
+	// means never.
 	ShowsOnce func(d federation.Delivery) bool
-	// Counts is true if Deliver counts its attempts on record.
+	// Counts is true if Deliver itself records its attempts.
 	Counts bool
 	// Shown is true if people have seen the delivered content.
 	Shown bool
-	// Ended is called after the end of a number of deliveries is recorded; nil for no call.
+	// Ended is called after the end of a number of deliveries is recorded. It may be nil.
 	Ended func(ctx context.Context, d federation.Delivery, rows int, how federation.Settlement)
 	// Pause records that the destination is not called before a time; nil if this need not survive
-	// a restart. The failures are 0 after an answer.
+	// a restart. The failures are 0 after a response.
 	Pause func(ctx context.Context, failures int, next time.Time) error
 }
 
@@ -151,10 +153,10 @@ func (e *AbsentError) Unwrap() error { return e.Err }
 // cause, so that only LaterError decides.
 type LaterError struct {
 	Err  error
-	Wait time.Duration // wait of this delivery; 0 for the backoff of the policy
+	Wait time.Duration // for this delivery; 0 for the backoff of the policy
 	// Pause is the time during which the destination accepts nothing.
 	Pause time.Duration
-	// Away is true if the destination did not answer. The whole destination waits by
+	// Away is true if the destination did not respond. The whole destination waits by
 	// [Policy.Pause], and at least for Pause. The delivery itself stays due.
 	Away bool
 	// TooMuch is true if the destination rejected the delivery because of a rate limit. Its pace

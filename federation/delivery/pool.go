@@ -17,40 +17,38 @@ const (
 	// Maximum number of destinations served concurrently, at about 50 KB each during a TLS
 	// handshake.
 	maxTurns = 64
-	// Maximum time of a turn, after which a destination begins no further delivery, because others
-	// may wait.
+	// Time after which a turn begins no further delivery, because other destinations may wait.
 	turnLength = 10 * time.Second
 	// Margin of a lease over the longest turn. After it, the destinations of a dead gateway are
 	// served again.
 	spare = 10 * time.Second
-	// Maximum number of destinations whose state is kept between turns. Other destinations begin
-	// with their first sender.
+	// Maximum number of destinations with state kept between turns. Other destinations begin with
+	// their first sender.
 	maxKept = 4096
-	// The pause between two checks, so that a thousand wake-ups per second cause few checks.
+	// Pause between two checks, so that a thousand wake-ups per second cause few checks.
 	breath = 20 * time.Millisecond
 	// Pause of a destination after a panic in its code.
 	faultWait = time.Minute
 )
 
-// Pool serves the destinations of one kind that have no connection. Each destination with a due
-// delivery gets a turn, longest waiting first. A slow one delays others for at most one attempt, as
-// long as there are more workers than slow destinations.
+// Pool serves the destinations of one kind without a connection. Each destination with a due
+// delivery gets a turn, the longest waiting first. A slow one delays others for at most one
+// attempt, as long as there are more workers than slow destinations.
 type Pool struct {
 	Kind   federation.DestinationKind
 	Policy Policy
 	Rows   deliveries.Rows
-	// Open returns a destination to deliver to. It may block on the network, and returns
-	// [federation.ErrNotFound] if nothing is to be delivered now.
+	// Open returns the destination for a delivery. It may block on the network, and returns
+	// [federation.ErrNotFound] if there is nothing to deliver now.
 	Open func(ctx context.Context, due federation.Destination) (Destination, error)
 	// Fault is called with a contained panic, which ends the turn of one destination.
 	Fault func(ctx context.Context, err error)
 	Log   *slog.Logger
 }
 
-// turns has the current turns of the destinations of a pool.
 type turns struct {
 	free  chan struct{} // one token per free slot
-	ended chan struct{} // has capacity for one token; signals the end of a turn
+	ended chan struct{} // signals the end of a turn; has capacity for one token
 	group fault.Group
 
 	mu   sync.Mutex
@@ -112,9 +110,8 @@ func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// begin starts a turn for each due destination.
 func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
-	room := len(t.free) // only this takes them
+	room := len(t.free) // only this goroutine takes slots
 	if room == 0 {
 		return
 	}
@@ -135,7 +132,8 @@ func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
 	}
 }
 
-// serve gives one destination its turn, and ends its lease. A panic in its code ends only this turn.
+// serve gives one destination its turn, and ends its lease. A panic in its code ends only this
+// turn.
 func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) {
 	again := time.Now()
 	err := fault.Catch(func() error {

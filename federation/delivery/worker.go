@@ -1,7 +1,7 @@
 // Package delivery is the engine for all pending deliveries: steps and texts to links and other
-// homes, documents to other registries, entries of an inbox to webhooks, and notices to their
-// readers. A destination supplies a function that makes one attempt, and a [Policy]. The engine
-// handles the order of lanes, the turns of senders, the pace, retries, pauses and dead letters.
+// homes, documents to other registries, inbox entries to webhooks, and notices to their readers. A
+// destination supplies a function that makes one attempt, and a [Policy]. The engine handles the
+// order of lanes, the turns of senders, the pace, retries, pauses and dead letters.
 //
 // A [Worker] serves one destination while it is connected. A [Pool] serves destinations without a
 // connection: it leases destinations with a due delivery, so that replicas share them.
@@ -28,7 +28,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/deliveries"
 )
 
-// headsPage bounds the lanes of one read.
 const headsPage = 256
 
 // staleProgress is the age from which a progress report is skipped if a newer one follows. Younger
@@ -48,7 +47,7 @@ type Worker struct {
 	to    Destination
 	rows  deliveries.Rows
 	fresh fresh
-	heard chan federation.DID // has one DID that sent a step while a delivery waits
+	heard chan federation.DID // capacity one: the sender of a step while a delivery waits
 	stuck atomic.Bool         // a delivery may wait for a later attempt
 
 	// The following fields belong to the goroutine that runs the worker.
@@ -60,17 +59,17 @@ type Worker struct {
 	waits  *backoff.ExponentialBackOff
 }
 
-// NewWorker returns the worker of a destination. Nothing runs until Run or Turn.
+// NewWorker returns the worker of a destination. It is idle until Run or Turn.
 func NewWorker(to Destination, rows deliveries.Rows) *Worker {
 	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
-// maxFresh bounds the untried steps of a worker. If a link is down, steps above this number are
-// not shown on it.
+// maxFresh bounds the untried steps of a worker. If a link is down, steps above this number are not
+// shown on it.
 const maxFresh = 1 << 14
 
-// fresh is the set of steps whose first attempt was counted at filing and not made yet. It may be
-// used concurrently.
+// fresh is the set of steps with a first attempt that was counted at filing and not made yet. It is
+// safe for concurrent use.
 type fresh struct {
 	mu    sync.Mutex
 	steps map[federation.EventID]bool
@@ -107,12 +106,12 @@ func (w *Worker) Probe(did federation.DID) {
 	}
 }
 
-// running has the current lanes of a worker. One goroutine owns it.
+// running has the current lanes of a worker, and is owned by one goroutine.
 type running struct {
 	busy  map[string]bool
 	ready []string // due, and not begun
 	done  chan passed
-	end   time.Time // no lane begins after this time; zero for no limit
+	end   time.Time // no lane begins after it; zero for no limit
 	more  bool      // something may be due
 }
 
@@ -129,8 +128,8 @@ type passed struct {
 // step counts as made.
 func (w *Worker) Expect(id federation.EventID) { w.fresh.add(id) }
 
-// Run delivers until ctx ends or the code of the destination panics. It returns after all lanes have
-// ended. It looks for new deliveries when wake has a token.
+// Run delivers until ctx ends or the code of the destination panics. It returns after all lanes
+// have ended. It looks for new deliveries when wake has a token.
 func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	r := &running{busy: map[string]bool{}, done: make(chan passed)}
 	w.until = time.Time{}
@@ -174,7 +173,7 @@ func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Du
 }
 
 // Turn makes the due deliveries, until none is left or the destination must wait, and begins
-// nothing after end. It reports whether more may be due, and returns when the worker may continue.
+// nothing after end. It reports whether more may be due, and when the worker may continue.
 func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more bool, err error) {
 	r := &running{busy: map[string]bool{}, done: make(chan passed), end: end}
 	for ctx.Err() == nil {
@@ -189,7 +188,6 @@ func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more
 	return w.until, r.more, w.drain(r)
 }
 
-// drain waits for the running lanes, and returns the first contained panic.
 func (w *Worker) drain(r *running) (failed error) {
 	for len(r.busy) > 0 {
 		p := <-r.done
@@ -230,7 +228,7 @@ func (w *Worker) fill(ctx context.Context, r *running) {
 	}
 }
 
-// fillInTurn begins as many due lanes as the destination accepts deliveries now. Senders take
+// fillInTurn begins due lanes, as many as the destination accepts deliveries now. Senders take
 // turns, so that none waits behind all deliveries of another sender. The rank orders the lanes of
 // each sender.
 func (w *Worker) fillInTurn(ctx context.Context, r *running) {
@@ -269,7 +267,7 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	}
 }
 
-// unread records that the record could not be read. A worker whose senders take turns waits then.
+// unread records that the record could not be read. A worker whose senders take turns then waits.
 func (w *Worker) unread(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
@@ -294,7 +292,7 @@ func (w *Worker) look(ctx context.Context, r *running) {
 type passing struct {
 	paid   bool // its first delivery already counts in the pace
 	probe  bool
-	before federation.DID // the sender of the previous turn
+	before federation.DID // sender of the previous turn
 }
 
 func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) {
@@ -330,7 +328,7 @@ func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	}
 }
 
-// wait makes the whole destination wait, if a lane ended with that result.
+// wait makes the whole destination wait if a lane ended with that result.
 func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 	away, pause := 0, time.Duration(0)
 	if p.later != nil {
@@ -358,8 +356,8 @@ func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 	}
 }
 
-// tryStuck makes one attempt on a waiting lane. The attempt counts: after a failure the lane
-// waits longer.
+// tryStuck makes one attempt on a waiting lane. The attempt counts: after a failure the lane waits
+// longer.
 func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
 	if _, held, err := w.rows.Held(ctx, w.to.Name); held || err != nil || len(r.busy) >= w.to.Policy.Window {
 		return
@@ -483,7 +481,7 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 // [Policy.Failures].
 func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, a attempt, err error) error {
 	if ctx.Err() != nil {
-		return err // the connection has ended: the attempt does not count against the delivery
+		return err // the connection has ended: the attempt does not count
 	}
 	now := time.Now()
 	_, absent := errors.AsType[*AbsentError](err)
@@ -550,7 +548,6 @@ func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []in
 	return nil
 }
 
-// newWaits returns the waits after the record could not be read or written.
 func newWaits() *backoff.ExponentialBackOff {
 	waits := backoff.NewExponentialBackOff()
 	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = 500*time.Millisecond, 30*time.Second, 2

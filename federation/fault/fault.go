@@ -3,8 +3,8 @@
 //
 // A panic in a goroutine ends the process, regardless of deferred calls in its parent. Each
 // goroutine of the gateway therefore runs in a [Group], in [Func] or in [Catch]. The contained
-// panic is passed on as an error, or by [Again] as a panic of the waiting goroutine, to the one
-// place that logs and counts it: the supervisor of a link, the HTTP server, or the runner of a job.
+// panic becomes an error, or by [Again] a panic of the waiting goroutine. It reaches the one place
+// that logs and counts it: the supervisor of a link, the HTTP server, or the runner of a job.
 package fault
 
 import (
@@ -17,14 +17,14 @@ import (
 
 // Error is a contained panic.
 type Error struct {
-	Value any    // value of the panic
-	Stack []byte // stack of its goroutine
+	Value any
+	Stack []byte // of its goroutine
 }
 
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("a fault of this program: %v", e.Value) }
 
-// LogValue implements [slog.LogValuer]. It includes the stack.
+// LogValue implements [slog.LogValuer], with the stack.
 func (e *Error) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("fault", e.Error()), slog.String("stack", string(e.Stack)))
 }
@@ -62,12 +62,12 @@ func Again(err error) {
 	}
 }
 
-// Group is a [sync.WaitGroup] whose goroutines catch panics. The zero value is ready.
+// Group is a [sync.WaitGroup] whose goroutines catch panics. The zero value is ready for use.
 type Group struct {
 	sync.WaitGroup
 
 	// Caught is called with each panic, in the goroutine that panicked. It must not wait for the
-	// group. If it is nil, Wait panics with the first one.
+	// group. If it is nil, Wait panics with the first panic.
 	Caught func(err error)
 
 	mu    sync.Mutex

@@ -9,7 +9,7 @@ import (
 )
 
 // Rules are the rules of a home for steps. Their methods are pure: the same arguments give the same
-// answer.
+// result.
 type Rules struct {
 	ID    federation.HomeID
 	Kinds lifecycle.Kinds
@@ -17,40 +17,40 @@ type Rules struct {
 	TagPrefix string
 	Policy    Policy
 	Limits    Limits
-	// CheckDID returns the reason why a DID can never be proved; a nil function accepts all DIDs.
-	// It is pure.
+	// CheckDID returns the reason why a DID can never be proved. It is pure. If it is nil, all DIDs
+	// are accepted.
 	CheckDID func(did federation.DID) error
 }
 
-// Authority is the kind of party for which a step is submitted.
+// Authority is the kind of party that submits a step.
 type Authority int
 
 // The authorities.
 const (
 	Signer  Authority = iota // the step is accepted if the rules allow it
-	Receipt                  // the step waited for the home of its handoff, which confirmed it
+	Receipt                  // the home of the handoff confirmed the pending step
 	Own                      // this home ends one of its own handoffs
 )
 
-// Submission is a step to be judged. Its signature is verified and it has an id.
+// Submission is a step to be judged. Its signature is verified and it has an ID.
 type Submission struct {
 	Event federation.Event
 	Since time.Time // time of its first arrival, to compare with the time in a signed ID
 	By    Authority
 	// Resumed is true if the step waited for a key: it was admitted on arrival.
 	Resumed bool
-	Ruling  *federation.Ruling // ruling of the handoff's home, if that is another home; else nil
+	Ruling  *federation.Ruling // of the handoff's home, if that is another home; otherwise nil
 }
 
-// Action is the action to take for a step.
+// Action is the action for a step.
 type Action int
 
 // The actions.
 const (
 	File    Action = iota // append the step to the log
-	Repeat                // answer with Decision.Entry; nothing is written
+	Repeat                // return Decision.Entry; write nothing
 	Await                 // keep the step until the home of its handoff has ruled
-	Confirm               // judge the waiting step in Decision.Event by this receipt
+	Confirm               // judge the pending step in Decision.Event by this receipt
 	Dispute               // keep the proof that the ruling contradicts an earlier one
 )
 
@@ -58,13 +58,13 @@ const (
 type Decision struct {
 	Action  Action
 	Event   federation.Event // the step in its filed form; zero if it was not judged
-	Before  federation.View  // the current handoff
-	After   federation.View  // with the step
-	Inboxes []federation.DID // that receive the step
-	Receipt bool             // the home confirms the step
+	Before  federation.View
+	After   federation.View
+	Inboxes []federation.DID
+	Receipt bool // the home confirms the step
 	Ruling  *federation.Ruling
-	Entry   federation.Entry   // entry of a repeated step
-	Awaits  bool               // a repeated step that is already waiting
+	Entry   federation.Entry
+	Awaits  bool               // the step repeats a pending one
 	Version federation.Version // position at which a disputed ruling diverges from an earlier one
 }
 
@@ -94,8 +94,8 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	return r.decideStep(s, s.View, ev, now)
 }
 
-// file returns the decision to file a step. A step of a person, in the act dialect, that
-// moved a handoff of this home needs the home's receipt.
+// file returns the decision to file a step. A state-changing step of a person, in the act dialect,
+// needs the receipt of this home for its own handoff.
 //
 // spec: handofftag "Confirm"
 func (r Rules) file(before federation.View, ev federation.Event, after federation.View) Decision {
@@ -108,8 +108,8 @@ func (r Rules) file(before federation.View, ev federation.Event, after federatio
 	}
 }
 
-// checkClock compares the time in a signed ID with the clock. An ID accepted by another home may
-// be old.
+// checkClock compares the time in a signed ID with the clock. An ID accepted by another home may be
+// old.
 func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	if !ev.Stamped || ev.Arrival.Home != "" || r.Limits.ClockSkew <= 0 {
 		return nil
@@ -120,8 +120,8 @@ func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	return nil
 }
 
-// resolve returns a step with the party that sent it and, if its kind has accepting steps, with
-// the DID of the accepted step.
+// resolve returns a step with the party that sent it and, if its kind has accepting steps, with the
+// DID of the accepted step.
 func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	ev.Arrival.ActingFor, ev.Arrival.AcceptedFrom = s.Party, ""
 	if s.Named == nil {

@@ -28,55 +28,57 @@ const (
 	lastWait  = 10 * time.Minute
 )
 
-// maxDeferredInHandoff bounds the waiting steps of one handoff, which are read and judged together.
+// maxDeferredInHandoff bounds the deferred steps of one handoff, which are read and judged
+// together.
 const maxDeferredInHandoff = 64
 
-// maxLearned bounds the DIDs whose keys arrived since the last retry. The steps of further
-// DIDs are judged again when they are due.
+// maxLearned bounds the DIDs whose keys arrived since the last retry. Steps of further DIDs are
+// judged again when they are due.
 const maxLearned = 1024
 
-// DeferralEnd is the end of a step's wait.
+// DeferralEnd is the end of a deferral.
 type DeferralEnd struct {
 	Step      federation.Deferred
 	Judgement federation.Judgement
 	Refused   *federation.RefusalError // nil if it was filed
-	Expired   bool                     // abandoned
+	Expired   bool
 }
 
-// DeferralConfig has the parts of a [Deferral].
+// DeferralConfig is the configuration of a [Deferral].
 type DeferralConfig struct {
 	Record Record
 	// Seek starts the lookup of a missing key, and does not block. The caller calls
-	// [Deferral.Learned] when the lookup found a key. Nil if the key source looks keys up itself.
+	// [Deferral.Learned] when the lookup has found a key. It is nil if the key source looks keys up
+	// itself.
 	Seek func(ctx context.Context, ev federation.Event)
-	// Blocked returns the refusal of a step whose source was blocked since its arrival; nil blocks
+	// Blocked returns the refusal of a step whose source was blocked after its arrival; nil blocks
 	// nothing.
 	Blocked func(ctx context.Context, ev federation.Event) error
-	// Ended is called for each step at the end of its wait, before the step is deleted. After an
-	// error, it is called again later.
+	// Ended is called for each step at the end of its deferral, before the step is deleted. After
+	// an error, it is called again later.
 	Ended func(ctx context.Context, end DeferralEnd) error
 	// Confirmed returns the time by which steps expire; nil uses the time of each call.
 	Confirmed func() time.Time
 }
 
 // Deferral manages steps that wait for a key, for example because the host of the key does not
-// respond. Each such step is on disk. It is judged again with exponential backoff, and at once
-// when a key of its signer arrives. After [DeferralTime] it is abandoned, and the sender is
-// notified. The number of steps is limited for each origin and in total. A step over the limit is
-// refused, and may be sent again.
+// respond. Each such step is on disk. It is judged again with exponential backoff, and at once when
+// a key of its signer arrives. After [DeferralTime] it is abandoned, and the sender is notified.
+// The number of steps is limited for each origin and in total. A step above the limit is refused,
+// and may be sent again.
 //
-// The deferred steps of one handoff are judged in the order of arrival, by the keys and the time
-// of their first arrival. An invalid step waits behind an earlier step if filing that step could
-// make it valid. A valid step does not wait, because any client can send an unverifiable step in
-// the name of any DID, and must not be able to block a handoff.
+// The deferred steps of one handoff are judged in order of arrival, by the keys and the time of
+// their first arrival. An invalid step waits behind an earlier step if filing that step could make
+// it valid. A valid step does not wait, because any client can send an unverifiable step in the
+// name of any DID, and must not be able to block a handoff.
 //
-// One Deferral serves all configurations of a home. Make one with [NewDeferral].
+// One Deferral serves all configurations of a home. Create it with [NewDeferral].
 type Deferral struct {
 	cfg DeferralConfig
 
 	mu      sync.Mutex
 	busy    map[federation.HandoffID]bool // handoffs whose steps are being judged again
-	learned map[federation.DID]bool       // the DIDs with keys that arrived since the last retry
+	learned map[federation.DID]bool       // DIDs with keys that arrived since the last retry
 }
 
 // NewDeferral returns a Deferral.
@@ -94,7 +96,7 @@ func (d *Deferral) Learned(did federation.DID) {
 	}
 }
 
-// checkable reports whether only a key is missing for a refused step.
+// checkable reports whether a step was refused only because a key is missing.
 func checkable(refused *federation.RefusalError, ev federation.Event) bool {
 	return refused.Code == federation.SignatureUnverifiable && len(ev.Signature.Bytes) == ed25519.SignatureSize
 }
@@ -108,7 +110,7 @@ func maySucceedLater(code federation.RefusalCode) bool {
 	return false
 }
 
-// deferStep stores a step until it is judged again. A step over the limits is refused.
+// deferStep stores a step until it is judged again. A step above the limits is refused.
 func (h *Home) deferStep(
 	ctx context.Context, judged federation.Judgement, waiting []federation.Deferred, cause error, why string, now time.Time,
 ) (federation.Judgement, error) {
@@ -135,7 +137,6 @@ func (h *Home) deferStep(
 	return judged, errors.Join(waits, cause)
 }
 
-// signedAlike reports whether a waiting step has the same signing key as another step.
 func signedAlike(waiting []federation.Deferred, ev federation.Event) bool {
 	for _, w := range waiting {
 		if alike(w.Event, ev) {
@@ -150,8 +151,8 @@ func alike(a, b federation.Event) bool {
 }
 
 // retryBefore judges again the deferred steps with the handoff and the signing key of a new step.
-// It runs before the key of the new step is looked up, to keep the order of the sender. It returns
-// the steps that are still deferred.
+// It runs before the key lookup for the new step, to keep the order of the sender. It returns the
+// steps that are still deferred.
 func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Time) ([]federation.Deferred, error) {
 	p := retryPass{Deferral: h.Deferral, home: h, now: now, fits: func(w federation.Deferred) bool { return alike(w.Event, ev) }}
 	if err := p.handoff(ctx, ev.Handoff); err != nil {
@@ -162,8 +163,8 @@ func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Ti
 
 // Bounds of one retry.
 const (
-	maxRetried    = 256 // handoffs of one call
-	retriedAtOnce = 16  // handoffs judged at a time: enough for their commits to share an fsync
+	maxRetried    = 256 // handoffs per call
+	retriedAtOnce = 16  // concurrent handoffs: enough for their commits to share an fsync
 )
 
 // Retry judges the due steps again, with all deferred steps of their handoffs. The result more
@@ -194,7 +195,6 @@ func (h *Home) Retry(ctx context.Context, now time.Time) (more bool, err error) 
 	return err == nil && (len(due) == maxRetried || d.anyLearned()), err
 }
 
-// hasten makes the steps of signers with new keys due.
 func (d *Deferral) hasten(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	learned := slices.Collect(maps.Keys(d.learned))
@@ -217,14 +217,13 @@ func (d *Deferral) anyLearned() bool {
 	return len(d.learned) > 0
 }
 
-// retryPass is one pass over waiting steps.
 type retryPass struct {
 	*Deferral
 
 	home *Home
 	now  time.Time
-	fits func(federation.Deferred) bool                 // selects steps
-	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key; nil for none
+	fits func(federation.Deferred) bool
+	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key, or nil
 
 	away sync.Map // DIDs with unavailable keys, so that their host is queried only once
 }
@@ -237,8 +236,8 @@ const (
 	limited // valid, but over a rate limit now: later steps must wait too
 )
 
-// handoff judges the waiting steps of one handoff in order. It does nothing while another goroutine
-// judges them.
+// handoff judges the deferred steps of one handoff in order. It does nothing while another
+// goroutine judges them.
 func (p *retryPass) handoff(ctx context.Context, id federation.HandoffID) error {
 	if !p.claim(id) {
 		return nil
@@ -248,7 +247,7 @@ func (p *retryPass) handoff(ctx context.Context, id federation.HandoffID) error 
 	if err != nil {
 		return err
 	}
-	behind := false // an earlier step still waits
+	behind := false // an earlier step is still deferred
 	for _, w := range waiting {
 		if !p.fits(w) {
 			behind = true
@@ -280,7 +279,7 @@ func (d *Deferral) leave(id federation.HandoffID) {
 }
 
 // judge judges one step again. After an error of the record or of [DeferralConfig].Ended, the step
-// keeps waiting.
+// stays deferred.
 func (p *retryPass) judge(ctx context.Context, w federation.Deferred, behind bool) (retryOutcome, error) {
 	if _, away := p.away.Load(w.Event.From); away {
 		return p.wait(ctx, w, "the host of its keys did not answer a moment ago")
@@ -310,7 +309,6 @@ func (p *retryPass) judge(ctx context.Context, w federation.Deferred, behind boo
 	return p.end(ctx, DeferralEnd{Step: w, Judgement: judged, Refused: refused})
 }
 
-// judgeAgain submits a step unless its source is now blocked.
 func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (federation.Judgement, error) {
 	if p.cfg.Blocked != nil {
 		if err := p.cfg.Blocked(ctx, w.Event); err != nil {
@@ -341,7 +339,6 @@ func (p *retryPass) ends() time.Time {
 	return p.cfg.Confirmed()
 }
 
-// waitAfter returns the next wait of a step after a number of retries.
 func waitAfter(tried int) time.Duration {
 	wait := firstWait
 	for range tried + 1 {
@@ -350,8 +347,8 @@ func waitAfter(tried int) time.Duration {
 	return wait
 }
 
-// end reports the end of a wait, and then deletes the step. If the report fails, both are retried
-// later.
+// end reports the end of a deferral, and then deletes the step. If the report fails, both are
+// retried later.
 func (p *retryPass) end(ctx context.Context, r DeferralEnd) (retryOutcome, error) {
 	if err := p.cfg.Ended(ctx, r); err != nil {
 		return waits, errors.Join(err, p.cfg.Record.DeferAgain(ctx, r.Step.Row, p.now.Add(waitAfter(r.Step.Tried)), err.Error()))

@@ -1,5 +1,5 @@
-// Package home judges and files the steps of the handoffs of this home. It alone orders them: the
-// first valid step wins, by compare-and-set on the log.
+// Package home judges and files the steps of the handoffs of this home. Only the home orders them:
+// the first valid step wins, by compare-and-set on the log.
 //
 // A [Home] does no I/O itself: the record, the keys and the routes are ports, and the time is an
 // argument. It judges each step in three parts: it reads a [Snapshot], calls [Rules.Decide] with
@@ -19,20 +19,19 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxRaces bounds how often a step is judged again because another step was filed meanwhile. So
-// many consecutive conflicts in one handoff indicate an attack. The sender may submit the step
-// again.
+// maxRaces bounds how often a step is judged again because another step was filed meanwhile. More
+// consecutive conflicts in one handoff indicate an attack. The sender may submit the step again.
 const maxRaces = 16
 
 // Limits are the limits of a home. Zero means no limit.
 type Limits struct {
-	ClockSkew       time.Duration          // between an event id and the local clock, in either direction
-	MaxDeadline     time.Duration          // maximum deadline of an offer, from now
-	EventsPerMinute int                    // events per minute of one DID
+	ClockSkew       time.Duration          // between an event ID and the local clock, in either direction
+	MaxDeadline     time.Duration          // from now
+	EventsPerMinute int                    // of one DID
 	Inbox           federation.InboxLimits // unread entries of one DID; bytes of signed documents
 	Deferred        federation.DeferralLimits
-	Strangers       StrangerLimits // for DIDs that are new to the record
-	OpenHandoffs    int            // open handoffs offered by one DID
+	Strangers       StrangerLimits // for DIDs new to the record
+	OpenHandoffs    int            // offered by one DID
 	// Unanswered is the lifetime of an offer without a deadline. Abandoned is the maximum time
 	// between steps of assigned work.
 	Unanswered, Abandoned time.Duration
@@ -41,47 +40,45 @@ type Limits struct {
 	ClaimCaps bool
 }
 
-// Home orders the handoffs of one gateway. Its methods may be called
-// concurrently.
+// Home orders the handoffs of one gateway. It is safe for concurrent use.
 type Home struct {
 	Rules
 
-	Key    federation.SigningKey // key of the home itself, for its own steps and its receipts
+	Key    federation.SigningKey // for the home's own steps and receipts
 	Record Record
 	Keys   federation.KeySource
-	// Route returns the recipients of a step besides the inboxes of its parties; nil means none.
-	// It is called before the step is filed. The view is the view after the step.
+	// Route returns the recipients of a step besides the inboxes of its parties; nil means none. It
+	// is called before the step is filed, with the view after the step.
 	Route func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
-	// Declared returns the capabilities that a DID declared, none for a DID that declared none.
+	// Declared returns the declared capabilities of a DID, if any.
 	Declared func(ctx context.Context, did federation.DID) ([]string, error)
 	Same     func(ctx context.Context, a, b federation.DID) (bool, error) // whether two DIDs belong to one agent
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
-	// unchanged; nil if it keeps no keys.
+	// unchanged. It is nil if the gateway keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Member reports whether an offer may be written in its channel; nil allows all offers.
 	Member func(ctx context.Context, ev federation.Event) (bool, error)
-	// IsAgent reports whether a DID registered here as an agent, or declared a name or capabilities. It is
-	// needed only with [OffersOfAgents].
+	// IsAgent reports whether a DID registered here as an agent, or declared a name or
+	// capabilities. It is needed only with [OffersOfAgents].
 	IsAgent  func(ctx context.Context, did federation.DID) (bool, error)
 	Rates    *Rates
-	Deferral *Deferral // deferral of steps whose key is missing; nil refuses them
-	// Strangers counts DIDs that are new to the record; nil if they have no limits.
+	Deferral *Deferral // of steps with a missing key; nil refuses them
+	// Strangers counts DIDs that are new to the record. It is nil without limits for them.
 	Strangers *Strangers
-	// Write writes the fields of a step of the home, in the dialect of the step. These steps
-	// are short and fit every dialect.
+	// Write writes the fields of a step of the home, in the dialect of the step. These steps are
+	// short and fit every dialect.
 	Write signing.Writer
 	// Read parses the signed document of a step.
 	Read    signing.Reader
 	Entropy io.Reader // source of IDs for steps received without one; safe for concurrent use
 }
 
-// Submit judges one step and files it with its inboxes and deliveries. A nil error means that it
-// is on disk. A repeated step returns its first entry.
+// Submit judges one step and files it with its inboxes and deliveries. A nil error means that it is
+// on disk. A repeated step returns its first entry.
 //
 // It returns a [*federation.RefusalError] if the step is finally refused or deferred. For a
 // deferral, Waits is true and the step is on disk, even if ctx ends meanwhile. It returns an error
-// wrapping [*federation.UnavailableError] if a retry may help. The judgement shows the progress in
-// each case.
+// wrapping [*federation.UnavailableError] if a retry may help. The judgement is set in each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	sub := Submission{Event: ev, Since: now}
 	if h.Deferral == nil {
@@ -178,7 +175,7 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 	return judged, &federation.UnavailableError{What: "handoff " + sub.Event.Handoff.String(), RetryAfter: time.Second, Err: federation.ErrStale}
 }
 
-// checkForm refuses a malformed step. The home of a ruled step has judged its form.
+// checkForm refuses a malformed step, unless its home has ruled on it and so has judged its form.
 func (h *Home) checkForm(sub Submission) error {
 	ev := sub.Event
 	switch {
@@ -203,9 +200,9 @@ func (h *Home) route(ctx context.Context, d Decision) (to federation.Fanout, err
 	return to, err
 }
 
-// commit writes a step with its inboxes, deliveries and receipt and, for a handoff of another
-// home, with the ruling of that home. It returns [federation.ErrStale] if the handoff has changed
-// since its snapshot.
+// commit writes a step with its inboxes, deliveries and receipt and, for a handoff of another home,
+// with the ruling of that home. It returns [federation.ErrStale] if the handoff has changed since
+// its snapshot.
 func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decision, to federation.Fanout, now time.Time) (federation.Judgement, error) {
 	filing := federation.Filing{
 		Event: d.Event, After: d.Before.Version, View: d.After, Filed: now,
@@ -219,7 +216,7 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 		filing.Receipt = &receipt
 	}
 	entry, err := h.Record.Append(ctx, filing)
-	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Event.IsZero() { // of one of its messages
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Event.IsZero() { // about one of its messages
 		named := *refused
 		named.Event, named.Handoff = d.Event.ID, d.Event.Handoff
 		return judged, &named
@@ -235,9 +232,9 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 }
 
 // judgedBefore handles a step that does not verify now. If a step with the same signature is
-// already filed, it was valid with the keys of its time, and this is a repeat: the key may have
-// been revoked since, or its directory may be unreachable. Any other unverifiable step gets its
-// ID, so that it can be judged later.
+// already filed, it was valid with the keys of its time, and this is a repeat. The key may have
+// been revoked since, or its directory may be unreachable. Any other unverifiable step gets its ID,
+// so that it can be judged later.
 func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
 	if len(ev.Signature.Bytes) == 0 {
 		return judged, refused
@@ -259,7 +256,6 @@ func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev
 	return judged, refused
 }
 
-// identified returns a step with its own ID, or with a new ID if it has none.
 func (h *Home) identified(ev federation.Event, now time.Time) (federation.Event, error) {
 	switch {
 	case ev.Stamped || !ev.ID.IsZero():

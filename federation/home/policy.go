@@ -10,20 +10,20 @@ import (
 	"github.com/baton-gateway/baton/federation/lifecycle"
 )
 
-// Requirement is the minimum proof of a step to be filed.
+// Requirement is the minimum proof for a step.
 type Requirement string
 
-// The requirements. A step not signed by its actor or signed by a gateway for the actor satisfies
-// none of them.
+// The requirements. A step that is signed neither by its actor nor by a gateway for the actor
+// satisfies none of them.
 const (
-	RequireSigned  Requirement = "signed"  // signed with the key of the actor
+	RequireSigned  Requirement = "signed"  // by the actor
 	RequireVouched Requirement = "vouched" // or by a gateway for the actor
 	RequireNothing Requirement = "nothing" // the same; an exception before stricter rules
 	Deny           Requirement = "deny"    // always
 )
 
-// Policy decides which DID may send which step. The first matching rule decides, or Require if
-// none matches; the zero Policy accepts vouched steps.
+// Policy decides which DID may send which step. The first matching rule decides, or Require if none
+// matches. The zero Policy accepts vouched steps.
 type Policy struct {
 	Require    Requirement
 	Rules      []Rule
@@ -36,22 +36,22 @@ type OfferPolicy string
 
 // The policies for offers in channels.
 const (
-	OffersOfMembers OfferPolicy = "members" // members of the channel
-	OffersOfAgents  OfferPolicy = "agents"  // members, and agents that declared themselves
+	OffersOfMembers OfferPolicy = "members"
+	OffersOfAgents  OfferPolicy = "agents" // members, and agents that declared themselves
 	OffersOfAny     OfferPolicy = "any"
 )
 
 // Rule is a requirement on steps that match all of its lists. An empty list matches every step.
 type Rule struct {
 	Verbs      []federation.Verb
-	Peers      []string         // links on which a step arrived
+	Peers      []string
 	Recipients []federation.DID // recipient of an offer; the other parties for any other step
-	Senders    []federation.DID // the actor of the step
+	Senders    []federation.DID // actor of the step
 	Require    Requirement
 }
 
-// checkPolicy refuses a step that does not meet the requirement of the policy. The handoff is in
-// the state after the step.
+// checkPolicy refuses a step that does not meet the requirement of the policy. The view is the
+// state after the step.
 func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.View) error {
 	require, invited := r.Policy.Require, false
 	if i := slices.IndexFunc(r.Policy.Rules, func(rule Rule) bool { return rule.fits(s, ev, after) }); i >= 0 {
@@ -69,12 +69,11 @@ func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.Vie
 }
 
 // invites reports whether a matching rule lists the sender of an offer, or offers of its link. The
-// offer may then go to any channel.
+// offer may then be made in any channel.
 func (r Rule) invites(ev federation.Event) bool {
 	return len(r.Senders) > 0 || slices.Contains(r.Peers, ev.Arrival.Link) && slices.Contains(r.Verbs, federation.Offer)
 }
 
-// mayFit reports whether a rule matches the verb and the link of a step.
 func (r Rule) mayFit(ev federation.Event) bool {
 	return (len(r.Verbs) == 0 || slices.Contains(r.Verbs, ev.Verb)) && (len(r.Peers) == 0 || slices.Contains(r.Peers, ev.Arrival.Link))
 }
@@ -193,8 +192,8 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 
 // checkInboxes refuses an offer if an inbox, or its sender's share of it, is full. It also refuses
 // progress from a sender that has used its share, because unlimited progress would lock out other
-// senders. The few other steps of an admitted offer are never refused, so that other senders
-// cannot make a party lose an expected response.
+// senders. The few other steps of an admitted offer are never refused, so that other senders cannot
+// make a party lose an expected response.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox
 	switch {

@@ -14,16 +14,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxRated bounds the DIDs counted at once. More active ones in a minute are a flood of fresh DIDs,
-// against which a rate for each does nothing. Full buckets are dropped first to make room, and then
-// the fullest of the others, so that a flood does not reset the rate of a DID.
+// maxRated bounds the DIDs counted at once. More active DIDs in a minute are a flood of new DIDs,
+// which a rate per DID cannot stop. Full buckets are dropped first to make room, then the fullest
+// of the others, so that a flood does not reset the rate of a DID.
 const maxRated = 1 << 16
 
-// keptRated is the number of buckets kept if too many are in use.
 const keptRated = maxRated * 3 / 4
 
-// Rates counts the steps of each DID: a bucket that starts full with one minute's
-// worth. It may be used concurrently; make one with [NewRates].
+// Rates counts the steps of each DID: a bucket that starts full with one minute's worth. It is safe
+// for concurrent use. Create it with [NewRates].
 type Rates struct {
 	mu      sync.Mutex
 	buckets map[federation.DID]*rate.Limiter
@@ -32,8 +31,8 @@ type Rates struct {
 // NewRates returns counters at zero.
 func NewRates() *Rates { return &Rates{buckets: map[federation.DID]*rate.Limiter{}} }
 
-// Take counts one step and returns the wait until it is allowed; zero for none. A limit of zero
-// means no limit.
+// Take counts one step and returns the wait until it is allowed, or zero. A limit of zero means no
+// limit.
 func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Duration {
 	if perMinute <= 0 {
 		return 0
@@ -71,7 +70,6 @@ func (r *Rates) Left(did federation.DID, perMinute int, now time.Time) (left int
 	return int(tokens), now.Add(time.Duration(missing * 60 / float64(perMinute) * float64(time.Second)))
 }
 
-// makeRoom drops the buckets equal to new ones.
 func (r *Rates) makeRoom(now time.Time) {
 	if len(r.buckets) < maxRated {
 		return
@@ -93,13 +91,13 @@ func (r *Rates) makeRoom(now time.Time) {
 }
 
 // admit counts a step for its rate, and returns its DID if it is new to the record. It refuses a
-// step over the rate limit of its DID, and a stranger that must retry later. Strangers are
-// admitted if they are parties of the handoff, or signers of deferred steps, which were admitted
-// on arrival. It does not count steps of the home itself. It also does not count steps admitted by
-// another home, because their signers would not get a notice of our limits.
+// step over the rate limit of its DID, and a stranger that must retry later. Strangers are admitted
+// if they are parties of the handoff, or signers of deferred steps, which were admitted on arrival.
+// It does not count steps of the home itself. It also does not count steps admitted by another
+// home, because their signers would not be notified of this home's limits.
 //
-// A step signed with the gateway's key for a DID counts for that DID, so that the DID has one
-// rate. Any other signer could name any DID in For, so its steps count for the signer.
+// A step signed with the gateway's key for a DID counts for that DID, so that the DID has one rate.
+// Any other signer could name any DID in For, so its steps count for the signer.
 func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcomer federation.DID, err error) {
 	ev := sub.Event
 	if ev.From == h.ID.DID() || ev.Arrival.Home != "" || sub.Ruling != nil {

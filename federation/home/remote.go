@@ -10,15 +10,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxPending bounds the pending steps of one remote handoff. If its home responds, there is
-// usually one; concurrent parties may have more.
+// maxPending bounds the pending steps of one remote handoff. If its home responds, there is usually
+// one; concurrent parties may have more.
 const maxPending = 64
 
-// Ruling is the outcome of a step that waited for another home.
+// Ruling is the outcome of a step that was pending at another home.
 type Ruling struct {
 	Event     federation.Event
-	Judgement federation.Judgement     // if it was filed
-	Refused   *federation.RefusalError // if it was ruled out
+	Judgement federation.Judgement     // if the step was filed
+	Refused   *federation.RefusalError // if the step was ruled out
 }
 
 // visit judges a step in a remote handoff. It files steps of that home itself, and steps that do
@@ -65,7 +65,6 @@ func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, n
 	return d, nil
 }
 
-// assume returns the view under the assumption that the home files all pending steps of an actor.
 func (r Rules) assume(s Snapshot, actor federation.DID) federation.View {
 	v := s.View
 	for _, each := range s.Pending {
@@ -109,7 +108,7 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 		if err != nil {
 			return rulings, err
 		}
-		if s.Filed != nil { // it was filed in the meantime
+		if s.Filed != nil { // filed in the meantime
 			if err := h.Drop(ctx, each.Event); err != nil {
 				return rulings, err
 			}
@@ -159,22 +158,22 @@ func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry
 	return *s.Filed, nil
 }
 
-// Drop ends the wait of a step.
+// Drop ends the pending state of a step.
 func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 	return h.Record.ResolvePending(ctx, ev.Handoff, ev.From, ev.ID)
 }
 
 // FileRuled files a step of a remote handoff at the position given by its home. The caller has
-// verified the signature of the ruling. FileRuled itself checks the signature of the step, that
-// the step is allowed after the earlier steps, and that both homes have the same hash chain.
+// verified the signature of the ruling. FileRuled itself checks the signature of the step, that the
+// step is allowed after the earlier steps, and that both homes have the same hash chain.
 //
-// A ruling of this home itself is for a step that this home lost by a restore: another home
-// returns the step.
+// A ruling of this home itself is for a step that this home lost by a restore: another home returns
+// the step.
 //
-// It returns a [*federation.GapError] if earlier steps are missing, a [*federation.ForkError] for
-// a ruling that contradicts an earlier one (the proof is then on disk), a
-// [*federation.RefusalError] for a step that can never be filed here, and an error wrapping
-// [*federation.UnavailableError] if a retry may help.
+// It returns a [*federation.GapError] if earlier steps are missing. It returns a
+// [*federation.ForkError] for a ruling that contradicts an earlier one; the proof is then on disk.
+// It returns a [*federation.RefusalError] for a step that can never be filed here, and an error
+// wrapping [*federation.UnavailableError] if a retry may help.
 func (h *Home) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling, now time.Time) (federation.Judgement, error) {
 	if ev.Handoff != r.Handoff || ev.ID != r.Event || r.Version == 0 {
 		return federation.Judgement{}, federation.Refuse(ev, federation.WrongReference, "the ruling is on another step")
@@ -254,7 +253,6 @@ func (r Rules) ruledBefore(s Snapshot, sub Submission) (Decision, error) {
 	return d, nil
 }
 
-// dispute stores the proof that a ruling contradicts the ruling of a filed step.
 func (h *Home) dispute(ctx context.Context, d Decision, now time.Time) error {
 	r := *d.Ruling
 	document, signature, err := h.Record.RulingOn(ctx, r.Handoff, d.Version)

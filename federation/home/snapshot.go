@@ -17,10 +17,10 @@ type Snapshot struct {
 	// party; otherwise "". Data of this gateway takes precedence over statements of the signer's
 	// home.
 	Party federation.DID
-	// Same has pairs of DIDs of one agent, for the policy: the actor and the parties, each with
-	// the DIDs listed in the policy.
+	// Same has pairs of DIDs of one agent, for the policy: the actor and the parties, each with the
+	// DIDs listed in the policy.
 	Same     map[[2]federation.DID]bool
-	Declared []string // the capabilities that the actor declared
+	Declared []string // by the actor
 	Outsider bool     // the offerer must not offer in the channel
 }
 
@@ -65,7 +65,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	return s, err
 }
 
-// addressed replaces the DID of a kept key in an offer by the DID of its owner. The signed
+// addressed replaces the DID of a kept key in an offer with the DID of its owner. The signed
 // document does not change.
 func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	ev.Arrival.Recipient = ""
@@ -79,9 +79,8 @@ func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, err
 }
 
-// party returns the party of a handoff that sent a step, if the signer is another DID of that
-// party; otherwise "". If the handoff names the author by its kept key, a vouched step counts as
-// signed by the DID of that key.
+// party returns [Snapshot].Party for a handoff and a step. If the handoff names the author by its
+// kept key, a vouched step counts as signed by the DID of that key.
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) (federation.DID, error) {
 	said, parties := ev.Arrival.ActingFor, v.Others("")
 	ev.Arrival.ActingFor = ""
@@ -127,8 +126,8 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 }
 
 // asSent restores data from the first arrival of a step, if it arrived here before the ruling of
-// its home: the link that needs no further notice, the evidence, and the statements signed by this
-// home since then. An offer is filed at the home that receives it.
+// its home. These are the link that needs no further notice, the evidence, and the later statements
+// of this home. An offer is filed at the home that receives it.
 func (s Snapshot) asSent(sub Submission) federation.Event {
 	ev := sub.Event
 	if sub.Ruling == nil || ev.Verb == federation.Offer {

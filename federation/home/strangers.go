@@ -14,21 +14,20 @@ import (
 // are dropped first.
 const maxMet = 1 << 16
 
-// maxAcquainted bounds the remembered known DIDs, about 100 bytes each.
+// maxAcquainted bounds the cached known DIDs, at about 100 bytes each.
 const maxAcquainted = 1 << 16
 
-// growthRetry is the retry delay for strangers while the record grows too fast.
 const growthRetry = 5 * time.Minute
 
-// StrangerLimits bound the actions of DIDs new to the record. A limit of zero means no limit.
+// StrangerLimits bound the actions of DIDs new to the record. Zero means no limit.
 type StrangerLimits struct {
 	DIDs        int   // new DIDs within an hour
-	PerAddress  int   // maximum number from one address
-	RecordBytes int64 // growth of the record within an hour
+	PerAddress  int   // new DIDs of one address within an hour
+	RecordBytes int64 // growth within an hour
 }
 
-// Strangers counts the DIDs first seen within the last hour, and remembers the DIDs known for
-// longer. It may be used concurrently; make one with [NewStrangers].
+// Strangers counts the DIDs first seen within the last hour, and caches the DIDs known for longer.
+// It is safe for concurrent use. Create it with [NewStrangers].
 type Strangers struct {
 	mu         sync.Mutex
 	met        []newcomer // oldest first
@@ -56,7 +55,7 @@ func NewStrangers() *Strangers {
 	}
 }
 
-// Count records a new DID. If the total exceeds limit, 0 for no limit, the newest DID of the site
+// Count records a new DID. If the total exceeds limit (0 means none), the newest DID of the site
 // with the largest share is displaced.
 func (s *Strangers) Count(did federation.DID, address string, at time.Time, limit int) {
 	s.mu.Lock()
@@ -82,7 +81,6 @@ func (s *Strangers) Count(did federation.DID, address string, at time.Time, limi
 	}
 }
 
-// displace removes the newest newcomer of a site from the total count.
 func (s *Strangers) displace(site string) {
 	for i := len(s.met) - 1; i >= 0; i-- {
 		if each := &s.met[i]; each.site == site && !each.displaced {
@@ -100,7 +98,7 @@ func (s *Strangers) uncount(site string) {
 	}
 }
 
-// Grown records the growth of the record, in bytes, within the last hour.
+// Grown records the growth of the record within the last hour, in bytes.
 func (s *Strangers) Grown(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +158,9 @@ func (s *Strangers) remember(did federation.DID) {
 	s.acquainted[did] = struct{}{}
 }
 
-// check rejects a new DID over a limit. Over the limit of all DIDs, a site is still admitted if
-// its share stays below the largest share. A DID recorded within the hour is rejected only because
-// of the growth of the record, because it was already counted.
+// check rejects a new DID over a limit. Over the limit of all DIDs, a site is still admitted if its
+// share stays below the largest share. A DID recorded within the hour was already counted, so only
+// the growth of the record can cause its rejection.
 func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,14 +177,13 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	return nil
 }
 
-// yields reports whether a new DID from an address displaces an existing one.
 func (s *Strangers) yields(address string) bool {
 	_, yields := federation.Heaviest(s.shares, federation.Site(address))
 	return yields
 }
 
-// leaves returns the time at which the oldest newcomer from an address, or from any address for
-// "", is no longer counted.
+// leaves returns the time until the oldest newcomer from an address, or from any address for "", is
+// no longer counted.
 func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	for _, each := range s.met {
 		if address == "" || each.address == address {
@@ -196,9 +193,9 @@ func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	return federation.AcquaintanceAge
 }
 
-// Admit returns a [*federation.NewDIDLimitError] for a new DID that must retry later, because
-// there were too many new DIDs within the hour, or the record grows too fast. It reports whether
-// the DID is new. Known DIDs are never refused.
+// Admit returns a [*federation.NewDIDLimitError] for a new DID that must retry later: there were
+// too many new DIDs within the hour, or the record grows too fast. It reports whether the DID is
+// new. Known DIDs are never refused.
 func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {
 	if h.Strangers == nil {
 		return false, nil

@@ -20,18 +20,17 @@ import (
 // long outage does not delay other work.
 const sweepBatch = 100
 
-// unseenLife is the lifetime of an offer without a deadline that was not shown to its recipient.
-// It is the same for an undecided recipient and for one that blocked the offerer, so that the end
-// of an offer does not reveal the difference.
+// unseenLife is the lifetime of an offer without a deadline that was not shown to its recipient. It
+// is the same for an undecided recipient and for one that blocked the offerer, so that the end of
+// an offer does not reveal the difference.
 //
 // spec: airc-shapes "First contact"
 const unseenLife = 24 * time.Hour
 
-// ownNetwork is the label of the home itself in metrics.
 const ownNetwork = "home"
 
 // Sweep ends overdue handoffs, each once, with the final step of its kind, and returns the filed
-// steps. Call it at startup and every few seconds.
+// steps. It is called at startup and every few seconds.
 //
 // spec: handofftag "Expiry"
 func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
@@ -55,7 +54,6 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 	return append(filed, unseen...), err
 }
 
-// endUnseen ends offers that were never shown to their recipient.
 func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
 	unseen, err := h.Record.Unseen(ctx, now.Add(-unseenLife), sweepBatch)
 	if err != nil {
@@ -64,8 +62,8 @@ func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judge
 	return h.End(ctx, unseen, "", now)
 }
 
-// End ends handoffs of this home with a note, except those changed since they were read. It
-// returns the filed steps.
+// End ends handoffs of this home with a note, except those changed since they were read. It returns
+// the filed steps.
 func (h *Home) End(ctx context.Context, views []federation.View, note string, now time.Time) ([]federation.Judgement, error) {
 	var filed []federation.Judgement
 	for _, view := range views {
@@ -90,8 +88,8 @@ func (h *Home) windows() map[federation.Clock]time.Duration {
 	return windows
 }
 
-// Ends returns the verb with which the home will end an idle handoff, and the time; "" and the
-// zero time if it will not.
+// Ends returns the verb with which the home will end an idle handoff, and the time, or "" and the
+// zero time.
 func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	window := h.windows()[v.Clock]
 	if window == 0 {
@@ -100,8 +98,8 @@ func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	return h.Kinds.Then(v), v.Since.Add(window)
 }
 
-// end files a final step of the home itself. It judges the step from the view and reads nothing.
-// It returns [federation.ErrStale] if the handoff has changed since.
+// end files a final step of the home itself. It judges the step from the view and reads nothing. It
+// returns [federation.ErrStale] if the handoff has changed.
 func (h *Home) end(ctx context.Context, view federation.View, note string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	ev, err := h.own(ctx, view, federation.Event{Verb: h.Kinds.Then(view), Note: note}, now)
@@ -115,7 +113,6 @@ func (h *Home) end(ctx context.Context, view federation.View, note string, now t
 	return h.fileOwn(ctx, judged, d, now)
 }
 
-// fileOwn files a step of the home itself, even if ctx ends meanwhile.
 func (h *Home) fileOwn(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
 	ctx = context.WithoutCancel(ctx)
 	to, err := h.route(ctx, d)
@@ -187,13 +184,12 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 	return h.fileOwn(ctx, judged, d, now)
 }
 
-// undeliveredNote explains to the offerer why the home ended a handoff early.
 const undeliveredNote = "not picked up in time"
 
-// ExpireUndelivered expires unread inbox entries filed at or before a time, oldest first. An
-// unread offer expires, and its offerer is notified. A later step is no longer marked as waiting,
-// so that it does not fill an abandoned inbox, but it remains readable there and in the log. It
-// returns the filed steps, and whether there are more entries: then call it again.
+// ExpireUndelivered expires unread inbox entries filed at or before a time, oldest first. An unread
+// offer expires, and its offerer is notified. A later step is no longer marked as unread, so that
+// it does not fill an abandoned inbox, but it remains readable there and in the log. It returns the
+// filed steps, and whether to call it again for more entries.
 func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {

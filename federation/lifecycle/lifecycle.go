@@ -40,8 +40,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Tolerance is how late a response may be after a deadline, because the clocks of the signer and
-// the home may differ.
+// Tolerance is the accepted delay of a response after a deadline, because the clocks of the signer
+// and the home may differ.
 const Tolerance = 120 * time.Second
 
 // Term names the deadline of an offer that applies to a step.
@@ -61,23 +61,23 @@ type Rule struct {
 	To   federation.State   `json:"to"`
 	// Dialect restricts the row to handoffs of one dialect; empty for both.
 	Dialect federation.Dialect `json:"dialect,omitempty"`
-	// By is the term of the step; empty for none. A term that the offer does not name has no effect.
+	// By is the term of the step; empty for none. A term that the offer does not name has no
+	// effect.
 	By Term `json:"by,omitempty"`
-	// Accepts is the verb of the earlier step that this step must name; empty if it names none.
+	// Accepts is the verb of the earlier step that this step must name; empty for none.
 	Accepts federation.Verb `json:"accepts,omitempty"`
 	// Assigns is true if the actor becomes the assignee, or, with Accepts, the actor of the
 	// accepted step.
 	Assigns bool `json:"assigns,omitempty"`
 }
 
-// Kinds is the lifecycles of a home. It does not change, and may be used concurrently. The zero Kinds has
+// Kinds is the immutable set of lifecycles of a home, safe for concurrent use. The zero Kinds has
 // no kind.
 type Kinds struct {
 	tables  map[federation.Kind]table
 	windows map[federation.Clock]time.Duration
 }
 
-// table is the lifecycle of one kind.
 type table struct {
 	Opens struct {
 		Directed federation.State `json:"directed"`
@@ -88,7 +88,6 @@ type table struct {
 	Waits []wait             `json:"waits"`
 }
 
-// wait is the step that the home takes when a clock of a handoff ran out.
 type wait struct {
 	In    []federation.State `json:"in"`
 	Clock federation.Clock   `json:"clock"`
@@ -115,7 +114,7 @@ func (k Kinds) Known(ev federation.Event) error {
 	return nil
 }
 
-// States returns the states that handoffs of any kind can have, in order.
+// States returns the possible states of handoffs of any kind, in order.
 func (k Kinds) States() []federation.State {
 	var all []federation.State
 	for _, t := range k.tables {
@@ -129,7 +128,7 @@ func (k Kinds) States() []federation.State {
 	return slices.Compact(all)
 }
 
-// HasVerb reports whether any kind has a step of a verb for another role than the home.
+// HasVerb reports whether any kind allows a verb for a role other than the home.
 func (k Kinds) HasVerb(verb federation.Verb) bool {
 	for _, t := range k.tables {
 		if slices.ContainsFunc(t.Rules, func(r Rule) bool { return r.Verb == verb && r.Who != federation.System }) {
@@ -139,8 +138,8 @@ func (k Kinds) HasVerb(verb federation.Verb) bool {
 	return verb == federation.Offer && len(k.tables) > 0
 }
 
-// Rule returns the row for a verb in a handoff, and whether there is one. A handoff without a dialect has
-// the rules of the dialect of the RFC.
+// Rule returns the row for a verb in a handoff, if there is one. A handoff without a dialect has
+// the rules of the RFC's dialect.
 func (k Kinds) Rule(v federation.View, verb federation.Verb) (Rule, bool) {
 	rules, dialect := k.tables[v.Kind].Rules, cmp.Or(v.Dialect, federation.HandoffTags)
 	i := slices.IndexFunc(rules, func(r Rule) bool {
@@ -152,7 +151,7 @@ func (k Kinds) Rule(v federation.View, verb federation.Verb) (Rule, bool) {
 	return rules[i], true
 }
 
-// Leads reports whether a verb leads on from the state of a handoff.
+// Leads reports whether a verb is possible in the state of a handoff.
 func (k Kinds) Leads(v federation.View, verb federation.Verb) bool {
 	rule, ok := k.Rule(v, verb)
 	return ok && !v.Over && slices.Contains(rule.From, v.State)
@@ -205,7 +204,6 @@ func opened(ev federation.Event) federation.View {
 	return commanded(v, ev)
 }
 
-// commanded returns a view after a step that moved it and may have been a command on its link.
 func commanded(v federation.View, ev federation.Event) federation.View {
 	if link := ev.Arrival.Link; ev.Arrival.ViaCommand && !slices.Contains(v.Partial, link) {
 		v.Partial = append(slices.Clip(v.Partial), link)
@@ -214,9 +212,9 @@ func commanded(v federation.View, ev federation.Event) federation.View {
 }
 
 // Check returns the view after a step other than an opener, or a [*federation.RefusalError] and the
-// view before it. The first failed check names the code, in this order: the kind has the verb, the
-// handoff is open, its state allows the verb, the step names the step that it accepts, the actor
-// has the role, the deadline has not passed.
+// view before it. It checks in this order, and the first failure determines the code: the kind has
+// the verb; the handoff is open; its state allows the verb; the step names the step that it
+// accepts; the actor has the role; the deadline has not passed.
 func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (federation.View, error) {
 	if err := k.Known(ev); err != nil {
 		return v, err
@@ -329,7 +327,6 @@ func refuse(v federation.View, ev federation.Event, code federation.RefusalCode,
 	return r
 }
 
-// moved returns a view with the clock and the finality derived from its state.
 func (k Kinds) moved(v federation.View, filed time.Time) federation.View {
 	v.Moved = filed
 	v.Over = slices.Contains(k.tables[v.Kind].Over, v.State)
@@ -360,9 +357,9 @@ func (k Kinds) wait(v federation.View) (wait, bool) {
 	return waits[i], true
 }
 
-// Replay returns the view after the last step of a log, the zero View for an empty log. With the same
-// tables it equals the view filed with that step. It returns the error of the log, or an error that
-// names the step that cannot follow its predecessor.
+// Replay returns the view after the last step of a log, or the zero View for an empty log. With the
+// same tables it equals the view filed with that step. It returns the error of the log, or an error
+// that names the step that cannot follow its predecessor.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View
 	for entry, err := range log {
@@ -376,8 +373,8 @@ func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, er
 	return v, nil
 }
 
-// Follow returns the view after a filed step, by the judgement of the handoff's home. The error
-// explains why the step cannot follow.
+// Follow returns the view after a filed step, as judged by the handoff's home. The error explains
+// why the step cannot follow.
 func (k Kinds) Follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
 	switch exists := before.Exists(); {
 	case exists && step.Event.Verb == federation.Offer:

@@ -13,7 +13,6 @@ import (
 //go:embed kinds.json
 var shipped []byte
 
-// fileVersion is the only version that [Parse] reads.
 const fileVersion = 1
 
 type file struct {
@@ -22,8 +21,7 @@ type file struct {
 	Kinds   map[federation.Kind]table   `json:"kinds"`
 }
 
-// Shipped returns the kinds of this program: "handoff", whose rules differ by dialect, and
-// "bounty".
+// Shipped returns the built-in kinds: "handoff", whose rules differ by dialect, and "bounty".
 func Shipped() Kinds {
 	k, err := Parse(shipped)
 	if err != nil {
@@ -112,7 +110,7 @@ func (t table) reached() []federation.State {
 	return states
 }
 
-// live reports whether these are states, at least one, that a step can follow.
+// live returns an error unless there is at least one state, and a step can follow each.
 func (t table) live(states []federation.State) error {
 	for _, s := range states {
 		if !slices.Contains(t.reached(), s) {
@@ -128,7 +126,7 @@ func (t table) live(states []federation.State) error {
 	return nil
 }
 
-// checkRule reports the mistake in a row of rules, given the earlier rows.
+// checkRule returns the mistake in a row of rules, given the earlier rows.
 func (t table) checkRule(r Rule, earlier []Rule) error {
 	twice := func(other Rule) bool {
 		return other.Verb == r.Verb && (other.Dialect == r.Dialect || other.Dialect == "" || r.Dialect == "")
@@ -152,7 +150,7 @@ func (t table) checkRule(r Rule, earlier []Rule) error {
 	return t.live(r.From)
 }
 
-// checkWait reports the mistake in a row of waits, given the earlier rows.
+// checkWait returns the mistake in a row of waits, given the earlier rows.
 func (k Kinds) checkWait(t table, w wait, earlier []wait) error {
 	if err := t.live(w.In); err != nil {
 		return err

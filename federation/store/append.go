@@ -18,8 +18,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// filing is a [federation.Filing] prepared by its caller, to keep work out of the single writer
-// goroutine.
+// filing is a [federation.Filing] prepared by its caller, to keep this work out of the single
+// writer goroutine.
 type filing struct {
 	federation.Filing
 	step    handoffs.Prepared
@@ -32,8 +32,7 @@ type filing struct {
 	record  *Record
 }
 
-// keyRow is a row with the owner of a key: a key kept by the gateway, or otherwise that of the
-// signer.
+// keyRow is a row with the owner of a key: a key kept by the gateway, or the key of the signer.
 type keyRow struct {
 	federation.KeptKey
 
@@ -49,18 +48,16 @@ type before struct {
 
 	version federation.Version // 0 without a log
 	// head is the chain link after the newest event, 32 zero bytes before the first. Only the home
-	// that orders the steps writes the chain over the signed documents, because a signer does not
-	// know the previous step.
+	// that orders the steps writes the chain, because a signer does not know the previous step.
 	head  []byte
 	known bool // the filed step, or another step of its signer with its ID
 	spent bool // tombstones of its ID or its signed document
-	// Whether the handoff is in the table unseen, a webhook follows it, and a webhook gets entries
-	// of an inbox of the step. Writes that change webhooks have no query before the write, so they
-	// run after this one.
+	// Whether the handoff is in the table unseen, a webhook follows it, and a webhook receives
+	// inbox entries of the step. Writes that change webhooks have no query before the write, so
+	// they run after this one.
 	unseen, followed, called bool
 }
 
-// admits reports whether a step judged at a version is filed.
 func (b *before) admits(version federation.Version) bool { return b.version == version && !b.known }
 
 func precheck(ev federation.Event, signer int64, digest [32]byte, dids string) *before {
@@ -82,9 +79,9 @@ func precheck(ev federation.Event, signer int64, digest [32]byte, dids string) *
 }
 
 // Append files a step. It returns [federation.ErrStale] if f.After is not the current version of
-// the log, and a [*federation.RefusalError] with [federation.EventIDInUse] if the signer has used
-// the ID for other bytes, or the handoff ID belongs to another handoff. A repeated step (see
-// [federation.Event.Digest]) returns the first Entry.
+// the log. It returns a [*federation.RefusalError] with [federation.EventIDInUse] if the signer has
+// used the ID for other bytes, or the handoff ID belongs to another handoff. For a repeated step
+// (see [federation.Event.Digest]) it returns the first Entry.
 func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	ready, err := s.prepareFiling(ctx, f)
 	if err != nil {
@@ -134,7 +131,6 @@ func (s *Record) prepareFiling(ctx context.Context, f federation.Filing) (ready 
 	return ready, err
 }
 
-// newKeys returns the rows of keys in a filing not known to be on disk.
 func (s *Record) newKeys(f federation.Filing) []keyRow {
 	var rows []keyRow
 	for _, kept := range f.Kept {
@@ -180,7 +176,7 @@ func (s *Record) linksOf(ctx context.Context, f federation.Filing) (map[string]i
 // intern returns the numbers of the DIDs in a filing. New DIDs get a number in the transaction.
 func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	all := maps.Clone(f.actors)
-	for _, did := range slices.Sorted(maps.Keys(f.actors)) { // in a fixed order, so that numbering is deterministic
+	for _, did := range slices.Sorted(maps.Keys(f.actors)) { // sorted for deterministic numbering
 		if f.actors[did] != 0 {
 			continue
 		}
@@ -193,8 +189,7 @@ func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	return all, nil
 }
 
-// file writes the step and all its related rows. The earlier query has checked all possible
-// conflicts.
+// file writes the step and its related rows. The earlier query has checked all possible conflicts.
 func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error) {
 	ev := f.Event
 	err := f.before.Answer(ctx, q)
@@ -251,7 +246,7 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 	return f.entry(), nil
 }
 
-// first returns the existing entry of a step that cannot be written, or otherwise the reason.
+// first returns the existing entry of a step that cannot be written, otherwise the reason.
 func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federation.Entry, error) {
 	entry, err := handoffs.FindStep(ctx, q, f.actors[f.Event.From], f.Event.ID, f.step.Digest)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -260,15 +255,13 @@ func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federatio
 	return entry, err
 }
 
-// place is the position of an event in the log of its handoff, and its venue. A receipt has the
-// zero place.
+// place is the position and venue of an event in the log of its handoff, zero for a receipt.
 type place struct {
 	version federation.Version
 	prev    []byte
 	key     string // its venue
 }
 
-// insert writes one new event.
 func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p handoffs.Prepared, at place) error {
 	if err := f.record.db.Signed(ctx, q, ev.From); err != nil {
 		return err
@@ -280,8 +273,8 @@ func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p 
 		f.actors[ev.For], f.actors[ev.To], engine.OrNull(at.key), engine.Stamp(ev.ShownAt()))
 }
 
-// entry returns the step like later reads: without the bytes of the evidence, which are stored
-// separately.
+// entry returns the step in the form of later reads: without the bytes of the evidence, which are
+// stored separately.
 func (f filing) entry() federation.Entry {
 	ev := f.Event
 	if ev.Evidence != nil {
@@ -320,8 +313,6 @@ func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.R
 	return f.deliver(ctx, q, *f.Receipt, federation.RankOf(*f.Receipt, f.View))
 }
 
-// push queues a step or text for the webhooks of its inboxes, and a step for the webhooks that
-// follow its handoff.
 func (f filing) push(ctx context.Context, q engine.Tx) error {
 	item := queue.Row{Lane: f.Event.Handoff.String(), Sender: f.actors[f.Event.From], Queued: engine.Stamp(f.Filed)}
 	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer = ?`, []any{f.Event.ID.String(), item.Sender}, &item.Item)
@@ -385,7 +376,6 @@ func (f filing) remember(ctx context.Context, q engine.Tx) error {
 	return nil
 }
 
-// binding returns the binding of the step's signer, if the step shows one.
 func (f filing) binding() (b federation.Binding, has bool) {
 	ev := f.Event
 	if ev.Arrival.Name == "" {
@@ -400,13 +390,13 @@ func (f filing) binding() (b federation.Binding, has bool) {
 		Key:     ev.Signature.Key,
 		Seen:    ev.Arrival.Received,
 	}
-	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID represented by the step, but the key belongs to the signer
+	if ev.Provenance == federation.Vouched && ev.For != "" { // For has the name, From has the key
 		b.DID, b.Key = ev.For, nil
 	}
 	return b, true
 }
 
-// rule stores the ruling on which a step was filed, and ends the step's wait.
+// rule stores the ruling on which a step was filed, and ends its pending state.
 func (f filing) rule(ctx context.Context, q engine.Tx) error {
 	if f.Ruling == nil {
 		return nil

@@ -27,15 +27,15 @@ import (
 //     without its content (see [federation.Event.Erase]); document, message and place are cleared
 //   - handoff: the row stays; the view loses title, capabilities and priority
 //   - evidence, blob, blob_claim, inbox, attempt, mention: the rows are deleted
-//   - delivery: the row ends and stays without its reason and its dead letter; it has numbers and codes
+//   - delivery: the row ends and stays, with numbers and codes but no reason and no dead letter
 //   - ruling, fork: stay; rulings of homes have digests, DIDs and numbers, and no text
 //
 // Of the person, and of these handoffs, the rows of deferred, pending, answer, notice, webhook,
-// document, session, declaration, login, login_code, password, marker and line are deleted. The tables of a
-// network erase their own rows (see [engine.Tables]), and links that keep journals erase these.
+// document, session, declaration, login, login_code, password, marker and line are deleted. The
+// tables of a network erase their own rows (see [engine.Tables]), and links erase their journals.
 //
 // The tables without text of persons stay as they are: actor, tombstone, unseen, newcomer, size,
-// mailbox, share, device, looked, destination, letter, peer_delivery_id, peer_mode, binding,
+// sample, mailbox, share, device, looked, destination, letter, peer_delivery_id, peer_mode, binding,
 // bound_name, key_owner, key_window, own_key, deferred_count, offence,
 // mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
 
@@ -63,8 +63,8 @@ type erasure struct {
 	handoffs     string
 	participants string
 	all          []federation.HandoffID
-	left         []federation.HandoffID // not erased yet
-	open         []federation.HandoffID // not over
+	left         []federation.HandoffID
+	open         []federation.HandoffID
 	now          time.Time
 }
 
@@ -81,8 +81,8 @@ func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (fede
 	return found, nil
 }
 
-// Erase erases, in several transactions. If the person has open handoffs, it returns these and
-// erases nothing. Another call resumes an interrupted erasure, and counts the rest.
+// Erase erases in several transactions. If the person has open handoffs, it returns them and erases
+// nothing. Another call resumes an interrupted erasure, and counts the rest.
 func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time.Time) (federation.Erasing, error) {
 	e, err := s.planErasure(ctx, of, now)
 	var done federation.Erasing
@@ -99,9 +99,7 @@ func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time
 	return done, nil
 }
 
-// Compact removes deleted bytes from the files of the record. It blocks, and delays all writes,
-// while the record is rewritten. On a database server it does nothing, because the server compacts
-// by itself.
+// Compact is [engine.DB.Compact].
 func (s *Record) Compact(ctx context.Context) error { return s.db.Compact(ctx) }
 
 func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, now time.Time) (*erasure, error) {
@@ -191,7 +189,6 @@ type dropped struct {
 	each func(ctx context.Context, q engine.Tx, key string) error
 }
 
-// copies returns the links and homes that received steps of the person.
 func (e *erasure) copies(ctx context.Context, q engine.Tx) ([]string, error) {
 	links, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT DISTINCT d.name FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
 		WHERE f.state = 'delivered' AND d.kind = 'link' AND `+eraseOfThem, e.dids, e.handoffs)
@@ -203,7 +200,7 @@ func (e *erasure) copies(ctx context.Context, q engine.Tx) ([]string, error) {
 	return append(links, homes...), err
 }
 
-// run erases page by page. A repeated erasure resumes an interrupted one.
+// run erases page by page. A repeated run resumes an interrupted one.
 func (e *erasure) run(ctx context.Context) error {
 	for page := range slices.Chunk(e.left, eraseHandoffs) {
 		err := e.record.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -269,7 +266,6 @@ func scanStored(row engine.Scanner) (s stored, err error) {
 	return s, err
 }
 
-// eraseEvent removes the document of an event, replaces its body, and ends its deliveries.
 func (e *erasure) eraseEvent(ctx context.Context, q engine.Tx, s stored) error {
 	ev, err := s.event.Read()
 	if err != nil {
@@ -314,7 +310,6 @@ func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
 	return len(found), nil
 }
 
-// eraseRest deletes the rows of the person without a filed event.
 func (e *erasure) eraseRest(ctx context.Context, q engine.Tx) error {
 	for _, of := range e.targets(&federation.Erasing{}) {
 		if err := of.erase(ctx, q); err != nil {
@@ -401,7 +396,7 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 	}
 }
 
-// dropBlob deletes a blob, which other handoffs may refer to.
+// dropBlob deletes a blob, even if other handoffs refer to it.
 func dropBlob(ctx context.Context, q engine.Tx, capability string) error {
 	for _, change := range []string{`DELETE FROM blob_claim WHERE capability = ?`, `DELETE FROM blob WHERE capability = ?`} {
 		if err := q.Put(ctx, change, capability); err != nil {
@@ -419,7 +414,6 @@ func dropWebhook(ctx context.Context, q engine.Tx, key string) error {
 	return deliveries.DropWebhook(ctx, q, id)
 }
 
-// byRow returns a drop by a numeric key.
 func byRow(drop func(context.Context, engine.Tx, int64) error) func(context.Context, engine.Tx, string) error {
 	return func(ctx context.Context, q engine.Tx, key string) error {
 		row, err := strconv.ParseInt(key, 10, 64)
@@ -430,7 +424,7 @@ func byRow(drop func(context.Context, engine.Tx, int64) error) func(context.Cont
 	}
 }
 
-// endDeliveries ends the pending deliveries of an erased event, and notifies no signer.
+// endDeliveries ends the pending deliveries of an erased event without notifying signers.
 func (e *erasure) endDeliveries(ctx context.Context, q engine.Tx, s stored) error {
 	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Quiet: true, At: e.now}
 	links, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT f.destination FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = ? AND f.state = 'waiting' AND d.kind = 'link'`, s.seq)

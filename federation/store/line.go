@@ -86,8 +86,7 @@ func (s *Record) Lines(ctx context.Context, part federation.TimelineQuery, limit
 	return found, nil
 }
 
-// LineMark returns the position of the line with an ID at a place. It returns
-// [federation.ErrNotFound] if there is none.
+// LineMark returns the position of the line with an ID at a place, or [federation.ErrNotFound].
 func (s *Record) LineMark(ctx context.Context, p federation.ChannelRef, id string) (m federation.Position, err error) {
 	var at int64
 	err = s.db.Reads().Row(ctx, `SELECT at, n FROM line WHERE place = ? AND id = ?`, []any{handoffs.PlaceKey(p), id}, &at, &m.N)

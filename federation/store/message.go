@@ -14,9 +14,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// FileText files a text in one transaction with its entry in the recipient's inbox, its pending
-// deliveries and its effects. It returns the filed text, and whether it was already filed; a
-// repeated text changes nothing.
+// FileText files a text in one transaction with its inbox entry, pending deliveries and effects. It
+// returns the filed text, and whether it was already filed. A repeated text changes nothing.
 func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed federation.Text, known bool, err error) {
 	ready := filing{record: s, Filing: federation.Filing{
 		Fanout: f.Fanout, Event: f.Text.Row(), View: federation.View{ID: f.Text.Order, State: handoffs.TextState},
@@ -116,9 +115,9 @@ func (s *Record) TextAbout(ctx context.Context, id federation.HandoffID, limit i
 	return found, nil
 }
 
-// ExpireMessages expires up to limit waiting messages filed at or before a time: their deliveries
-// to links, and their entries in inboxes. It notifies their senders, and returns the number of
-// expired messages.
+// ExpireMessages expires up to limit pending messages filed at or before a time: their deliveries
+// to links, and their inbox entries. It notifies their senders, and returns the number of expired
+// messages.
 func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	expired, err := s.Outboxes.ExpireMessages(ctx, before, now, limit)
 	if err != nil || expired == limit {
@@ -128,8 +127,8 @@ func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limi
 	return expired + lapsed, err
 }
 
-// prunable selects the messages filed at or before a time that no longer wait. The newest event of
-// the record stays, because later events continue its numbering.
+// prunable selects the messages filed at or before a time that are no longer pending. The newest
+// event of the record stays, because later events continue its numbering.
 const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE e.state = 'said' AND e.filed <= ?
 	AND e.seq < (SELECT max(seq) FROM event)
 	AND NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = e.seq AND (f.letter IS NOT NULL OR f.state = 'waiting' AND d.kind = 'link'))
@@ -138,14 +137,14 @@ const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE
 // idleChat restricts prunable to channel text without a reference to a handoff.
 const idleChat = ` AND e.recipient IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
 
-// PruneConversations deletes up to limit messages filed at or before a time that no longer wait,
+// PruneConversations deletes up to limit messages filed at or before a time and no longer pending,
 // and returns their number.
 func (s *Record) PruneConversations(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.pruneMessages(ctx, prunable, before, limit)
 }
 
-// PruneChat deletes up to limit lines of channels that no longer wait, name no handoff and were
-// filed at or before a time, and returns their number.
+// PruneChat deletes up to limit channel lines filed at or before a time, and returns their number.
+// It keeps pending lines, and lines that refer to a handoff.
 func (s *Record) PruneChat(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.pruneMessages(ctx, prunable+idleChat, before, limit)
 }
@@ -202,9 +201,9 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, message handoffs
 	return nil
 }
 
-// WithMessageID returns the step or the message with the ID messageID, or with this ID on its
-// network. The part of messageID after a dot, which distinguishes the lines of one message, is
-// ignored. It returns [federation.ErrNotFound] if there is none.
+// WithMessageID returns the step or message with this ID here or on its network, or
+// [federation.ErrNotFound]. It ignores the part of messageID after a dot, which distinguishes the
+// lines of one message.
 func (s *Record) WithMessageID(ctx context.Context, messageID string) (federation.Entry, error) {
 	own, _, _ := strings.Cut(messageID, ".")
 	if id, err := federation.ParseEventID(own); err == nil {

@@ -17,13 +17,12 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// finished is the condition that a handoff h accepts no further steps.
 const finished = `h.over = 1`
 
-// Prune examines up to limit handoffs unchanged since a time. It deletes closed ones with all
-// their data: log, receipts, evidence, inbox entries, and rows in the tables of networks. It keeps
-// a handoff with a pending delivery to a link, and the handoff with the newest event, because
-// later events continue its numbering. Tombstones remain: a repeated step is refused with
+// Prune examines up to limit handoffs unchanged since a time. It deletes closed ones with all their
+// data: log, receipts, evidence, inbox entries, and rows in the tables of networks. It keeps a
+// handoff with a pending delivery to a link or with a dead letter. It also keeps the handoff with the
+// newest event, because later events continue its numbering. Tombstones remain: a repeated step is refused with
 // [federation.TerminalHandoff], and other bytes with its ID with [federation.EventIDInUse].
 // Handoffs are ordered by state and last change, so no recent handoff is read.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
@@ -70,8 +69,8 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Tim
 	return true, s.remove(ctx, q, id, view)
 }
 
-// needed reports whether a step of a handoff has a pending delivery to a link, or whether later
-// events continue the numbering of its events.
+// needed reports whether a step of a handoff has a pending delivery to a link or a dead letter, or
+// has the newest number of the record.
 func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
@@ -110,7 +109,6 @@ func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federa
 	return nil
 }
 
-// deleteEntries deletes the entries of the steps of a handoff from the inboxes of its parties.
 func deleteEntries(ctx context.Context, q engine.Tx, id string, view federation.View) error {
 	dids, err := asJSON(view.Others(""))
 	if err != nil {
@@ -119,7 +117,6 @@ func deleteEntries(ctx context.Context, q engine.Tx, id string, view federation.
 	return inboxes.Delete(ctx, q, `did `+actorOfThem+` AND event IN (SELECT seq FROM event WHERE handoff = ?2)`, dids, id)
 }
 
-// over returns the view of a closed handoff, or [federation.ErrNotFound].
 func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) {
 	var text []byte
 	if err := q.Row(ctx, `SELECT h.view FROM handoff h WHERE h.id = ? AND `+finished, []any{id}, &text); err != nil {
@@ -147,8 +144,8 @@ const (
 	deadSteps         = `delivery f JOIN event e ON e.seq = f.item WHERE f.letter > 0 AND f.state || '' = 'dead'`
 )
 
-// Senders returns up to limit DIDs after a DID, in order, with an open offered handoff or a
-// pending row.
+// Senders returns up to limit DIDs after a DID, in order, with an open offered handoff or a pending
+// row.
 func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	const known = `SELECT did FROM actor WHERE did > ?1 AND n IN `
 	parts := []string{known + `(SELECT offerer FROM handoff WHERE over = 0 AND offerer > 0)`}
@@ -165,8 +162,8 @@ func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) (
 	return found, nil
 }
 
-// Purge drops the pending rows of DIDs and of names on links in one transaction, or only counts them
-// if dry. Logs keep their steps.
+// Purge deletes the pending rows of DIDs and of names on links in one transaction, or only counts
+// them if dry. Logs keep their steps.
 func (s *Record) Purge(ctx context.Context, dids []federation.DID, participants []string, now time.Time, dry bool) (federation.Purged, error) {
 	p, err := s.newPurge(dids, participants, now, dry)
 	if err != nil {
@@ -202,8 +199,8 @@ func (s *Record) newPurge(dids []federation.DID, participants []string, now time
 	return purge{s, string(didText), string(participantText), now, dry}, err
 }
 
-// set is one kind of waiting rows: whether it is selected by DID or by participant, the query for
-// its rows, each with up to two keys, and how to delete a row.
+// set is one kind of pending rows, selected by DID or by participant, with the query for its rows
+// (each with up to two keys), and their deletion.
 type set struct {
 	count *int
 	of    []any // DIDs or participants, as JSON

@@ -5,23 +5,22 @@
 // [Open] and [OpenPostgres] return a [Record]. Each subject has its own package, whose methods are
 // promoted to the Record:
 //
-//   - handoffs: logs, views, lists, evidence, and steps that wait
-//   - inboxes: arrivals of a DID, its devices, leases and notices
-//   - journals: what links append, such as histories of sessions
-//   - deliveries: pending and ended deliveries to links, peers, webhooks and readers of notices, and dead
-//     letters
+//   - handoffs: logs, views, lists, evidence, and deferred and pending steps
+//   - inboxes: entries for a DID, its devices, leases and notices
+//   - journals: lists of entries appended by links, such as session histories
+//   - deliveries: pending and ended deliveries, and dead letters
 //   - participants: bindings, keys, sessions
-//   - homes: other homes, and where mailboxes are
-//   - operators: what operators decide and look at
+//   - homes: other homes, and the locations of mailboxes
+//   - operators: decisions and views of operators
 //
 // Two packages have no methods of the Record: queue writes the rows of deliveries, and eventform
 // turns an event into the columns of its row and back.
 //
 // This package has changes that affect several subjects: [Record.Append], [Record.Prune],
-// [Record.Purge], [Record.Delay] and [Record.Expire]. The package engine is the database of all of
-// them. Package offline examines and copies a closed record, backup makes archives of it, and
-// registry has the tables of a registry of agents. The tests here check the documented behavior on
-// both databases.
+// [Record.Purge], [Record.Delay] and [Record.Expire]. Package engine is the database of all of them.
+// Package fsck examines and copies a closed record, backup makes archives of it, and registry has
+// the tables of a registry of agents. The tests here check the documented behavior on both
+// databases.
 package store
 
 import (
@@ -44,7 +43,7 @@ import (
 )
 
 // Record is one open record, with the methods of its subjects, and methods that change several
-// subjects at once. All methods may be called concurrently, and block on the disk. After a nil
+// subjects at once. All methods are safe for concurrent use, and block on the disk. After a nil
 // error, a change survives a power failure. Each method returns an error wrapping
 // [*federation.UnavailableError] if the disk cannot be written or read now.
 type Record struct {
@@ -60,8 +59,7 @@ type Record struct {
 	keyRows engine.Known[keyRow]
 }
 
-// Open opens the record at a path, like [engine.Open]. The tables belong to a network; nil means
-// none. A record must always be opened with the tables that it was created with.
+// Open opens the record at a path, like [engine.Open].
 func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.Open(ctx, path, tables, reg, options...)
 	if err != nil {
@@ -69,13 +67,12 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 	}
 	r := record(db)
 	for _, kind := range []federation.DestinationKind{federation.ToPeer, federation.ToWebhook} {
-		_ = r.EndLeases(ctx, kind) // after an error, each expires by itself
+		_ = r.EndLeases(ctx, kind) // on an error, each lease expires by itself
 	}
 	return r, nil
 }
 
-// OpenPostgres opens the record in a PostgreSQL database, like [engine.OpenPostgres]. The tables
-// belong to a network; nil means none.
+// OpenPostgres opens the record in a PostgreSQL database, like [engine.OpenPostgres].
 func OpenPostgres(ctx context.Context, dsn string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.OpenPostgres(ctx, dsn, tables, reg, options...)
 	if err != nil {
@@ -97,7 +94,7 @@ func record(db *engine.DB) *Record {
 	}
 }
 
-// Ready commits one row, because only this proves that the disk is writable.
+// Ready is [engine.DB.Ready].
 func (s *Record) Ready(ctx context.Context) error { return s.db.Ready(ctx) }
 
 // RunExclusive is [engine.DB.RunExclusive].
@@ -108,8 +105,7 @@ func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.
 // OnFiled is [engine.DB.OnFiled].
 func (s *Record) OnFiled(wake func(destination string)) { s.db.OnFiled(wake) }
 
-// Close closes the record after the current batch of writes is on disk. Later calls return the
-// first result. All other methods then fail with a [*federation.UnavailableError].
+// Close is [engine.DB.Close].
 func (s *Record) Close() error { return s.db.Close() }
 
 // NewestFiled returns the filing time of the newest step; zero for an empty record.
@@ -125,9 +121,9 @@ func (s *Record) NewestFiled(ctx context.Context) (time.Time, error) {
 	return engine.Moment(filed), nil
 }
 
-// Delay files a [federation.NoticeDelayed] for up to limit rows filed at or before a time that
-// have none, and returns their number. The rows include steps that an agent has not fetched, and
-// steps in an inbox without another route to its reader (see [federation.InboxLink]).
+// Delay files a [federation.NoticeDelayed] for up to limit rows filed at or before a time without
+// one, and returns their number. The rows include steps that an agent has not fetched, and steps in
+// an inbox without another route to its reader (see [federation.InboxLink]).
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.Outboxes.Delay(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -143,9 +139,8 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + entries, err
 }
 
-// Expire abandons up to limit rows filed at or before a time, of any link, and returns their
-// number. The delivery of a step that an agent has not fetched becomes
-// [federation.DeliveryExpired].
+// Expire abandons up to limit rows of any link filed at or before a time, and returns their number.
+// The delivery of a step that an agent has not fetched becomes [federation.DeliveryExpired].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.Outboxes.Expire(ctx, before, now, limit)
 	if err != nil || expired == limit || s.db.Tables == nil {
@@ -155,8 +150,8 @@ func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (
 	return expired + unfetched, err
 }
 
-// introduce records the first message of a sender to a participant. It changes no decision. Over
-// [federation.MaxContacts] strangers, it records nothing, and further senders stay unknown.
+// introduce records the first message of a sender to a participant, without changing a decision.
+// Above [federation.MaxContacts] strangers it records nothing, and further senders stay unknown.
 func introduce(ctx context.Context, q engine.Tx, c federation.Contact, now time.Time) error {
 	full, err := fullOf(ctx, q, c.Person, `state = 'introduced'`)
 	if err != nil || full {
@@ -170,7 +165,6 @@ func introduce(ctx context.Context, q engine.Tx, c federation.Contact, now time.
 	return nil
 }
 
-// fullOf reports whether a participant has the maximum number of contacts of one kind.
 func fullOf(ctx context.Context, q engine.Tx, person federation.DID, sort string) (bool, error) {
 	var n int
 	err := q.Row(ctx, `SELECT count(*) FROM contact WHERE person = ? AND `+sort, []any{person}, &n)
@@ -180,8 +174,8 @@ func fullOf(ctx context.Context, q engine.Tx, person federation.DID, sort string
 	return n >= federation.MaxContacts, nil
 }
 
-// SetContact stores a participant's decision about a sender of messages. It returns
-// [federation.ErrTooManyContacts] if the participant has reached the limit.
+// SetContact stores a participant's decision about a sender of messages, or returns
+// [federation.ErrTooManyContacts] at the limit.
 func (s *Record) SetContact(ctx context.Context, c federation.Contact, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `UPDATE contact SET state = ?, since = ? WHERE person = ? AND sender = ? AND state <> 'introduced'`,
@@ -215,8 +209,8 @@ func (s *Record) Contact(ctx context.Context, person, sender federation.DID) (fe
 	return state, nil
 }
 
-// ContactsOf returns up to limit senders that wrote to a participant, or were allowed or blocked
-// by it, ordered by DID, after a DID.
+// ContactsOf returns up to limit senders after a DID, in order: senders that wrote to a
+// participant, or were allowed or blocked by it.
 func (s *Record) ContactsOf(ctx context.Context, person, after federation.DID, limit int) ([]federation.Contact, error) {
 	scan := func(row engine.Scanner) (federation.Contact, error) {
 		c := federation.Contact{Person: person}

@@ -38,7 +38,7 @@ type Manifest struct {
 	Files  []Member  `json:"files"`
 }
 
-// Content describes, for people, the backup's content before the keys.
+// Content describes the backup's content before the keys, for people.
 func (m Manifest) Content() string {
 	if m.Files[0].Name == configMember {
 		return "configuration (the record is in PostgreSQL: back that up with its own tools)"
@@ -53,7 +53,7 @@ type Member struct {
 	SHA256 string `json:"sha256"` // hexadecimal
 }
 
-// Source is the files that a backup is made of.
+// Source names the files of a backup.
 type Source struct {
 	Home   string // home.name of the gateway
 	Record string // path; "" if the record is in a database
@@ -61,7 +61,6 @@ type Source struct {
 	Keys   string // path of the folder
 }
 
-// first returns the member before the keys.
 func (s Source) first() string {
 	if s.Record == "" {
 		return configMember
@@ -101,7 +100,7 @@ func write(ctx context.Context, w io.Writer, from Source, draft string, now time
 	return made, writeMembers(w, made, members)
 }
 
-// withKeys returns the members of a backup and lists them in its manifest. The keys are read after
+// withKeys returns the members of a backup and lists them in its manifest. It reads the keys after
 // the record; in the reverse order, the record could name a missing key.
 func withKeys(made *Manifest, first member, folder string) ([]member, error) {
 	names, err := keyFiles(folder)
@@ -122,7 +121,6 @@ func withKeys(made *Manifest, first member, folder string) ([]member, error) {
 	return members, nil
 }
 
-// keyFiles returns the names of the keys in a folder, without drafts.
 func keyFiles(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -141,14 +139,13 @@ func describe(name, from string) (member, error) {
 	return measure(name, func(w io.Writer) error { return copyFile(w, from) })
 }
 
-// measure returns a member with its size and SHA-256, which requires writing it once.
+// measure returns a member with its size and SHA-256. It must write the member once.
 func measure(name string, write func(io.Writer) error) (member, error) {
 	size, sum := &counter{}, sha256.New()
 	err := write(io.MultiWriter(size, sum))
 	return member{Member{Name: name, Bytes: size.bytes, SHA256: hex.EncodeToString(sum.Sum(nil))}, write}, err
 }
 
-// counter counts bytes.
 type counter struct{ bytes int64 }
 
 // Write implements [io.Writer].
@@ -193,9 +190,9 @@ func copyFile(w io.Writer, from string) error {
 	return errors.Join(err, f.Close())
 }
 
-// read reads a backup whole: accept sees the manifest before anything is written, and create opens
-// the file for each member. It returns an error for an archive that differs from its manifest or
-// has trailing data.
+// read reads a whole backup. It passes the manifest to accept before it writes anything, and calls
+// create for each member. It returns an error for an archive that differs from its manifest or has
+// trailing data.
 func read(r io.Reader, accept func(Manifest) error, create func(name string) (io.WriteCloser, error)) error {
 	in := tar.NewReader(r)
 	made, err := readManifest(in)
@@ -219,7 +216,7 @@ func read(r io.Reader, accept func(Manifest) error, create func(name string) (io
 	return checkEnd(r)
 }
 
-// checkEnd refuses an archive with bytes after its end: a tar reader stops there, and no checksum
+// checkEnd refuses an archive with trailing bytes: a tar reader does not read them, and no checksum
 // covers them.
 func checkEnd(r io.Reader) error {
 	n, err := io.ReadFull(r, make([]byte, 1))
@@ -248,7 +245,7 @@ func readManifest(in *tar.Reader) (Manifest, error) {
 	return made, federation.DecodeJSON(text, &made)
 }
 
-// checkManifest refuses names that would lead out of the places that members have.
+// checkManifest refuses member names outside the permitted folders.
 func checkManifest(made Manifest) error {
 	if made.Format != archiveFormat {
 		return fmt.Errorf("the backup is of format %d and this program knows format %d: run a newer one", made.Format, archiveFormat)

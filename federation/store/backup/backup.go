@@ -6,7 +6,7 @@
 //
 //	manifest.json    home, time, and name, size and SHA-256 of each file
 //	record.db        the record, an SQLite file; or
-//	baton.toml       the configuration, where the record is in a database
+//	baton.toml       the configuration, if the record is in a database
 //	keys/NAME        each file of the keys folder
 //
 // It does not contain the secrets named by the configuration, nor the configuration if it contains
@@ -28,8 +28,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// Write writes a backup of a source durably to a new file. It uses a folder of the caller for
-// drafts, and leaves them there.
+// Write writes a backup of a source durably to a new file. It leaves its drafts in the caller's
+// folder.
 func Write(ctx context.Context, path string, from Source, drafts string) (Manifest, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the path
 	if err != nil {
@@ -42,19 +42,18 @@ func Write(ctx context.Context, path string, from Source, drafts string) (Manife
 	return made, errors.Join(err, f.Close())
 }
 
-// Check reads a backup whole, and returns its manifest, or why it is damaged.
+// Check reads a whole backup, and returns its manifest, or an error if it is damaged.
 func Check(r io.Reader) (made Manifest, err error) {
 	err = read(r, func(m Manifest) error { made = m; return nil }, func(string) (io.WriteCloser, error) { return nowhere{io.Discard}, nil })
 	return made, err
 }
 
-// nowhere takes members read only for their checksum.
 type nowhere struct{ io.Writer }
 
 // Close does nothing.
 func (nowhere) Close() error { return nil }
 
-// SyncFolder puts the names in a folder on disk.
+// SyncFolder syncs the names in a folder to disk.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path) //nolint:gosec // the operator names the path
 	if err != nil {
@@ -63,11 +62,11 @@ func SyncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// asidePrefix begins the name of the folder, next to the record, for files replaced by a restore.
+// asidePrefix begins the name of the folder for files replaced by a restore, next to the record.
 const asidePrefix = "replaced-"
 
-// Copies returns the copies of the record of a target: those left by a migration or a restore,
-// drafts of an interrupted restore, and leftovers of killed backups.
+// Copies returns the copies of the record of a target: from a migration or a restore, drafts of an
+// interrupted restore, and leftovers of killed backups.
 func Copies(of Target) ([]string, error) {
 	r := restoration{to: of}
 	patterns := []string{r.recordDraft(), filepath.Join(of.Dir, leftoverPrefix+"*", recordMember), filepath.Join(filepath.Dir(r.recordDraft()), asidePrefix+"*")}
@@ -89,8 +88,8 @@ func Copies(of Target) ([]string, error) {
 // backups.
 const leftoverPrefix = ".backup-"
 
-// Save writes a backup to a file, whole or not at all, and never over another file. The caller's
-// write makes the draft in its own folder, which Save removes.
+// Save writes a backup to a file, completely or not at all, and never over another file. The
+// function write makes the draft in its own folder, which Save removes.
 func Save(path string, write func(draft, folder string) (Manifest, error)) (made Manifest, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return made, errors.Join(fmt.Errorf("%s: there is something already", path), err)
@@ -110,8 +109,8 @@ func Save(path string, write func(draft, folder string) (Manifest, error)) (made
 	return made, SyncFolder(filepath.Dir(path))
 }
 
-// Receive writes a backup sent by a gateway to a file, and reads it once more: a cut connection
-// leaves an error, and not a partial backup.
+// Receive writes a backup received from a gateway to a file, and checks it. After a broken
+// connection it returns an error and leaves no partial backup.
 func Receive(path string, from io.Reader) (made Manifest, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the path
 	if err != nil {
@@ -128,9 +127,9 @@ func Receive(path string, from io.Reader) (made Manifest, err error) {
 	return Check(f)
 }
 
-// Stream returns a backup of a source, without a copy, so that a full disk can be backed up to
-// another disk: the pages of the record are read as the caller reads the backup. When ctx ends, the
-// backup is truncated. The caller closes it.
+// Stream returns a backup of a source without a copy, so that a full disk can be backed up to
+// another disk. It reads the record as the caller reads the backup. If ctx ends, the backup is
+// truncated. The caller closes it.
 func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {
 	made := Manifest{Format: archiveFormat, Home: from.Home, Made: time.Now().UTC()}
 	if from.Record == "" {
@@ -152,7 +151,6 @@ func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {
 	return stream(made, first, from.Keys, pages.Close)
 }
 
-// stream returns a reader of a backup, and calls end when it is closed.
 func stream(made Manifest, first member, keys string, end func() error) (io.ReadCloser, error) {
 	members, err := withKeys(&made, first, keys)
 	if err != nil {
@@ -167,7 +165,7 @@ func stream(made Manifest, first member, keys string, end func() error) (io.Read
 }
 
 // RemoveLeftovers deletes the folders left in data_dir by killed backups of earlier versions. No
-// gateway may run there.
+// gateway may be running there.
 func RemoveLeftovers(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, leftoverPrefix+"*"))
 	for _, folder := range left {

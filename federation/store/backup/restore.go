@@ -15,12 +15,11 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// restoreMarker is in data_dir while a restore moves files: record and keys may not belong
-// together.
+// restoreMarker is in data_dir while a restore moves files: record and keys may not match.
 const restoreMarker = "restore-unfinished"
 
-// CheckRestored returns an error if a restore to a target was interrupted. The evidence is the
-// folder of the key drafts until the first file is moved, and from then on the marker.
+// CheckRestored returns an error if a restore to a target was interrupted. Until the first file is
+// moved, the evidence is the folder of the key drafts; after that it is the marker.
 func CheckRestored(to Target) error {
 	r := restoration{to: to}
 	const again = "a restore was cut short: run baton restore again"
@@ -57,12 +56,11 @@ type Target struct {
 type Restored struct {
 	Manifest
 
-	Aside string `json:"aside,omitempty"` // folder of the previous files; "" for none
+	Aside string `json:"aside,omitempty"` // folder of the previous files, or ""
 }
 
-// Restore checks a whole backup, then puts record and keys in place. With force it moves an
-// existing record and keys aside, and else it returns an error for them. No gateway may run
-// on the target.
+// Restore checks a whole backup, then puts record and keys in place. If they exist, it moves them
+// aside with force, and otherwise returns an error. No gateway may be running on the target.
 func Restore(ctx context.Context, name string, to Target, force bool, now time.Time) (done Restored, err error) {
 	r := restoration{to: to}
 	if to.Record != "" {
@@ -93,8 +91,8 @@ type restoration struct {
 
 func (r *restoration) path(name string) string { return filepath.Join(r.to.Dir, name) }
 
-// Drafts are beside their final files, on the same file system. If the record is in a database, the
-// configuration is drafted in its place, and stays in the backup.
+// Drafts are next to their final files, on the same file system. If the record is in a database,
+// the configuration is drafted in its place, and stays in the backup.
 func (r *restoration) recordDraft() string {
 	return cmp.Or(r.to.Record, r.path(configMember)) + ".restoring"
 }
@@ -115,7 +113,7 @@ func (r *restoration) there() []string {
 	return found
 }
 
-// checkRoom refuses to touch existing files, unless force is set, or an interrupted restore left
+// checkRoom refuses to touch existing files, unless force is set or an interrupted restore left
 // them.
 func (r *restoration) checkRoom(force bool) error {
 	_, err := os.Lstat(r.path(restoreMarker))
@@ -127,7 +125,7 @@ func (r *restoration) checkRoom(force bool) error {
 }
 
 // begin creates the folder of the key drafts before any other file, or empties one left by a killed
-// restore. From then until clear [CheckRestored] fails.
+// restore. From then until clear, [CheckRestored] fails.
 func (r *restoration) begin() error {
 	if err := os.MkdirAll(r.keysDraft(), 0o700); err != nil {
 		return err
@@ -142,7 +140,6 @@ func (r *restoration) begin() error {
 	return err
 }
 
-// clear removes the drafts of this restore, and last the folder of the keys.
 func (r *restoration) clear() error {
 	return errors.Join(os.RemoveAll(r.recordDraft()), os.RemoveAll(r.keysDraft()))
 }
@@ -175,7 +172,7 @@ func (r *restoration) accept(made Manifest) error {
 }
 
 func (r *restoration) create(name string) (io.WriteCloser, error) {
-	path := r.recordDraft() // or that of the configuration, which is deleted later
+	path := r.recordDraft() // or the configuration, which is deleted later
 	if key, ok := strings.CutPrefix(name, keysMember); ok {
 		path = filepath.Join(r.keysDraft(), key)
 	}
@@ -183,15 +180,13 @@ func (r *restoration) create(name string) (io.WriteCloser, error) {
 	return syncedFile{f}, err
 }
 
-// syncedFile is on disk when it is closed.
 type syncedFile struct{ *os.File }
 
-// Close syncs first.
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
 
 // place moves the drafts to their places, and returns the folder with the previous files. The
-// marker is on disk before the first move and until after the last: a restore killed in between has
-// lost nothing, and can be seen.
+// marker is on disk from before the first move until after the last. A restore killed in between
+// loses nothing and can be detected.
 func (r *restoration) place(now time.Time) (aside string, err error) {
 	marker := r.path(restoreMarker)
 	if err := os.WriteFile(marker, nil, 0o600); err != nil {
@@ -224,7 +219,7 @@ func (r *restoration) sync() error {
 	return errors.Join(SyncFolder(r.to.Dir), SyncFolder(filepath.Dir(r.recordDraft())))
 }
 
-// moveAside moves the existing files to a folder next to the record: no file is ever deleted.
+// moveAside moves the existing files to a folder next to the record: a restore never deletes them.
 func (r *restoration) moveAside(now time.Time) (string, error) {
 	found := r.there()
 	if len(found) == 0 {

@@ -1,6 +1,5 @@
 // Package bare stores rows of text at the lowest cost that the database of a record allows: one
-// table without an index, and one row per call, in a file or on a PostgreSQL server. It is the
-// baseline of `baton bench`, and no record.
+// table without an index, and one row per call. It is the baseline of `baton bench`, not a record.
 package bare
 
 import (
@@ -18,10 +17,10 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// maxBatch bounds the rows of one transaction, as the record bounds them.
+// maxBatch bounds the rows of one transaction, as in the record.
 const maxBatch = 128
 
-// File is a database of rows. Its methods may be called concurrently.
+// File is a database of rows, safe for concurrent use.
 type File struct {
 	db      *sql.DB
 	insert  *sql.Stmt
@@ -36,7 +35,7 @@ type row struct {
 	done chan error
 }
 
-// Open makes a database at a path, with the settings of a record. Close it.
+// Open creates a database at a path, with the settings of a record. The caller closes it.
 func Open(ctx context.Context, path string) (*File, error) {
 	name := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": {
 		"journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "wal_autocheckpoint(16000)",
@@ -60,15 +59,15 @@ func Open(ctx context.Context, path string) (*File, error) {
 	return f, nil
 }
 
-// Put stores a row, and returns once it is on disk together with concurrent rows. Do not call it
-// after Close.
+// Put stores a row, and returns once it is on disk together with concurrent rows. It must not be
+// called after Close.
 func (f *File) Put(text string) error {
 	r := row{text, make(chan error, 1)}
 	f.waiting <- r
 	return <-r.done
 }
 
-// Page returns the rows after an offset, in the order of filing.
+// Page returns the rows after an offset, in filing order.
 func (f *File) Page(ctx context.Context, after, limit int) (texts []string, err error) {
 	rows, err := f.page.QueryContext(ctx, after, limit)
 	if err != nil {
@@ -85,14 +84,13 @@ func (f *File) Page(ctx context.Context, after, limit int) (texts []string, err 
 	return texts, rows.Err()
 }
 
-// Close ends the database.
+// Close closes the database.
 func (f *File) Close() error {
 	close(f.closing)
 	f.writing.Wait()
 	return errors.Join(f.insert.Close(), f.page.Close(), f.db.Close())
 }
 
-// write commits the waiting rows, until Close.
 func (f *File) write(ctx context.Context) {
 	for {
 		select {
@@ -135,16 +133,16 @@ func (f *File) commit(ctx context.Context, batch []row) (err error) {
 	return tx.Commit()
 }
 
-// Schema is a schema of a PostgreSQL server with nothing in it, for one measurement.
+// Schema is an empty schema of a PostgreSQL server, for one measurement.
 type Schema struct {
-	DSN string // DSN of connections whose search_path is the schema
+	DSN string // of connections whose search_path is the schema
 
 	name string
 	db   *sql.DB
 }
 
-// NewSchema makes a schema with a random name that begins with "baton_bench_". The connection
-// string is a URL or keywords. Close the schema.
+// NewSchema creates a schema with a random name that begins with "baton_bench_". The connection
+// string is a URL or keywords. The caller closes the schema.
 func NewSchema(ctx context.Context, dsn string) (*Schema, error) {
 	db, err := engine.ConnectPostgres(dsn)
 	if err != nil {
@@ -180,13 +178,14 @@ func (s *Schema) Close(ctx context.Context) error {
 	return errors.Join(err, s.db.Close())
 }
 
-// Table is a table of rows of text on a PostgreSQL server. Its methods may be called concurrently.
+// Table is a table of rows of text on a PostgreSQL server, safe for concurrent use.
 type Table struct {
 	db     *sql.DB
 	insert *sql.Stmt
 }
 
-// OpenTable creates the table of a schema, for a number of connections. Close it before the schema.
+// OpenTable creates the table of a schema, for a number of connections. The caller closes it before
+// the schema.
 func (s *Schema) OpenTable(ctx context.Context, connections int) (*Table, error) {
 	db, err := engine.ConnectPostgres(s.DSN)
 	if err != nil {
@@ -204,11 +203,11 @@ func (s *Schema) OpenTable(ctx context.Context, connections int) (*Table, error)
 	return t, nil
 }
 
-// Put commits one row by itself.
+// Put commits one row in its own transaction.
 func (t *Table) Put(ctx context.Context, text string) error {
 	_, err := t.insert.ExecContext(ctx, text)
 	return err
 }
 
-// Close ends its connections.
+// Close closes its connections.
 func (t *Table) Close() error { return errors.Join(t.insert.Close(), t.db.Close()) }

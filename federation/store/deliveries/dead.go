@@ -25,15 +25,13 @@ func (s *Outboxes) deadColumns() string {
 		FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = ` + itemStep(s.db.Parts)
 }
 
-// deadRow is a dead letter with the columns for its parts.
 type deadRow struct {
 	federation.DeadLetter
 	item, to int64
 	event    handoffs.EventScan
 }
 
-// scanDead reads a dead letter. An unreadable part is ignored: one bad row must not fail the
-// others.
+// scanDead reads a dead letter. It ignores an unreadable part.
 func scanDead(row engine.Scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, ended int64
@@ -60,9 +58,8 @@ func scanDead(row engine.Scanner) (d deadRow, err error) {
 	return d, nil
 }
 
-// DeadLetters returns up to limit dead letters that were not replayed, newest first, before an ID,
-// or from the start with 0. A letter with an unreadable step is included, without the unreadable
-// part.
+// DeadLetters returns up to limit dead letters that were not replayed, newest first, before an ID
+// (0: the start). A letter with an unreadable step is included without that part.
 func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR f.letter < ?1) AND f.letter > 0 AND f.state || '' = 'dead'
 		AND (?2 = '' OR f.code = ?2) AND (?3 = '' OR d.name IN (?3, ?5)) ORDER BY f.letter DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0), federation.PeerDestination(f.To))
@@ -111,7 +108,6 @@ func (s *Outboxes) tries(ctx context.Context, d deadRow) ([]federation.Attempt, 
 	return engine.Rows(ctx, s.db.Reads(), scan, `SELECT n, at, reason FROM attempt WHERE item = ? AND destination = ? ORDER BY n`, d.item, d.to)
 }
 
-// dead is the part of a dead letter needed to replay or delete it.
 type dead struct {
 	item, to   int64
 	lane, name string
@@ -127,7 +123,7 @@ func oneDead(ctx context.Context, q engine.Tx, id int64) (d dead, err error) {
 
 // Revive makes a dead letter due now, at its place in the order of its lane, and reports whether it
 // did. It does not change deliveries that are pending again, completed, or for a disabled webhook.
-// It returns [federation.ErrNotFound] for an unknown id.
+// It returns [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	revived, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		d, err := oneDead(ctx, q, id)
@@ -166,7 +162,7 @@ func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, e
 	return revived, nil
 }
 
-// Discard deletes a dead letter and files a notice to its signer. It returns
+// Discard deletes a dead letter. For a delivery to a link, it files a notice to the signer. It returns
 // [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -174,7 +170,7 @@ func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if d.kind == federation.ToLink && d.state == federation.DeliveryDead { // the entry of a webhook's inbox is still there
+		if d.kind == federation.ToLink && d.state == federation.DeliveryDead { // a webhook's inbox still has the entry
 			n := federation.Notice{Kind: federation.NoticeUndeliverable, To: d.name, Code: string(federation.DeadOperator), At: now}
 			if err := inboxes.NoteStep(ctx, q, d.item, n); err != nil {
 				return err
@@ -207,7 +203,7 @@ func ForgetDead(ctx context.Context, q engine.Tx, id int64) error {
 	return q.Put(ctx, `UPDATE delivery SET letter = NULL, replayed = 0 WHERE letter = ?`, id)
 }
 
-// CountDead counts the dead letters that were not requeued.
+// CountDead counts the dead letters that were not replayed.
 func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int, error) {
 	type count struct {
 		reason federation.DeadReason

@@ -1,6 +1,6 @@
-// Package deliveries stores the pending and ended deliveries of a record: steps and text for links
-// and other homes, documents for peers of a network, items for webhooks, and notices for their
-// readers. It also stores their results, and dead letters.
+// Package deliveries stores the pending and ended deliveries of a record, their results, and dead
+// letters. There are deliveries of steps and text to links and other homes, of documents to peers
+// of a network, of items to webhooks, and of notices to their readers.
 package deliveries
 
 import (
@@ -18,18 +18,16 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Outboxes are the deliveries of one record. All methods may be called concurrently.
+// Outboxes are the deliveries of one record, safe for concurrent use.
 //
-// The transaction that files an entry of an inbox, or a notice on the [federation.InboxLink],
-// queues its deliveries to the webhooks of the inbox. The transaction that files a step queues its
-// deliveries to the webhooks that follow its handoff. PeerTook, Bury and Delayed file a
-// [federation.Notice] to the signer of a step, unless the network notifies the signer itself.
+// The transaction that files an inbox entry, or a notice on the [federation.InboxLink], queues its
+// deliveries to the webhooks of the inbox. The transaction that files a step queues its deliveries
+// to the webhooks that follow its handoff. The end or delay of a delivery files a
+// [federation.Notice] to the signer of its step, unless the network notifies the signer itself.
 type Outboxes struct{ db *engine.DB }
 
-// New returns the deliveries in a database.
 func New(db *engine.DB) *Outboxes { return &Outboxes{db} }
 
-// ofName is the number of the destination with the name ?1.
 const ofName = `(SELECT n FROM destination WHERE name = ?1)`
 
 // deliveryColumns are the columns for scanDelivery, and their tables. An orphaned row is read as
@@ -37,8 +35,8 @@ const ofName = `(SELECT n FROM destination WHERE name = ?1)`
 const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), ` + handoffs.EventColumns + `, f.item, f.attempt, coalesce(f.next, 0), f.reason, f.rank, h.view,
 	f.queued FROM delivery f LEFT JOIN event e ON e.seq = f.item LEFT JOIN handoff h ON h.id = f.lane`
 
-// scanDelivery reads a row of an outbox. An unreadable part is not an error of the outbox: one bad
-// row must not fail the others.
+// scanDelivery reads a row of an outbox. An unreadable part is not an error: one bad row must not
+// fail the others.
 func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	var d federation.Delivery
 	var e handoffs.EntryScan
@@ -61,7 +59,7 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// aged selects the first ?4 waiting rows of a destination (?1) after a row (?2, ?3), oldest first,
+// aged selects the first ?4 pending rows of a destination (?1) after a row (?2, ?3), oldest first,
 // and reads no others. The rows f are joined with tables and restricted by a condition.
 func aged(tables, which string) string {
 	from := `SELECT * FROM (SELECT f.item, f.destination, f.queued FROM delivery f` + tables + `
@@ -70,8 +68,8 @@ func aged(tables, which string) string {
 	return from + `0` + rest + `a UNION ALL ` + from + `1` + rest + `b UNION ALL ` + from + `2` + rest + `c`
 }
 
-// Outbox returns up to limit waiting rows of a link after a row, oldest first. The zero Delivery
-// is before the first.
+// Outbox returns up to limit pending rows of a link after a row, oldest first. The zero Delivery is
+// before the first.
 func (s *Outboxes) Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error) {
 	to, err := s.db.Destination(ctx, link)
 	var pending []federation.Delivery
@@ -117,7 +115,7 @@ func (s *Outboxes) ListCompleted(ctx context.Context, link string, since time.Ti
 	return slices.DeleteFunc(done, func(d federation.CompletedDelivery) bool { return d.Row == 0 }), nil
 }
 
-// CountPending returns the number of rows of a link for one handoff.
+// CountPending returns the number of pending rows of a link for one handoff.
 func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
 	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM delivery WHERE lane = ?2 AND destination = `+ofName+` AND state = 'waiting'`, []any{link, id.String()}, &n)
@@ -136,8 +134,8 @@ func (s *Outboxes) CountWaiting(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// HasSpace reports whether fewer than most deliveries of one lane are queued for a link; 0 is
-// unlimited.
+// HasSpace reports whether fewer than most deliveries of one lane are queued for a link; 0 means no
+// limit.
 func (s *Outboxes) HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error) {
 	if most <= 0 {
 		return true, nil
@@ -151,16 +149,16 @@ func (s *Outboxes) HasSpace(ctx context.Context, link string, order federation.H
 	return waiting < most, nil
 }
 
-// Attempt counts one more attempt on each row. It is durable before anything is written to the
-// peer, for links that require a step to be shown at most once.
+// Attempt counts one more attempt on each row. The count is durable before anything is written to
+// the peer, for links that must show a step at most once.
 func (s Rows) Attempt(ctx context.Context, to string, rows []int64) error {
 	return s.change(ctx, to, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
 		return q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ? AND state = 'waiting'`, row, to)
 	})
 }
 
-// Failed records a failed attempt on a row, and the time of the next one. If the row then waits
-// for a party, it is no longer the first row of its lane, and the next row is due.
+// Failed records a failed attempt on a row, and the time of the next one. If the row then waits for
+// a party, it is no longer the first row of its lane, and the next row is due.
 func (s Rows) Failed(ctx context.Context, to string, row int64, f federation.Failure) error {
 	return s.change(ctx, to, []int64{row}, func(ctx context.Context, q engine.Tx, to, row int64) error {
 		return failed(ctx, q, to, row, f)
@@ -181,7 +179,7 @@ func failed(ctx context.Context, q engine.Tx, to, row int64, f federation.Failur
 	err := q.Row(ctx, `UPDATE delivery SET attempt = attempt + ?3, reason = ?4, unsure = ?6, `+change+`
 		WHERE item = ?1 AND destination = ?2 AND state = 'waiting' RETURNING attempt, lane`, []any{row, to, counted, f.Reason, engine.Stamp(f.Next), f.Unsure}, &attempt, &lane)
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil // it has ended
+		return nil // already ended
 	}
 	if err == nil && f.Personal {
 		err = queue.Advance(ctx, q, to, lane)
@@ -192,7 +190,7 @@ func failed(ctx context.Context, q engine.Tx, to, row int64, f federation.Failur
 	return noteTry(ctx, q, to, row, federation.Attempt{Number: attempt, At: f.At, Reason: f.Reason})
 }
 
-// noteTry stores a failed attempt, and drops the oldest one.
+// noteTry stores a failed attempt, and deletes the oldest one.
 func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Attempt) error {
 	err := q.Put(ctx, `INSERT INTO attempt (item, destination, n, at, reason) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (item, destination, n) DO UPDATE SET at = excluded.at, reason = excluded.reason`, row, to, t.Number, engine.Stamp(t.At), t.Reason)
@@ -202,7 +200,8 @@ func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Attem
 	return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ? AND n <= ?`, row, to, t.Number-federation.MaxAttempts)
 }
 
-// change changes rows of one destination, all or none. It does nothing to a deleted destination.
+// change changes rows of one destination in one transaction. It does nothing if the destination was
+// deleted.
 func (s *Outboxes) change(ctx context.Context, name string, rows []int64, change func(ctx context.Context, q engine.Tx, to, row int64) error) error {
 	to, err := s.db.Destination(ctx, name)
 	if err == nil && to != 0 {
@@ -221,8 +220,8 @@ func (s *Outboxes) change(ctx context.Context, name string, rows []int64, change
 	return nil
 }
 
-// Deliveries returns the state of the deliveries of a handoff, in the order of the steps, then of
-// the links and of the agents. It searches only the outboxes of these links for pending ones.
+// Deliveries returns the state of the deliveries of a handoff, ordered by step, link and agent. It
+// searches for pending ones only in the outboxes of these links.
 func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
 	names, err := json.Marshal(links)
 	if err != nil {
@@ -256,7 +255,6 @@ func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, link
 	return found, nil
 }
 
-// tableDeliveries appends the deliveries in the tables of a network to a query.
 func (s *Outboxes) tableDeliveries() string {
 	if s.db.Parts.Deliveries == "" {
 		return ""
@@ -264,7 +262,6 @@ func (s *Outboxes) tableDeliveries() string {
 	return ` UNION ALL ` + s.db.Parts.Deliveries
 }
 
-// oldestOf is the queueing time of the oldest waiting row of a destination, 0 for none.
 func oldestOf(destination string) string {
 	const from = `SELECT min(w.queued) AS at FROM delivery w WHERE w.state = 'waiting' AND w.delayed = `
 	of := ` AND w.destination = ` + destination
@@ -297,17 +294,17 @@ func (s *Outboxes) backlogOf(ctx context.Context, name string) (b federation.Bac
 	return b, err
 }
 
-// A lane is the queue of one handoff on a link. Only its first row has a time in the column next,
-// 0 before the first attempt. A row that waits for a party has its own time, and does not block
-// other rows.
+// A lane is the queue of one handoff on a link. Only its first row has a time in the column next, 0
+// before the first attempt. A row that waits for a party has its own time, and does not block other
+// rows.
 
 // notHeld is the condition that no operator holds the destination ?1, and that it is not a webhook
 // that had ended by ?2. A hold uses the plain name of a link or a peer.
 const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h.name = CASE o.kind WHEN 'peer' THEN substr(o.name, 6) ELSE o.name END WHERE o.n = ?1 AND h.held > 0)
 		AND NOT EXISTS (SELECT 1 FROM destination o JOIN webhook w ON w.id = substr(o.name, 9) WHERE o.n = ?1 AND o.kind = 'webhook' AND w.ends > 0 AND w.ends <= ?2)`
 
-// due reads only the rows that it returns, regardless of the size of the outbox: untried rows by
-// rank, and due retries by time. The argument is the condition on the rows.
+// due reads only the returned rows, regardless of the size of the outbox: untried rows by rank, and
+// due retries by time. Its argument is the condition on the rows.
 func due(which string) string {
 	return `SELECT lane FROM (
 		SELECT * FROM (SELECT lane, rank, item FROM delivery WHERE ` + which + ` AND next = 0 ORDER BY rank, item LIMIT 0 + ?3) fresh
@@ -321,23 +318,23 @@ const (
 	ofSender = `destination = ?1 AND sender = ?4`
 )
 
-// nextSender finds the first sender with a due row after another sender. Each sender takes two
-// index searches, regardless of its number of rows.
+// nextSender finds the next sender with a due row. Each sender takes two index searches, regardless
+// of its number of rows.
 const nextSender = `WITH RECURSIVE turn (n) AS (
 		SELECT (SELECT sender FROM delivery WHERE destination = ?1 AND sender > ?3 AND next IS NOT NULL ORDER BY sender LIMIT 1)
 		UNION ALL SELECT (SELECT sender FROM delivery WHERE destination = ?1 AND sender > n AND next IS NOT NULL ORDER BY sender LIMIT 1) FROM turn WHERE n IS NOT NULL)
 	SELECT n FROM turn WHERE EXISTS (SELECT 1 FROM delivery WHERE destination = ?1 AND sender = n AND next <= ?2)
 		AND ` + notHeld + ` LIMIT 1`
 
-// rowOrder orders the rows of a lane. Rows waiting for a party are last, so that they never fill a
-// page.
+// rowOrder orders the rows of a lane. Rows that wait for a party are last, so that they never fill
+// a page.
 const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.item`
 
 // stuckLook bounds the rows read for one DID, because each step of a busy participant runs this
 // query while deliveries are pending.
 const stuckLook = 256
 
-// stuckLooks returns the queries for a waiting lane. Each is used if the previous one found none:
+// stuckLooks returns the queries for a waiting lane, each for use if the previous one found none:
 // among the handoffs of the participant ?3; for a busy participant, among the waiting handoffs; and
 // for any participant.
 func stuckLooks() (ofParty, withParty, first string) {

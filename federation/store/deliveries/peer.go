@@ -34,12 +34,12 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 	return r, err
 }
 
-// peerDeliveryIDLife is the lifetime of the ids of attempts. Replies arrive before that.
+// peerDeliveryIDLife is the lifetime of the IDs of attempts. Replies arrive before that.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
-// Enqueue files a delivery without a message of the record, unless the same Message of the same
-// Sender already waits under its OrderKey. It returns a [*federation.UnavailableError] if
-// [federation.MaxPeerDeliveries] wait for the peer.
+// Enqueue queues a delivery that is not a message of the record. It does nothing if the same
+// Message of the same Sender is already pending under its OrderKey. It returns a
+// [*federation.UnavailableError] if [federation.MaxPeerDeliveries] are pending for the peer.
 func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var waits bool
@@ -57,7 +57,7 @@ func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error
 	return nil
 }
 
-// Enqueue queues a delivery to a peer in the transaction of a write.
+// Enqueue queues a delivery to a peer.
 func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 	to, err := engine.InternDestination(ctx, q, federation.ToPeer, federation.PeerDestination(r.Peer))
 	if err != nil {
@@ -92,7 +92,7 @@ func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error 
 	return q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ? AND (due IS NULL OR due > 0)`, to)
 }
 
-// PeerOutboxes returns the peers with pending relays, by their names.
+// PeerOutboxes returns the peers with pending deliveries, ordered by name.
 func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
 	scan := func(row engine.Scanner) (p federation.PeerOutbox, err error) {
 		var next int64
@@ -126,9 +126,9 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 }
 
 // PeerQueue returns the first limit deliveries to a peer in their order, without their documents.
-// It omits deliveries queued after a time; the zero time omits none. Documents have the highest
-// item numbers. The sum prevents the planner from using an index by destination, which does not
-// have this order.
+// It omits deliveries queued after a time, unless the time is zero. Documents have the highest item
+// numbers. The sum prevents the planner from using an index by destination, which does not have
+// this order.
 func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time, limit int) ([]federation.PeerDelivery, error) {
 	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`''`)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item >= `+queue.DocumentBase+` AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting'
@@ -140,8 +140,8 @@ func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time,
 	return pending, nil
 }
 
-// Attempted records the ID of an attempt before it is sent, because replies may refer to the ID.
-// It also deletes old IDs.
+// Attempted records the ID of an attempt before it is sent, because replies may refer to the ID. It
+// also deletes old IDs.
 func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ?`, row, to); err != nil {
@@ -155,7 +155,6 @@ func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time
 	})
 }
 
-// endDocument ends the delivery of a document. A delivered document is deleted.
 func (s *Outboxes) endDocument(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery, how federation.Settlement) error {
 	if how.Outcome() != federation.DeliveryDelivered {
 		return s.buryDocument(ctx, q, to, r, how)
@@ -172,12 +171,11 @@ func (s *Outboxes) endDocument(ctx context.Context, q engine.Tx, to int64, r fed
 	return dropDocument(ctx, q, r.Row)
 }
 
-// EndPeerDelivery deletes a document with its delivery and its attempts, by its number.
+// EndPeerDelivery deletes a document by its number, with its delivery and its attempts.
 func EndPeerDelivery(ctx context.Context, q engine.Tx, n int64) error {
 	return dropDocument(ctx, q, n+queue.FirstDocument)
 }
 
-// dropDocument deletes a document with its delivery, by the number of its item.
 func dropDocument(ctx context.Context, q engine.Tx, item int64) error {
 	if err := queue.Drop(ctx, q, item); err != nil {
 		return err
@@ -200,7 +198,8 @@ func (s *Outboxes) buryDocument(ctx context.Context, q engine.Tx, to int64, r fe
 	})
 }
 
-// Delayed records that the sender of a row has a notice of the delay.
+// Delayed marks a pending document as delayed, and files a notice about its step (see
+// noteDocument).
 func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE delivery SET delayed = 1 WHERE item = ? AND destination = ? AND delayed = 0`, row, to); err != nil {
@@ -210,7 +209,6 @@ func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error 
 	})
 }
 
-// documentEnded records the end of a document if the network stores its steps.
 func (s *Outboxes) documentEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	if s.db.Tables == nil {
 		return nil
@@ -233,7 +231,6 @@ func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.P
 	return inboxes.NoteStep(ctx, q, step, n)
 }
 
-// changePeerDelivery changes one row that is still pending. It skips a deleted one.
 func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		to, r, err := waitingDocument(ctx, q, row)
@@ -251,7 +248,6 @@ func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change fun
 	return nil
 }
 
-// waitingDocument reads a pending document, and the number of its destination.
 func waitingDocument(ctx context.Context, q engine.Tx, row int64) (to int64, r federation.PeerDelivery, err error) {
 	scan := func(found engine.Scanner) (federation.PeerDelivery, error) {
 		return scanPeerDelivery(after{found, &to})
@@ -275,7 +271,7 @@ type after struct {
 // Scan implements [engine.Scanner].
 func (a after) Scan(dest ...any) error { return a.Scanner.Scan(append([]any{a.first}, dest...)...) }
 
-// Slow returns up to limit messages queued at or before a time whose sender has no notice of the
+// Slow returns up to limit messages queued at or before a time whose sender was not notified of the
 // delay.
 func (s *Outboxes) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+` FROM destination d CROSS JOIN delivery f JOIN document r ON r.n = f.item - `+queue.DocumentBase+`

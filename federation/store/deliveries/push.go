@@ -30,8 +30,8 @@ func (s *pushScan) read() federation.Push {
 	return s.push
 }
 
-// pushes reads the pushes of a webhook selected by the rest of a query. The first parameter of the
-// query is the number of the destination.
+// pushes reads the pushes of a webhook selected by the rest of a query, whose first parameter is
+// the number of the destination.
 func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	to, err := queue.Destination(ctx, q, h.ID)
 	if err != nil {
@@ -50,7 +50,6 @@ func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook
 		FROM delivery p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = (SELECT n FROM actor WHERE did = ?%d) AND i.event = p.item WHERE p.destination = ?1 AND `+where, len(args)), args...)
 }
 
-// noticePushes reads the pushes of notices for a webhook selected by the rest of a query.
 func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	scan := func(row engine.Scanner) (federation.Push, error) {
 		var s pushScan
@@ -87,7 +86,7 @@ func scanFollowedStep(row engine.Scanner) (federation.Push, error) {
 }
 
 // scanStep reads a push of a step from the columns of the push, of names and of an entry. An
-// unreadable entry is not an error: one bad row must not fail the others.
+// unreadable entry is not an error.
 func scanStep(row engine.Scanner, entry []any, read func() (federation.Entry, error)) (federation.Push, error) {
 	var s pushScan
 	var id, handoff string
@@ -125,7 +124,7 @@ func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.
 }
 
 // Pushes returns up to limit deliveries to a webhook, pending and ended, newest first, before a
-// position, or from the start with 0.
+// position (0: the start).
 func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
 	var found, rest []federation.Push
@@ -142,8 +141,8 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 	return append(found, rest...), nil
 }
 
-// pushedStep returns the webhook of a push, and the row of its step in the record: 0 for
-// other content, and for a notice.
+// pushedStep returns the webhook of a push, and the row of its step in the record, or 0 for other
+// content and for notices.
 func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.WebhookID, to, item int64) (h federation.Webhook, step int64, err error) {
 	if h, err = oneWebhook(ctx, q, id); err != nil || item < queue.FirstNotice {
 		return h, item, err
@@ -152,13 +151,12 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 	return h, step, err
 }
 
-// endPush ends a delivery to a webhook in the transaction of a write.
 func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.WebhookID, to, item int64, how federation.Settlement) error {
 	var attempt int
 	var lane string
 	err := q.Row(ctx, `SELECT attempt, lane FROM delivery WHERE item = ? AND destination = ? AND state = 'waiting'`, []any{item, to}, &attempt, &lane)
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil // it has ended, or its webhook was deleted
+		return nil // already ended, or its webhook was deleted
 	}
 	if err != nil {
 		return err
@@ -198,8 +196,8 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 }
 
 // PushAgain queues the delivery with a [federation.Push.Ref] again, or with "" all undelivered
-// ones, with reset counts. It returns their number, and [federation.ErrNotFound] for an unknown
-// webhook.
+// ones, and resets their counts. It returns their number, or [federation.ErrNotFound] for an
+// unknown webhook.
 func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
 	err = s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		h, err := oneWebhook(ctx, q, id)

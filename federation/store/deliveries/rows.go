@@ -15,7 +15,7 @@ import (
 // Rows are the deliveries to destinations of all kinds, for the delivery engine. Destinations are
 // named by [federation.PeerDestination], [federation.WebhookName] and [federation.NoticesOf]; a
 // link or another home has its own name. A row is identified by its destination and the number of
-// its item. Nothing is pending for an unknown destination.
+// its item. An unknown destination has no pending rows.
 type Rows struct{ *Outboxes }
 
 // Rows returns the deliveries to destinations of all kinds.
@@ -40,9 +40,9 @@ func (s Rows) Held(ctx context.Context, to string) (federation.PausedQueue, bool
 	return found[0], true, nil
 }
 
-// Heads returns up to limit lanes whose first row is due now: lowest [federation.Rank] first, and
-// within a rank the oldest. If more than limit are due again after a failure, the earliest due are
-// returned. It returns no rows of a held or ended destination.
+// Heads returns up to limit lanes whose first row is due now, the lowest [federation.Rank] first,
+// and within a rank the oldest. If more than limit are due for a retry, the earliest are returned.
+// A held or ended destination has no due rows.
 func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([]string, error) {
 	n, err := s.db.Destination(ctx, to)
 	var due []string
@@ -62,8 +62,8 @@ var headsOf, headsOfSender = due(ofLink), due(ofSender)
 const unknownSender = federation.DID("unknown")
 
 // Turn returns the next sender in a round robin, with up to limit of its lanes in the order of
-// Heads. The senders with a due first row take turns, in the order of their first appearance in
-// the record. A held or ended destination has no due rows.
+// Heads. The senders with a due first row take turns, in the order of their first appearance in the
+// record. A held or ended destination has no due rows.
 func (s Rows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
 	turn, err := s.turn(ctx, to, after, now, limit)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s Rows) pushesOf(ctx context.Context, id, query string, args []any) ([]fed
 // Stuck returns a lane whose first row is due after now. It prefers the first lane of the handoffs
 // of a DID, in the order of Heads, to the lane that is due next. For a DID with hundreds of
 // handoffs and hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no
-// row waits.
+// row is pending.
 func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time.Time) (lane string, err error) {
 	n, err := s.db.Destination(ctx, to)
 	var party int64
@@ -212,9 +212,9 @@ func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time
 	return "", fmt.Errorf("read what waits for %s: %w", to, err)
 }
 
-// Settle ends rows: delivered, refused, or abandoned. It applies the end to the item. It files
-// dead letters, and notices to the signers of steps. An item shown by a link, or accepted by a
-// webhook, no longer waits in an inbox. A delivered document is deleted.
+// Settle ends rows as delivered, refused, or abandoned, and applies the outcome to their items. It
+// files dead letters, and notices to the signers of steps. An item shown by a link, or accepted by
+// a webhook, is no longer unread in an inbox. A delivered document is deleted.
 func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federation.Settlement) error {
 	switch kind, rest := federation.KindOf(to); kind {
 	case federation.ToPeer:
@@ -245,8 +245,8 @@ func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federatio
 	return s.settleSteps(ctx, to, rows, how)
 }
 
-// Hurry makes the first row of every lane of a destination due at once, and ends its pause. Attempts
-// stay counted.
+// Hurry makes the first row of every lane of a destination due at once, and ends its pause. It
+// keeps the counts of attempts.
 func (s Rows) Hurry(ctx context.Context, to string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if kind, _ := federation.KindOf(to); kind == federation.ToPeer || kind == federation.ToWebhook {
@@ -262,9 +262,10 @@ func (s Rows) Hurry(ctx context.Context, to string) error {
 	return nil
 }
 
-// Take leases up to room destinations of a kind with a due delivery, and webhooks with a past end,
-// to the caller, longest waiting first. No other caller gets them until Unlock or the time until.
-// It takes none that is held by an operator or paused. If nothing is due, it causes no write.
+// Take leases up to room destinations of a kind to the caller, the longest waiting first:
+// destinations with a due delivery, and webhooks past their end. No other caller gets them until
+// Unlock or the time until. It skips destinations that are held or paused. If nothing is due, it
+// does not write.
 func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, until time.Time, room int) ([]federation.Destination, error) {
 	scan := func(row engine.Scanner) (d federation.Destination, err error) {
 		err = row.Scan(&d.Name, &d.Failures)
@@ -304,8 +305,8 @@ func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKin
 	}))
 }
 
-// NextDue returns the first time after the given one at which a delivery to a destination of a kind is
-// due; zero for none. A delivery leased by another caller of Take is due at the end of the lease.
+// NextDue returns the first time after the given one at which a delivery to a destination of a kind
+// is due, or zero. A delivery leased by another caller of Take is due at the end of the lease.
 func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, after time.Time) (time.Time, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT max(max(due, next), taken) FROM destination WHERE due IS NOT NULL AND due > ?1 AND kind || '' = ?2
 		UNION ALL SELECT max(max(due, next), taken) FROM destination WHERE due <= ?1 AND (next > ?1 OR taken > ?1) AND kind || '' = ?2 ORDER BY 1 LIMIT 1`, engine.Stamp(after), string(kind))
@@ -315,8 +316,8 @@ func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, afte
 	return engine.Moment(due[0]), nil
 }
 
-// NextTo returns the first time after the given one at which a delivery to a destination is due; zero
-// for none.
+// NextTo returns the first time after the given one at which a delivery to a destination is due, or
+// zero.
 func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time, error) {
 	var next int64
 	n, err := s.db.Destination(ctx, to)
@@ -329,9 +330,9 @@ func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time
 	return engine.Moment(next), nil
 }
 
-// Unlock ends the lease. Deliveries that already wait for the destination are not due before at,
-// which may be in the future; later ones are. A destination with deliveries due at that time is
-// queued after the waiting ones.
+// Unlock ends the lease. Pending deliveries to the destination are not due before at, which may be
+// in the future; later deliveries are not affected. A destination with deliveries due at that time
+// is queued last.
 func (s Rows) Unlock(ctx context.Context, to string, at time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var n int64
@@ -353,7 +354,7 @@ func (s Rows) Unlock(ctx context.Context, to string, at time.Time) error {
 	return nil
 }
 
-// Pause records that a destination did not respond, or with 0 failures that it responded.
+// Pause records that a destination did not respond, or with 0 failures that it did.
 func (s Rows) Pause(ctx context.Context, to string, failures int, next time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, failures, engine.Stamp(next), to)

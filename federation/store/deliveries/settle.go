@@ -14,7 +14,7 @@ import (
 )
 
 type ending struct {
-	engine.Question // state of the row
+	engine.Question
 
 	to, row int64
 	rows    int // 0 for an ended one
@@ -36,8 +36,8 @@ func endOf(to, row int64) *ending {
 	return e
 }
 
-// settleSteps is Settle for a link or another home. Steps that the link has shown to its people no
-// longer wait in the inboxes of the DIDs bound to it.
+// settleSteps is Settle for a link or another home. Steps that the link has shown to its people are
+// no longer unread in the inboxes of the DIDs bound to it.
 func (s Rows) settleSteps(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	to, err := s.db.Destination(ctx, link)
 	if err == nil && to != 0 {
@@ -61,7 +61,7 @@ func (s Rows) settleSteps(ctx context.Context, link string, rows []int64, how fe
 	return nil
 }
 
-// End ends one row. It skips an ended one.
+// End ends one row, unless it has already ended.
 func End(ctx context.Context, q engine.Tx, to, row int64, how federation.Settlement) error {
 	return endOf(to, row).end(ctx, q, how)
 }
@@ -87,7 +87,7 @@ func (e *ending) end(ctx context.Context, q engine.Tx, how federation.Settlement
 }
 
 // closeRow writes the end of a row, with a dead letter if it was abandoned and is kept. The next
-// row of its lane is due. A letter that was replayed earlier keeps its number.
+// row of its lane becomes due. A letter that was replayed earlier keeps its number.
 func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how federation.Settlement) error {
 	code := how.Code
 	if how.Dead != "" {
@@ -108,7 +108,7 @@ func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how 
 	return err
 }
 
-// show ends the waiting of a step, after a link has shown it, in the inboxes of the DIDs bound to
+// show ends the unread state of a step that a link has shown, in the inboxes of the DIDs bound to
 // that link.
 func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Time) error {
 	return inboxes.MarkShown(ctx, q, now, `event = ?1 AND did IN (
@@ -118,7 +118,6 @@ func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Tim
 		UNION ALL SELECT e.recipient FROM event e WHERE e.seq = ?1 AND e.state = 'said')`, row, link)
 }
 
-// noteEnd files the notice to the signer of a step about the end of a delivery.
 func noteEnd(ctx context.Context, q engine.Tx, link string, row int64, delayed bool, how federation.Settlement) error {
 	n := federation.Notice{Kind: federation.NoticeUndeliverable, To: link, Code: how.Code, Why: how.Why, At: how.At}
 	switch {
@@ -146,7 +145,7 @@ func (s *Outboxes) Delay(ctx context.Context, before, now time.Time, limit int) 
 	})
 }
 
-// Expire abandons up to limit such deliveries.
+// Expire abandons up to limit deliveries to links filed at or before a time.
 func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
@@ -157,7 +156,7 @@ func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int)
 }
 
 // ExpireMessages expires up to limit deliveries of messages filed at or before a time. Unread text
-// needs no decision of an operator, so there is no dead letter.
+// needs no decision by an operator, so it leaves no dead letter.
 func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryExpired, Code: string(federation.DeadExpired), Why: "the recipient did not come back in time", At: now,
@@ -172,11 +171,9 @@ const rankMessage = `4`
 
 type overdue struct {
 	to, row int64
-	name    string // name of the destination
+	name    string
 }
 
-// eachDelivery changes up to limit rows of all links queued at or before a time, of each link the
-// oldest first.
 func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, k overdue) error,
 ) (int, error) {
@@ -209,11 +206,11 @@ func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.T
 	return changed, nil
 }
 
-// hasWaiting is the condition that anything waits for the destination d: the first row of each lane
+// hasWaiting is the condition that the destination d has a pending row: the first row of each lane
 // has a time.
 const hasWaiting = `EXISTS (SELECT 1 FROM delivery f WHERE f.destination = d.n AND f.next IS NOT NULL)`
 
-// OutboxNames returns the names of the outboxes in which a delivery is pending, in order.
+// OutboxNames returns the names of the outboxes with a pending delivery, in order.
 func (s *Outboxes) OutboxNames(ctx context.Context) ([]string, error) {
 	names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE d.kind = 'link' AND `+hasWaiting+` ORDER BY d.name`)
 	if err != nil {
@@ -222,9 +219,9 @@ func (s *Outboxes) OutboxNames(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Reroute moves deliveries from one outbox to another. Each keeps its age and is due in the order
-// of its handoff, with a reset count of attempts. It skips ended deliveries, and drops deliveries
-// whose step is already pending there.
+// Reroute moves deliveries from one outbox to another. Each keeps its age, is due in the order of
+// its handoff, and has its attempts reset. It skips ended deliveries, and drops deliveries whose
+// step is already pending there.
 func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) error {
 	return s.change(ctx, from, rows, func(ctx context.Context, q engine.Tx, source, row int64) error {
 		target, err := engine.InternDestination(ctx, q, federation.ToLink, to)
@@ -253,8 +250,8 @@ func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) e
 	})
 }
 
-// UnlocatedReaders returns up to limit DIDs after a DID, in order, with waiting inbox entries
-// here, but without a stored mailbox location or a signed filed step.
+// UnlocatedReaders returns up to limit DIDs after a DID, in order, with unread inbox entries here,
+// but without a stored mailbox location or a signed filed step.
 func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.DID], `SELECT a.did FROM actor a JOIN mailbox m ON m.did = a.n WHERE a.did > ?1 AND m.entries > 0
 		AND NOT EXISTS (SELECT 1 FROM binding b WHERE b.did = a.did) AND NOT EXISTS (SELECT 1 FROM mailbox_location l WHERE l.did = a.did)
@@ -265,9 +262,9 @@ func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, l
 	return found, nil
 }
 
-// RouteUnread files a delivery in an outbox for each step in the inbox of a DID, unless its
-// handoff has ended or belongs to another home, a link has delivered the step, or the outbox
-// already had it. It returns their number. They count as filed now.
+// RouteUnread files a delivery in an outbox for each step in the inbox of a DID, and returns their
+// number. It skips steps of ended handoffs and of handoffs of another home, and steps that a link
+// has delivered or the outbox already had. The deliveries count as filed now.
 func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error) {
 	scan := func(row engine.Scanner) (r queue.Row, err error) {
 		r = queue.Row{Rank: federation.RankAnswer, Queued: engine.Stamp(now)}

@@ -16,7 +16,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// waitingPage bounds the rows changed by one write.
 const waitingPage = 128
 
 type waitingRow struct {
@@ -48,13 +47,11 @@ func scanWaiting(kind federation.DestinationKind) func(engine.Scanner) (waitingR
 	}
 }
 
-// verbOf returns the verb of an event, "" if that cannot be read.
 func verbOf(e handoffs.EventScan) federation.Verb {
 	ev, _ := e.Read() // reported by baton verify
 	return ev.Verb
 }
 
-// waitPlace is the position at which a list of deliveries continues: a destination, after a row.
 type waitPlace struct {
 	peers       bool
 	name        string // name of the link or peer; "" for the first
@@ -105,7 +102,7 @@ func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at w
 			at = waitPlace{peers: peers}
 		}
 		names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE CASE d.kind WHEN 'peer' THEN 'peer' ELSE 'link' END = ?1 AND d.name >= ?2 AND (?3 = '' OR d.name = ?4) AND (?5 = '' OR ?3 <> '' OR d.kind <> 'notices') AND `+hasWaiting+` ORDER BY d.name`,
-			string(kind), prefix+at.name, only, prefix+only, f.ID) // an ID names a step, and not the notices about it
+			string(kind), prefix+at.name, only, prefix+only, f.ID) // an ID names a step, not the notices about it
 		if err != nil {
 			return nil, nil, err
 		}
@@ -133,7 +130,6 @@ func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at w
 	return found, places, nil
 }
 
-// waitingFor returns up to limit rows of one destination that match a filter after a place.
 func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, name string, at waitPlace, limit int) ([]waitingRow, error) {
 	to, err := s.db.Destination(ctx, name)
 	if err != nil || to == 0 {
@@ -152,8 +148,8 @@ func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, n
 	return found, err
 }
 
-// waitingColumns returns the tables to join with a delivery f to a kind of destination, and the columns
-// with the ID of its event, of its message, and of its handoff.
+// waitingColumns returns the tables to join with a delivery f to a kind of destination, and the
+// columns with the IDs of its event, message and handoff.
 func (s *Outboxes) waitingColumns(kind federation.DestinationKind) (tables, id, message, handoff string) {
 	const document = ` LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = `
 	switch kind {
@@ -167,9 +163,9 @@ func (s *Outboxes) waitingColumns(kind federation.DestinationKind) (tables, id, 
 	return document + `f.item `, `e.id`, `r.message`, `r.handoff`
 }
 
-// WaitingFor returns up to limit deliveries that match a filter after a cursor, deliveries to
-// peers last, and the next cursor: "" at the end. The error is [federation.ErrUnknownCursor] for
-// an unknown cursor.
+// WaitingFor returns up to limit deliveries that match a filter after a cursor, deliveries to peers
+// last, and the next cursor, or "" at the end. It returns [federation.ErrUnknownCursor] for an
+// unknown cursor.
 func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
 	at, err := parseWaitPlace(after)
 	if err != nil {
@@ -259,8 +255,8 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 	return n, nil
 }
 
-// EndWaiting ends deliveries on behalf of an operator: as dead letters with a notice to the signer,
-// or, with drop, without both. It returns their number.
+// EndWaiting ends deliveries on behalf of an operator, and returns their number. It files dead
+// letters and notifies the signers, unless drop is true.
 func (s *Outboxes) EndWaiting(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,

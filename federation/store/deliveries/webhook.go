@@ -25,11 +25,10 @@ func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
 	return h, errors.Join(h.ID.UnmarshalText([]byte(id)), h.Handoff.UnmarshalText([]byte(handoff)))
 }
 
-// AddWebhook stores a webhook and queues the entries that wait for it: the waiting entries of its
-// inbox, unless it follows a handoff. It returns [federation.ErrTooManyWebhooks] if the DID has
-// reached the limit, and [federation.ErrTaken] if it already has a webhook with that address.
-// Webhooks that follow a handoff are counted for each handoff, and may share an address under
-// different labels.
+// AddWebhook stores a webhook. Unless it follows a handoff, it queues the unread entries of its
+// inbox. It returns [federation.ErrTooManyWebhooks] if the DID has reached the limit, and
+// [federation.ErrTaken] if it already has a webhook with that address. Webhooks that follow a
+// handoff are counted for each handoff, and may share an address under different labels.
 func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := inboxes.HasSession(ctx, q, h.Session); err != nil {
@@ -63,8 +62,8 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 	return nil
 }
 
-// pushWaiting queues the waiting entries in the inbox of a webhook, its refused deliveries, and its
-// notices. For a follower of a handoff only refused deliveries wait.
+// pushWaiting queues the unread entries in the inbox of a webhook, its refused deliveries, and its
+// notices. For a webhook that follows a handoff, it queues only refused deliveries.
 func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.Webhook) error {
 	waiting, owner := `SELECT CAST(?2 AS bigint) AS destination, i.event AS item, e.handoff AS lane, e.signer AS sender, e.filed AS queued
 		FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = (SELECT n FROM actor WHERE did = ?1) AND i.waiting IS NOT NULL`, string(h.DID)
@@ -81,7 +80,7 @@ func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.We
 	return queue.PushWaiting(ctx, q, to, waiting, owner)
 }
 
-// Webhook returns [federation.ErrNotFound] for an unknown id.
+// Webhook returns [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error) {
 	return oneWebhook(ctx, s.db.Reads(), id)
 }
@@ -97,8 +96,8 @@ func oneWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) (fede
 	return found[0], nil
 }
 
-// Webhooks returns up to limit webhooks of a DID, except webhooks of one handoff. With "" it
-// returns all webhooks of all DIDs. They are ordered by id and start after the given one.
+// Webhooks returns up to limit webhooks of a DID after the given one, ordered by ID, except
+// webhooks of one handoff. With "" it returns all webhooks of all DIDs.
 func (s *Outboxes) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
 	query, args := `SELECT `+webhookColumns+` FROM webhook WHERE id > ? ORDER BY id`+engine.AtMost, []any{after.String(), max(limit, 0)}
 	if of != "" {
@@ -111,7 +110,7 @@ func (s *Outboxes) Webhooks(ctx context.Context, of federation.DID, after federa
 	return found, nil
 }
 
-// Followers returns the webhooks of a DID that follow a handoff, by id.
+// Followers returns the webhooks of a DID that follow a handoff, ordered by ID.
 func (s *Outboxes) Followers(ctx context.Context, of federation.DID, id federation.HandoffID) ([]federation.Webhook, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanWebhook,
 		`SELECT `+webhookColumns+` FROM webhook WHERE handoff = ? AND handoff <> '' AND did = ? ORDER BY id`, id.String(), of)
@@ -121,8 +120,8 @@ func (s *Outboxes) Followers(ctx context.Context, of federation.DID, id federati
 	return found, nil
 }
 
-// DropWebhook deletes a webhook with all its rows, in the transaction of a write. It returns
-// [federation.ErrNotFound] for an unknown one.
+// DropWebhook deletes a webhook with all its rows. It returns [federation.ErrNotFound] for an
+// unknown ID.
 func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) error {
 	n, err := q.Exec(ctx, `DELETE FROM webhook WHERE id = ?`, id.String())
 	if err == nil && n == 0 {
@@ -138,8 +137,7 @@ func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) erro
 	return queue.DropTo(ctx, q, to)
 }
 
-// DropWebhooksOf deletes the webhooks of a participant and of its DID, in the transaction of a
-// write.
+// DropWebhooksOf deletes the webhooks of a participant and of its DID.
 func DropWebhooksOf(ctx context.Context, q engine.Tx, participant string, did federation.DID) error {
 	found, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE participant = ?1 AND participant <> ''
 		UNION SELECT `+webhookColumns+` FROM webhook WHERE did = ?2`, participant, did)
@@ -151,7 +149,7 @@ func DropWebhooksOf(ctx context.Context, q engine.Tx, participant string, did fe
 	return err
 }
 
-// DropFollowers deletes the webhooks that follow a handoff, in the transaction of a write.
+// DropFollowers deletes the webhooks that follow a handoff.
 func DropFollowers(ctx context.Context, q engine.Tx, handoff string) error {
 	found, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE handoff = ? AND handoff <> ''`, handoff)
 	for _, h := range found {
@@ -162,8 +160,8 @@ func DropFollowers(ctx context.Context, q engine.Tx, handoff string) error {
 	return err
 }
 
-// RemoveWebhook deletes a webhook with its deliveries. It returns [federation.ErrNotFound] for
-// an unknown id.
+// RemoveWebhook deletes a webhook with its deliveries. It returns [federation.ErrNotFound] for an
+// unknown ID.
 func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return DropWebhook(ctx, q, id) })
 	if err != nil {
@@ -173,8 +171,7 @@ func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) e
 }
 
 // DisableWebhook stops the deliveries to a webhook, and files a [federation.NoticeDisabled]. Its
-// pending deliveries are refused; their entries stay in the inbox. A second call changes
-// nothing.
+// pending deliveries are refused; their entries stay in the inbox. A second call changes nothing.
 func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, ends = 0 WHERE id = ? AND disabled = 0`, engine.Stamp(now), why, id.String())
@@ -192,10 +189,9 @@ func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, 
 	})
 }
 
-// EnableWebhook resumes the deliveries to a disabled webhook. It queues the waiting entries of
-// the inbox, with new counts; dead deliveries stay dead. The webhook gets the Key, Unbound and
-// Ends of h. It does not change an enabled webhook. It returns [federation.ErrNotFound] for an
-// unknown ID.
+// EnableWebhook resumes the deliveries to a disabled webhook. It queues the unread entries of the
+// inbox, with new counts; dead deliveries stay dead. The webhook gets the Key, Unbound and Ends of
+// as. It does not change an enabled webhook. It returns [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) EnableWebhook(ctx context.Context, as federation.Webhook) error {
 	return s.changeWebhook(ctx, as.ID, func(ctx context.Context, q engine.Tx) error {
 		if err := inboxes.HasSession(ctx, q, as.Session); err != nil {

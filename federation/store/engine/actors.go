@@ -9,8 +9,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// actors caches the numbers of DIDs. A committed row of actor is never deleted, so its number
-// stays valid for all replicas.
+// actors caches the numbers of DIDs. A committed row of actor is never deleted, so its number stays
+// valid for all replicas.
 type actors struct {
 	mu   sync.Mutex
 	kept map[federation.DID]actor
@@ -43,7 +43,7 @@ func (a *actors) forget(did federation.DID) {
 	delete(a.kept, did)
 }
 
-// Actor returns the number of a DID in rows, or 0 if it has none.
+// Actor returns the number of a DID in rows, or 0 for none.
 func (s *DB) Actor(ctx context.Context, did federation.DID) (int64, error) {
 	found, err := s.actor(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -68,9 +68,8 @@ func (s *DB) actor(ctx context.Context, did federation.DID) (actor, error) {
 	return found, nil
 }
 
-// Intern returns the number of a DID in the transaction of a write, and assigns one if it has
-// none. The number of a new DID is valid only in this transaction; later transactions look it up
-// again.
+// Intern returns the number of a DID and assigns one if it has none. The number of a new DID is
+// valid only in this transaction; later transactions look it up again.
 func Intern(ctx context.Context, q Tx, did federation.DID) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM actor WHERE did = ?`, []any{did}, &n)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -82,8 +81,8 @@ func Intern(ctx context.Context, q Tx, did federation.DID) (n int64, err error) 
 	return n, nil
 }
 
-// Signed records, in the transaction that files an event, that its signer has signed an event.
-// Only the first event of a DID causes a write.
+// Signed records, in the transaction that files an event, that its signer has signed an event. Only
+// the first event of a DID causes a write.
 func (s *DB) Signed(ctx context.Context, q Tx, did federation.DID) error {
 	if known, ok := s.actors.find(did); ok && known.signed {
 		return nil

@@ -12,15 +12,15 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// census has the data of a record that a conversion must not change. Earlier damage is not a
+// census has the data of a record that a conversion must not change. Existing damage is not a
 // difference.
 type census struct {
-	counts []int64          // of the rows of counted
-	faults map[int64]string // faults of damaged events, by event.seq
+	counts []int64
+	faults map[int64]string // by event.seq, of damaged events
 	events int64
 }
 
-// countedRows are rows that a conversion keeps. The query depends on the version if the table
+// countedRows are rows that a conversion must keep. The query depends on the version if the table
 // does.
 type countedRows struct{ rows, before, after string }
 
@@ -65,7 +65,6 @@ const (
 		LEFT JOIN handoff h ON h.id = e.handoff AND h.version = e.version WHERE e.seq > ? ORDER BY e.seq LIMIT 0 + ?`
 )
 
-// form is the form of events and deliveries in the tables of a version.
 type form struct {
 	query  string
 	decode func(eventform.Columns) (federation.Event, error)
@@ -82,7 +81,6 @@ func wholeForm() form {
 
 func splitForm() form { return form{storedColumns + `e.document` + storedFrom, eventform.Decode, true} }
 
-// takeCensus counts rows and reads each event.
 func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64)) (census, error) {
 	c := census{faults: map[int64]string{}}
 	for _, each := range counted() {
@@ -117,7 +115,7 @@ func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64
 	}
 }
 
-// fault describes the damage of an event; "" for none.
+// fault describes the damage of an event, or returns "".
 func (e storedEvent) fault(f form) string {
 	ev, err := f.decode(e.columns)
 	if err != nil {
@@ -133,7 +131,7 @@ func (e storedEvent) fault(f form) string {
 	return ""
 }
 
-// compare returns an error that names the first difference of the record after a conversion.
+// compare returns an error that names the first difference after a conversion.
 func (c census) compare(after census) error {
 	for i, each := range counted() {
 		if c.counts[i] != after.counts[i] {

@@ -18,7 +18,6 @@ import (
 // save little.
 const maxBatch = 128
 
-// committer applies all writes, on the only writable connection.
 type committer struct {
 	dial     func(context.Context) (*writer, error)
 	writer   *writer       // nil while there is none
@@ -44,8 +43,6 @@ func (it *item) run(ctx context.Context, q Tx) error {
 	return fault.Catch(func() error { return it.apply(ctx, q) })
 }
 
-// newCommitter returns a committer that writes with the writer from dial. It dials at once, and
-// again after a failure of the writer.
 func newCommitter(ctx context.Context, dial func(context.Context) (*writer, error), patience time.Duration, m *metrics) (*committer, error) {
 	writer, err := dial(ctx)
 	return &committer{
@@ -60,8 +57,8 @@ func newCommitter(ctx context.Context, dial func(context.Context) (*writer, erro
 	}, err
 }
 
-// Write makes one change and waits until it is on disk. After an error, apply may still be running:
-// [Written] returns an answer safely.
+// Write makes one change and blocks until it is on disk. After an error, apply may still be
+// running: use [Written] to return a result safely.
 func (s *DB) Write(ctx context.Context, apply func(context.Context, Tx) error) error {
 	return s.WriteAfter(ctx, nil, apply)
 }
@@ -108,7 +105,6 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// gather collects the waiting items, without waiting for more.
 func (c *committer) gather(first *item) []*item {
 	batch := []*item{first}
 	for len(batch) < maxBatch {
@@ -125,8 +121,8 @@ func (c *committer) gather(first *item) []*item {
 func (c *committer) commit(ctx context.Context, batch []*item) {
 	begun := time.Now()
 	if err := c.transact(ctx, batch); err != nil {
-		// A refusal may depend on another write of the undone batch, so refused writes fail with
-		// the rest of the batch.
+		// A refusal may depend on another write of the failed batch, so refused writes fail with
+		// the rest of it.
 		for _, it := range batch {
 			it.err = err
 		}
@@ -187,8 +183,8 @@ func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func
 	return err
 }
 
-// drop closes a connection that may be unusable; the next batch opens another. The error of
-// closing is ignored.
+// drop closes a connection that may be unusable, and ignores the error. The next batch opens
+// another.
 func (c *committer) drop() {
 	if c.writer.lasts {
 		return
@@ -197,8 +193,7 @@ func (c *committer) drop() {
 	c.writer = nil
 }
 
-// errHalfDone is the error of a batch in which a write failed after it had changed
-// something.
+// errHalfDone means that a write of the batch failed after it had changed something.
 var errHalfDone = errors.New("a write failed half done")
 
 // applyAll applies the writes of a batch in order, without savepoints. In a file, a savepoint
@@ -218,7 +213,7 @@ func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 		before := c.writer.changes
 		it.err = it.run(ctx, Tx{c.writer.statements})
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
-			return it.err // a failing disk undoes the whole transaction
+			return it.err // a disk failure undoes the whole transaction
 		}
 		if it.err != nil && (c.writer.changes != before || c.writer.failed()) {
 			return errHalfDone
@@ -237,8 +232,8 @@ func orHalfDone(err error) error {
 }
 
 // applyEach gives each write a savepoint, so that a failed write leaves nothing. It sends the
-// queued statements of a write before the next one. After an error, the transaction must be rolled
-// back.
+// queued statements of a write before the next write begins. After an error, the transaction must
+// be rolled back.
 func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 	if _, err := c.writer.exec(ctx, "SAVEPOINT item"); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
@@ -249,7 +244,7 @@ func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 		}
 		it.err = c.applyOne(ctx, it)
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
-			return it.err // a failing disk undoes the whole transaction
+			return it.err // a disk failure undoes the whole transaction
 		}
 		if it.err == nil {
 			continue
@@ -262,8 +257,8 @@ func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 	return nil
 }
 
-// applyOne makes one write, and replaces its savepoint with that of the next. It sends the
-// queued statements of the write, so that their errors are errors of this write.
+// applyOne makes one write, and replaces its savepoint with that of the next. It sends the queued
+// statements of the write, so that their errors are errors of this write.
 func (c *committer) applyOne(ctx context.Context, it *item) error {
 	if err := it.run(ctx, Tx{c.writer.statements}); err != nil {
 		return err
@@ -286,12 +281,11 @@ func (c *committer) Close() error {
 	return c.writer.Close()
 }
 
-// writer is the writing connection.
 type writer struct {
 	*statements
 
 	conn  *sql.Conn
-	lasts bool // only one can exist
+	lasts bool // true for a file: the connection is never replaced
 }
 
 func newWriter(d Dialect, conn *sql.Conn) *writer {
@@ -303,13 +297,13 @@ func newWriter(d Dialect, conn *sql.Conn) *writer {
 	return w
 }
 
-// transaction is a running transaction. After an error of commit, the caller rolls it back; an
+// transaction is a running transaction. After an error of commit, the caller rolls it back. An
 // error of rollback means that the connection is unusable.
 type transaction struct {
 	commit, rollback func() error
 }
 
-// begin begins a transaction. Until its end no other transaction writes, in this process or
+// begin begins a transaction. Until it ends, no other transaction writes, in this process or
 // another. Rows that it reads stay unchanged, and row numbers follow the order in which readers see
 // the rows.
 func (w *writer) begin(ctx context.Context) (transaction, error) {
@@ -327,7 +321,7 @@ func (w *writer) begin(ctx context.Context) (transaction, error) {
 	}, nil
 }
 
-// over calls the functions waiting for the end of a writer's transaction.
+// over calls the functions that wait for the end of a writer's transaction.
 func (c *committer) over(w *writer) {
 	for _, do := range w.after {
 		do()
@@ -348,15 +342,15 @@ func (w *writer) Close() error {
 		return err
 	}
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = w.conn.Close() // it is already closed
+	_ = w.conn.Close() // may already be closed
 	return nil
 }
 
-// maxCheckpoints bounds how often a compaction waits for readers, up to five seconds each time.
+// maxCheckpoints bounds how often a compaction waits for readers, for up to five seconds each time.
 const maxCheckpoints = 6
 
-// Compact rewrites a record in a file, without the bytes of deleted and changed rows, and empties
-// the write-ahead log, which has such bytes too. It blocks, and delays all writes, until this is
+// Compact rewrites a record in a file without the bytes of deleted and changed rows, and empties
+// the write-ahead log, which also has such bytes. It blocks, and delays all writes, until this is
 // on disk; reads continue. It needs twice the size of the record on disk, and its size in the
 // folder for temporary files. After a failure the record is unchanged. The error is a
 // [*federation.UnavailableError] if a reader kept the log in use. On a server it does nothing.
@@ -377,7 +371,8 @@ func (s *DB) Compact(ctx context.Context) error {
 
 // compact rewrites the database. The connection must not be in a transaction.
 func compact(ctx context.Context, conn *sql.Conn) error {
-	// The connection keeps temporary data in memory, where a copy of a large record does not fit.
+	// The connection keeps temporary data in memory, which is too small for a copy of a large
+	// record.
 	if _, err := conn.ExecContext(ctx, "PRAGMA temp_store = FILE"); err != nil {
 		return Failure(err)
 	}

@@ -12,7 +12,6 @@ import (
 // eventsSplit is the first version with the document of an event in a separate column.
 const eventsSplit = 5
 
-// eventPage bounds the events in memory during a conversion.
 const eventPage = 500
 
 // wholeEvent is a row of event before version 5: its body is the JSON of the whole event.
@@ -27,7 +26,6 @@ func scanWholeEvent(row Scanner) (e wholeEvent, err error) {
 	return e, err
 }
 
-// splitEvents fills the table event from event_before.
 func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
 	actors := map[federation.DID]int64{}
 	var done, last int64
@@ -49,7 +47,8 @@ func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
 	}
 }
 
-// split converts one row. The body of an unreadable event is not changed; baton verify reports it.
+// split converts one row. It does not change the body of an unreadable event; baton verify reports
+// it.
 func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]int64) error {
 	var ev federation.Event
 	c, minted := eventform.Columns{Body: e.body}, true
@@ -71,7 +70,7 @@ func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]i
 		minted, c.Document, string(c.Body), author, recipient, e.seq)
 }
 
-// numberOf returns the number of a DID, and NULL for none. It caches numbers in actors.
+// numberOf returns the number of a DID, or NULL for none. It caches numbers in actors.
 func numberOf(ctx context.Context, q Tx, did federation.DID, actors map[federation.DID]int64) (n sql.NullInt64, err error) {
 	if did == "" {
 		return n, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Migrate migrates the record in a file like [Open], without opening it. It returns the errors of
-// Open. The progress may be nil.
+// Migrate migrates the record in a file like [Open], without opening it, and returns the same
+// errors. The progress may be nil.
 func Migrate(ctx context.Context, path string, tables Tables, now time.Time, report Progress) (Upgrade, error) {
 	known, err := migrationsOf(sqliteSchema, tables)
 	if err != nil {
@@ -72,9 +72,9 @@ func (s *ReadSnapshot) plan(ctx context.Context, known []migration) (Upgrade, er
 
 // Copy writes a consistent snapshot of a record to a new file, durably and readable only by the
 // owner. The record does not change, and a process that has it open may continue to write. Copy
-// returns an error wrapping [fs.ErrExist] if the other path exists, one wrapping [fs.ErrNotExist]
-// if there is no record, and a [*federation.UnavailableError] if the disk of either cannot be used
-// now; nothing is left at the other path then.
+// returns an error wrapping [fs.ErrExist] if the target exists, [fs.ErrNotExist] if there is no
+// record, or a [*federation.UnavailableError] if either disk cannot be used now. After an error it
+// leaves nothing at the target.
 func Copy(ctx context.Context, from, to string) error {
 	s, err := OpenReadSnapshot(from)
 	if err == nil {
@@ -102,7 +102,7 @@ func (s *ReadSnapshot) copy(ctx context.Context, to string) error {
 func keepVersion(ctx context.Context, conn *sql.Conn, f file, version int, now time.Time) (string, error) {
 	path := fmt.Sprintf("%s.v%d-%s.bak", f, version, now.UTC().Format("20060102T150405.000Z"))
 	draft := fmt.Sprintf("%s.v%d.draft", f, version)
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an interrupted start
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // from an interrupted start
 		return "", err
 	}
 	if err := copyTo(ctx, conn, draft); err != nil {
@@ -136,7 +136,6 @@ func copyTo(ctx context.Context, conn *sql.Conn, path string) (err error) {
 	return syncFolder(path)
 }
 
-// syncFolder syncs the name of a file to disk.
 func syncFolder(path string) error {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -192,7 +191,8 @@ func OpenReadSnapshot(path string) (*ReadSnapshot, error) {
 }
 
 // whatIsBeside reads the index of the write-ahead log, which SQLite rewrites when it opens the file
-// after a crash, and records whether there is a log. An index is a thousandth of its log.
+// after a crash, and records whether there is a log. An index has a thousandth of the size of its
+// log.
 func whatIsBeside(path string) (map[string][]byte, error) {
 	beside := map[string][]byte{}
 	if _, err := os.Stat(path + WALSuffix); errors.Is(err, fs.ErrNotExist) {
@@ -262,7 +262,7 @@ func putBack(name string, before []byte) error {
 	return nil
 }
 
-// Value and offset of the two bytes that name the journal mode in a database file: the copied pages
+// The value and offset of the two bytes for the journal mode in a database file: the copied pages
 // have no write-ahead log.
 //
 // spec: SQLite "Database File Format" §1.3.3
@@ -274,15 +274,15 @@ const (
 // Pages is a snapshot of the pages of a record in a file, which form a database file. They are read
 // from the record itself, so a backup needs no extra space. The write-ahead log grows until Close.
 type Pages struct {
-	Bytes   int64 // total size
-	Version int   // schema version
+	Bytes   int64
+	Version int // of the schema
 
 	snapshot *ReadSnapshot
 	tx       *sql.Tx
 }
 
 // OpenPages opens a snapshot of the record at a path. It reads all pages once, and returns an error
-// for a damaged record. The error wraps [fs.ErrNotExist] without a record, and is a
+// for a damaged record. The error wraps [fs.ErrNotExist] if there is no record, and is a
 // [*federation.UnavailableError] if the disk cannot be read now.
 func OpenPages(ctx context.Context, path string) (_ *Pages, err error) {
 	p := &Pages{}

@@ -16,23 +16,22 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// errClosed is the cause of every failure after [DB.Close].
 var errClosed = errors.New("the record is closed")
 
-// DB is an open database of a record. All methods may be called concurrently.
+// DB is an open database of a record, safe for concurrent use.
 type DB struct {
 	// Tables are the tables of a network; nil means none.
 	Tables Tables
 	// Parts are the parts of queries for these tables. None is empty.
 	Parts SQL
-	// KeyOwners caches the owners of keys, by the ID of the key.
+	// KeyOwners caches the owners of keys by key ID.
 	KeyOwners Cache[string, federation.DID]
 
 	reads        *statements
 	writes       *committer
 	actors       actors
 	destinations destinations
-	copies       *checkpointer  // nil for a record on a server
+	copies       *checkpointer  // nil on a server
 	leases       *replicaLeases // nil if no other process may have the record open
 	close        func() error
 }
@@ -41,7 +40,7 @@ type DB struct {
 type Option func(*settings)
 
 type settings struct {
-	pragmas  []string // pragmas of the connections that write to a file, as SQLite has them
+	pragmas  []string // pragmas of the connections that write to a file
 	progress Progress
 	upgraded func(Upgrade)
 }
@@ -53,28 +52,26 @@ func chosen(options []Option) (s settings) {
 	return s
 }
 
-// report reports an upgrade, unless there was none.
 func (s settings) report(done Upgrade) {
 	if s.upgraded != nil && done.From > 0 && done.From < done.To {
 		s.upgraded(done)
 	}
 }
 
-// NoSync does not sync writes to the disk: a power failure may damage the record. It is for tests.
+// NoSync does not sync writes to disk: a power failure may damage the record. It is for tests.
 //
 //nolint:gochecknoglobals // constant: a function would be dead code in the program
 var NoSync Option = func(s *settings) { s.pragmas = append(s.pragmas, "synchronous(OFF)") }
 
-// Upgrading reports the upgrade of an older record, while it runs and after it.
+// Upgrading reports the upgrade of an older record, during and after it.
 func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
 	return func(s *settings) { s.progress, s.upgraded = progress, upgraded }
 }
 
 // Open opens the record at a path, creates a missing file, and migrates its schema to the newest
 // version. Its errors are one line for the operator: the file is not a record, is of a newer
-// version, or is in use by another process. The context bounds only the opening. The tables belong
-// to a network; nil means none. A record must always be opened with the tables that it was created
-// with.
+// version, or is in use by another process. The context bounds only the opening. A record must
+// always be opened with the same tables.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := open(ctx, path, tables, reg, chosen(options))
 	if err != nil {
@@ -163,7 +160,7 @@ func openWriter(ctx context.Context, path string, pragmas ...string) (_ file, _ 
 	return f, conn, append(opened, conn), nil
 }
 
-// Ready commits one row, because only this proves that the disk is writable.
+// Ready commits one row: only a write proves that the disk is writable.
 func (s *DB) Ready(ctx context.Context) error {
 	err := s.Write(ctx, func(ctx context.Context, q Tx) error {
 		return q.Put(ctx, `INSERT INTO heartbeat (id, beats) VALUES (1, 1)
@@ -188,7 +185,7 @@ func (s *DB) Close() error {
 	return nil
 }
 
-// Reads returns a reader of the committed record.
+// Reads returns a reader of the committed data.
 func (s *DB) Reads() Tx { return Tx{s.reads} }
 
 // Written makes one change and returns its result. It is the only safe way to get a result from a
@@ -206,19 +203,16 @@ func Written[T any](ctx context.Context, s *DB, apply func(context.Context, Tx) 
 	return answer, nil
 }
 
-// Replicated reports whether other processes may write to the record too.
+// Replicated reports whether other processes may also write to the record.
 func (s *DB) Replicated() bool { return s.leases != nil }
 
-// closers are the open resources, closed in reverse order.
 type closers []io.Closer
 
-// closer is a resource whose only method is Close.
 type closer func() error
 
-// Close implements [io.Closer].
 func (c closer) Close() error { return c() }
 
-// Close closes all, even after errors.
+// Close closes all resources, even after errors.
 func (c closers) Close() error {
 	var errs []error
 	for _, one := range slices.Backward(c) {
@@ -227,11 +221,11 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// minFreeBytes is the disk space that a commit needs: the largest batch, and the same again in the
+// minFreeBytes is the disk space needed by a commit: the largest batch, and the same again in the
 // write-ahead log.
 const minFreeBytes = 4 << 20
 
-// CheckRoom returns an error if the disk of a folder is about to be full.
+// CheckRoom returns an error if the disk of a folder is almost full.
 func CheckRoom(dir string) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// destinations caches the numbers of destinations. Only rows of webhooks are ever deleted, so any
-// other number stays valid for all replicas.
+// destinations caches the numbers of destinations. Only rows of webhooks are ever deleted, so other
+// numbers stay valid for all replicas.
 type destinations struct {
 	mu   sync.Mutex
 	kept map[string]int64
 }
 
-// Destination returns the number of a destination of deliveries, or 0 if it has none.
+// Destination returns the number of a destination of deliveries, or 0 for none.
 func (s *DB) Destination(ctx context.Context, name string) (int64, error) {
 	s.destinations.mu.Lock()
 	n, known := s.destinations.kept[name]
@@ -44,8 +44,7 @@ func (s *DB) Destination(ctx context.Context, name string) (int64, error) {
 	return n, nil
 }
 
-// InternDestination returns the number of a destination in the transaction of a write, and assigns
-// one if it has none.
+// InternDestination returns the number of a destination and assigns one if it has none.
 func InternDestination(ctx context.Context, q Tx, kind federation.DestinationKind, name string) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM destination WHERE name = ?`, []any{name}, &n)
 	if errors.Is(err, federation.ErrNotFound) {

@@ -19,17 +19,16 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// maxReaders bounds the reading connections. Each has a page cache, and many of them would only
+// maxReaders bounds the reading connections. Each has a page cache, and more of them would only
 // wait for the same disk.
 const maxReaders = 4
 
-// ownerOnly are the permissions of the record, which contains private messages.
+// ownerOnly is the permission of the record, which contains private messages.
 const ownerOnly = 0o600
 
-// file is the location of a record, absolute.
 type file string
 
-// openFile creates a missing file. SQLite would create it readable by all users; its companions
+// openFile creates a missing file. SQLite would make it readable by all users. Its companions
 // (-wal, -shm) inherit the permissions.
 func openFile(path string) (file, error) {
 	abs, err := filepath.Abs(path)
@@ -71,9 +70,9 @@ func create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, ownerOnly) //nolint:gosec // the operator names the path
 }
 
-// writer returns the data source name of the file for the connection that writes. The fullfsync
-// settings matter only on macOS, whose fsync returns before the disk has the bytes. The last of
-// two pragmas with the same name applies.
+// writer returns the data source name for the connection that writes. The fullfsync settings matter
+// only on macOS, whose fsync returns before the disk has the bytes. The last of two pragmas with
+// the same name applies.
 func (f file) writer(more ...string) string {
 	pragmas := []string{
 		"busy_timeout(5000)", // milliseconds; an SQLite shell may hold the file
@@ -88,13 +87,12 @@ func (f file) writer(more ...string) string {
 	return f.dsn(url.Values{"_pragma": append(pragmas, more...)})
 }
 
-// reader returns the data source name of the file for read-only connections.
 func (f file) reader() string {
 	return f.dsn(url.Values{
 		"mode": {"ro"},
 		"_pragma": {
 			"busy_timeout(5000)",
-			"cache_size(-16384)", // KiB, for each connection
+			"cache_size(-16384)", // KiB, per connection
 		},
 	})
 }
@@ -104,8 +102,8 @@ func (f file) dsn(options url.Values) string {
 	return (&url.URL{Scheme: "file", Path: string(f), RawQuery: options.Encode()}).String()
 }
 
-// Lock prevents all processes from opening the record at a path until it is closed, or this
-// process ends. The record may be missing.
+// Lock prevents all processes from opening the record at a path until it is closed, or this process
+// ends. The record may be missing.
 func Lock(path string) (io.Closer, error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -135,8 +133,8 @@ func lockFile(path string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
 }
 
-// waitLock acquires the lock of a file, and waits up to [lockWait] for it. It returns EWOULDBLOCK
-// if another process has the lock.
+// waitLock waits up to [lockWait] for the lock of a file. It returns EWOULDBLOCK if another process
+// has the lock.
 func waitLock(f *os.File) error {
 	for late := time.Now().Add(lockWait); ; time.Sleep(lockWait / 100) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -146,7 +144,7 @@ func waitLock(f *os.File) error {
 	}
 }
 
-// NotRecord replaces SQLite's error for a file of another format by a plain one.
+// NotRecord replaces SQLite's error for a file of another format with a plain one.
 func NotRecord(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_NOTADB {
 		return errors.New("the file is not a record of this program; move it away or name another")
@@ -159,15 +157,15 @@ func NotRecord(err error) error {
 const checkpointEvery = time.Second
 
 // minLogBytes is the size of the log above which checkpoints run. A shorter log has no cost, and a
-// checkpoint takes two fsyncs. The size is read without opening a file, because closing a file
+// checkpoint takes two fsyncs. The size is read without opening the file, because closing a file
 // that SQLite has open ends its locks.
 //
 // spec: SQLite "How To Corrupt", §2.2
 const minLogBytes = 8 << 20
 
-// checkpointer copies the write-ahead log of a file into the database, on a separate connection,
-// because a checkpoint on the writing connection delays the commit that starts it. A commit starts
-// one if the log grows faster than the checkpointer copies it, see [file.writer].
+// checkpointer copies the write-ahead log of a file into the database. It uses a separate
+// connection, because a checkpoint on the writing connection delays the commit that starts it. A
+// commit starts one if the log grows faster than the checkpointer copies it, see [file.writer].
 type checkpointer struct {
 	of      file
 	on      *sql.DB
@@ -177,7 +175,6 @@ type checkpointer struct {
 	closed  chan struct{} // closed by run
 }
 
-// startCheckpoints makes checkpoints of a file until the checkpointer is closed.
 func startCheckpoints(ctx context.Context, f file, pragmas []string) (*checkpointer, error) {
 	on, err := sql.Open("sqlite", f.writer(pragmas...))
 	if err != nil {
@@ -197,7 +194,6 @@ func (c *checkpointer) wrote() {
 	}
 }
 
-// run makes checkpoints until Close. Without writes it sleeps.
 func (c *checkpointer) run(ctx context.Context) {
 	defer close(c.closed)
 	for {
@@ -234,7 +230,7 @@ func (c *checkpointer) Close() error {
 }
 
 // Suffixes of the companion files of a database in WAL mode: the write-ahead log, and its index,
-// which processes share as memory.
+// which is the shared memory of processes.
 const (
 	WALSuffix = "-wal"
 	shmSuffix = "-shm"
@@ -248,7 +244,7 @@ const (
 	walSalts      = 16 // offset of the 8 bytes in the header of the log
 	frameHeader   = 24
 	indexPageSize = 14 // 2 bytes, native order
-	indexFrames   = 16 // 4 bytes, native order: how many frames are committed
+	indexFrames   = 16 // 4 bytes, native order: number of committed frames
 	indexSalts    = 32
 	indexHeader   = 48
 )
@@ -256,9 +252,9 @@ const (
 // ErrCut is returned for a truncated log.
 var ErrCut = errors.New("store: the write-ahead log is cut short")
 
-// checkWAL compares the write-ahead log with its index, if an unclean exit left both. SQLite
-// writes a commit to the index after it has synced the log, so a shorter log has lost acknowledged
-// steps. SQLite itself would silently continue with the rest.
+// checkWAL compares the write-ahead log with its index, if an unclean exit left both. SQLite writes
+// a commit to the index after it has synced the log, so a shorter log has lost acknowledged steps.
+// SQLite itself would silently continue with the rest.
 //
 // Without the index, nothing can be checked: a power cut leaves no index, and unfinished writes
 // were never acknowledged.
@@ -290,7 +286,6 @@ func checkWAL(path string) error {
 	return nil
 }
 
-// readHead returns up to n bytes of a file, or nothing if it is missing.
 func readHead(path string, n int64) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {

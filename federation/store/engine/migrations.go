@@ -20,7 +20,6 @@ import (
 //go:embed schema/*.sql schema/postgres/*.sql
 var schema embed.FS
 
-// migration upgrades a record from the previous version to its own.
 type migration struct {
 	version    int
 	name       string
@@ -34,8 +33,8 @@ const (
 	postgresSchema = "schema/postgres"
 )
 
-// migrationsOf returns the migrations in a folder. Each first changes the tables of the record,
-// and then the tables of a network; nil means none.
+// migrationsOf returns the migrations in a folder. Each first changes the tables of the record, and
+// then the tables of a network; nil means none.
 func migrationsOf(folder string, tables Tables) ([]migration, error) {
 	known, err := readMigrations(schema, folder)
 	if err != nil || tables == nil {
@@ -57,7 +56,7 @@ func migrationsOf(folder string, tables Tables) ([]migration, error) {
 // readMigrations returns the migrations in a folder, ordered by version. The name of a file begins
 // with its version, in four digits; versions count from 1 without a gap.
 func readMigrations(files fs.FS, folder string) ([]migration, error) {
-	names, err := fs.Glob(files, folder+"/*.sql") // sorted
+	names, err := fs.Glob(files, folder+"/*.sql")
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +77,8 @@ func readMigrations(files fs.FS, folder string) ([]migration, error) {
 
 func latest(known []migration) int { return len(known) }
 
-// after returns the migrations that a record of a version needs.
 func after(version int, known []migration) []migration { return known[version:] }
 
-// asker is a database or a connection that reads one row.
 type asker interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
@@ -103,10 +100,10 @@ func PlanOn(ctx context.Context, on asker, d Dialect) (Upgrade, error) {
 
 // Upgrade reports the steps of a migration, done or planned.
 type Upgrade struct {
-	From   int    `json:"from"` // version of the record before; 0 for an empty one
+	From   int    `json:"from"` // previous version of the record; 0 for an empty one
 	To     int    `json:"to"`
-	Backup string `json:"backup,omitempty"` // path of the copy made before
-	// Estimate is the cost of a planned migration of a record in a file; nil for any other.
+	Backup string `json:"backup,omitempty"` // path of the previous copy
+	// Estimate is the cost of a planned migration of a record in a file; otherwise nil.
 	Estimate *Estimate `json:"estimate,omitempty"`
 }
 
@@ -118,7 +115,7 @@ func (u Upgrade) CheckNewer() error {
 	return nil
 }
 
-// Sentence describes an upgrade, done or with dry planned. Only a record in a file is copied
+// Sentence describes an upgrade, done or (with dry) planned. Only a record in a file is copied
 // first.
 func (u Upgrade) Sentence(dry, inFile bool) string {
 	switch {
@@ -142,8 +139,8 @@ func (u Upgrade) Sentence(dry, inFile bool) string {
 	return fmt.Sprintf("brought the record from version %d to version %d; what was before is %s", u.From, u.To, u.Backup)
 }
 
-// These are the application ids in the header of an SQLite file. The first migration writes
-// applicationID; the others were written by programs older than version 1 of the schema.
+// The application IDs in the header of an SQLite file. The first migration writes applicationID.
+// Programs older than version 1 of the schema wrote the others.
 const (
 	applicationID      = 0x42746e33 // "Btn3"
 	developmentID      = 0x42746e32 // "Btn2"
@@ -162,12 +159,11 @@ const (
 	errForeignSchema = ForeignError("there are tables of another program: name an empty schema in search_path, or another database")
 )
 
-// errDevelopment reports a record of a program older than version 1 of the schema.
 var errDevelopment = errors.New("a development version wrote this record, before the first version of its schema: this program cannot read it; " +
 	"keep it with the program that wrote it, and name an empty record")
 
-// migrate upgrades the schema of a file to the newest version of this program, in one transaction:
-// after an interruption the next start begins again. It first copies a record with rows.
+// migrate upgrades the schema of a file to the newest version of this program in one transaction;
+// after an interruption the next start begins again. It first copies a record that has rows.
 func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time, report Progress) (Upgrade, error) {
 	version, err := schemaVersion(ctx, conn)
 	if err != nil {
@@ -211,13 +207,11 @@ func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now
 	return done, err
 }
 
-// executor is a connection or a transaction opened by the caller.
 type executor interface {
 	preparer
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// applyAll applies migrations in the transaction of the caller.
 func applyAll(ctx context.Context, on executor, d Dialect, missing []migration, report Progress) error {
 	for _, m := range missing {
 		if err := m.apply(ctx, on, d, report); err != nil {
@@ -302,8 +296,8 @@ func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	return version, nil
 }
 
-// upgradeRate is the speed of an upgrade in bytes of the record per second, for copying,
-// converting and comparing. A virtual machine with two processors reached 13 MiB.
+// upgradeRate is the speed of an upgrade in bytes of the record per second, for copying, converting
+// and comparing. A virtual machine with two processors reached 13 MiB.
 const upgradeRate = 10 << 20
 
 // room returns the disk space for the upgrade of a record of a size. In a record with 100,000
@@ -315,9 +309,9 @@ func room(size int64) int64 { return size * 11 / 5 }
 type Estimate struct {
 	Rows    int64   `json:"rows"`
 	Bytes   int64   `json:"bytes"`   // size in bytes of the record, which is copied first
-	Seconds float64 `json:"seconds"` // roughly, from the size
-	Needs   int64   `json:"needs"`   // bytes of disk, for the copy, the new tables and the write-ahead log
-	Free    int64   `json:"free"`    // bytes of the same disk
+	Seconds float64 `json:"seconds"` // estimated from the size
+	Needs   int64   `json:"needs"`   // bytes of disk for the copy, the new tables and the write-ahead log
+	Free    int64   `json:"free"`    // free bytes on that disk
 }
 
 // estimate returns the cost of the migration of a record in a file, with the number of its rows.
@@ -337,7 +331,7 @@ func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error)
 	return &e, nil
 }
 
-// measure returns an estimate without the number of rows, because counting takes a while.
+// measure returns an estimate without the number of rows, because counting is slow.
 func measure(ctx context.Context, on asker, record string) (e Estimate, err error) {
 	err = on.QueryRowContext(ctx, `SELECT c.page_count * s.page_size FROM pragma_page_count c, pragma_page_size s`).Scan(&e.Bytes)
 	if err != nil {
@@ -352,7 +346,6 @@ func measure(ctx context.Context, on asker, record string) (e Estimate, err erro
 	return e, nil
 }
 
-// Check returns an error if there is not enough disk space.
 func (e Estimate) Check() error {
 	if e.Free < e.Needs {
 		return fmt.Errorf("the upgrade needs %d MiB of disk, and %d MiB are free: make room first", mebibytes(e.Needs), e.Free>>20)
@@ -360,7 +353,6 @@ func (e Estimate) Check() error {
 	return nil
 }
 
-// String returns the estimate as readable text.
 func (e Estimate) String() string {
 	took := time.Duration(e.Seconds * float64(time.Second)).Round(time.Second)
 	said := fmt.Sprintf("%d rows, %d MiB to copy, about %s; needs %d MiB of disk, and %d MiB are free",

@@ -29,7 +29,7 @@ const lockWriters = `SELECT pg_advisory_xact_lock(1114926641, hashtext(current_s
 // commit is sent with the statements queued by then. Its error is errHalfDone if one of them
 // failed.
 func (p *pipeline) begin(ctx context.Context) transaction {
-	p.forget() // of the transaction before
+	p.forget() // from the previous transaction
 	p.queue("BEGIN", nil)
 	p.queue(lockWriters, nil)
 	return transaction{
@@ -56,7 +56,6 @@ func committed(end pgconn.CommandTag) error {
 
 func (p *pipeline) queue(query string, args []any) { p.queued.Queue(InPostgres.say(query), args...) }
 
-// ask queues a query for the next send, which answers it.
 func (p *pipeline) ask(q *Question) error {
 	values, err := InPostgres.values(q.Args)
 	if err != nil {
@@ -73,7 +72,7 @@ func (p *pipeline) ask(q *Question) error {
 func (p *pipeline) forget() { p.queued = pgx.Batch{} }
 
 // send sends the queued statements, and waits for all answers. It returns the error of the first
-// failed statement; the server skips those after it.
+// failed statement; the server skips the following ones.
 func (p *pipeline) send(ctx context.Context) error {
 	if p.queued.Len() == 0 {
 		return nil
@@ -96,7 +95,6 @@ func (p *pipeline) failed() bool {
 	return failed || err != nil
 }
 
-// with calls do with the connection of the driver.
 func (p *pipeline) with(do func(*pgx.Conn) error) error {
 	return p.conn.Raw(func(driver any) error {
 		conn, ok := driver.(*stdlib.Conn)
@@ -113,7 +111,7 @@ type Question struct {
 	Query    string
 	Args     []any
 	Dest     []any
-	About    []string // keys of the changeable rows on which the answer depends
+	About    []string // keys of the changeable rows that determine the answer
 	answered bool     // dest already has the row
 }
 
@@ -127,9 +125,8 @@ func (a *Question) Answer(ctx context.Context, q Tx) error {
 	return q.Row(ctx, a.Query, a.Args, a.Dest...)
 }
 
-// prefetch answers the questions of the writes whose rows no other write of the batch
-// changes, and returns the batch with these writes first. The other writes may change
-// anything.
+// prefetch answers the questions of the writes whose rows no other write of the batch changes, and
+// returns the batch with these writes first. The other writes may change anything.
 func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error) {
 	independent, others := independentOf(batch)
 	if len(independent) == 0 {
@@ -145,8 +142,8 @@ func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error)
 	return slices.Concat(independent, others), Failure(on.send(ctx))
 }
 
-// independentOf splits a batch into writes whose questions depend on different rows, and the
-// other writes.
+// independentOf splits a batch into writes whose questions depend on different rows, and the other
+// writes.
 func independentOf(batch []*item) (independent, others []*item) {
 	taken := map[string]bool{}
 	for _, it := range batch {

@@ -23,8 +23,8 @@ import (
 // more for writing, must fit into the server's max_connections, 100 by default.
 const maxPostgresReaders = 8
 
-// patience is the timeout of one batch, including the wait for other gateways. After it, the
-// server counts as unreachable.
+// patience is the timeout of one batch, including the wait for other gateways. After it, the server
+// counts as unreachable.
 const patience = 30 * time.Second
 
 // writerSettings are the settings of the writing connection. The server ends the transaction of a
@@ -37,10 +37,9 @@ const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET ena
 // version without a copy of the previous one. The connection string is a libpq URL or keywords. Its
 // search_path names the schema of the record, which contains nothing else.
 //
-// Several gateways may open a record concurrently: each write is one transaction, and only one
-// runs at a time. While the server is unreachable, every call fails with an
-// [*federation.UnavailableError]. Calls succeed again after it returns. A write with this error
-// may have been committed.
+// Several gateways may open a record concurrently: each write is one transaction, and only one runs
+// at a time. While the server is unreachable, every call fails with an
+// [*federation.UnavailableError]. A write with this error may have been committed.
 //
 // Errors of opening are one line for the operator: the schema contains something else or is of a
 // newer version, or the server does not write durably. They never show the password.
@@ -110,7 +109,6 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 	return config, err
 }
 
-// connectForLeases opens the connection whose locks are the leases of a replica.
 func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
@@ -222,8 +220,6 @@ func onPostgres(dsn, what string, do func(*sql.DB) (Upgrade, error)) (Upgrade, e
 	return done, nil
 }
 
-// migratePostgres upgrades a schema to the newest version supported by this program, in one
-// transaction.
 func migratePostgres(ctx context.Context, db *sql.DB, tables Tables, report Progress) (Upgrade, error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -268,7 +264,7 @@ func setPostgresVersion(ctx context.Context, tx *sql.Tx, version int) error {
 }
 
 // postgresVersion returns 0 for an empty schema. It returns an error wrapping a [ForeignError] for
-// a schema with tables of another program, and one wrapping errDevelopment for a record older than
+// a schema with tables of another program. The error wraps errDevelopment for a record older than
 // version 1, with its version in a table record.
 func postgresVersion(ctx context.Context, on asker) (version int, err error) {
 	var schema sql.NullString

@@ -9,7 +9,7 @@ import (
 // Stage is a part of an upgrade.
 type Stage string
 
-// The stages, in their order. Checking counts the rows and reads each event before the conversion;
+// The stages, in order. Checking counts the rows and reads each event before the conversion;
 // comparing does the same after it.
 const (
 	Copying    Stage = "copying it"
@@ -24,7 +24,6 @@ const (
 // events; total is 0 in a stage without a count.
 type Progress func(stage Stage, done, total int64)
 
-// at calls the function, unless it is nil.
 func (p Progress) at(stage Stage, done, total int64) {
 	if p != nil {
 		p(stage, done, total)
@@ -35,7 +34,7 @@ func (p Progress) of(stage Stage) func(done, total int64) {
 	return func(done, total int64) { p.at(stage, done, total) }
 }
 
-// Times of the lines of [Lines]. A short upgrade writes none.
+// Intervals of the lines of [Lines]. A short upgrade writes none.
 const (
 	firstLine = 2 * time.Second
 	eachLine  = time.Second

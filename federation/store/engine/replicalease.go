@@ -14,7 +14,7 @@ import (
 // leases. By then the replica has already given them up; leaseGrace is the margin. Together they
 // are less than five seconds.
 const (
-	leaseLook    = 500 * time.Millisecond // interval of checks for a free lease
+	leaseLook    = 500 * time.Millisecond // interval of checks for free leases
 	leaseAnswer  = 2 * time.Second        // timeout after which the server counts as unreachable
 	leaseGrace   = 500 * time.Millisecond // delay between the release of a lease and the start of its new holder
 	leaseConnect = 10 * time.Second       // to connect, including the check of the server's settings
@@ -57,10 +57,9 @@ type replicaLeases struct {
 	wanted map[string]*replicaLease
 }
 
-// replicaLease is a lease requested by callers of this replica.
 type replicaLease struct {
-	callers int       // of alone
-	locked  time.Time // start of the exclusive ownership by this replica; zero without it
+	callers int       // of the method alone
+	locked  time.Time // start of exclusive ownership, or zero
 	begun   bool      // ours is closed
 	// ours is closed when the lease begins, and lost when it ends.
 	ours, lost chan struct{}
@@ -100,7 +99,6 @@ func (d *replicaLeases) runExclusive(ctx context.Context, name string, do func(c
 	return context.Cause(ctx)
 }
 
-// during calls do until the lease is lost, or ctx ends.
 func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) {
 	doing, end := context.WithCancel(ctx)
 	defer end()
@@ -118,7 +116,6 @@ func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) 
 	<-over
 }
 
-// want adds a caller to a lease, and returns the lease.
 func (d *replicaLeases) want(name string) *replicaLease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,7 +152,6 @@ func (d *replicaLeases) run(ctx context.Context) {
 	}
 }
 
-// session manages the leases until its connection or ctx ends.
 func (d *replicaLeases) session(ctx context.Context) {
 	conn, err := d.dial(ctx)
 	for err == nil && ctx.Err() == nil {
@@ -173,8 +169,8 @@ func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
 	return d.connect(ctx)
 }
 
-// look acquires the requested free leases, releases those no longer needed, and then waits. An
-// error means that the connection and all leases are lost, which the wait detects at once.
+// look acquires the requested free leases, releases unneeded ones, and then waits. An error means
+// that the connection and all leases are lost, which the wait detects at once.
 func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -267,14 +263,13 @@ func (d *replicaLeases) loseAll() {
 	defer d.mu.Unlock()
 	for name, mine := range d.wanted {
 		if mine.locked.IsZero() {
-			continue // it is still wanted
+			continue // still requested
 		}
 		close(mine.lost)
 		delete(d.wanted, name)
 	}
 }
 
-// pause waits, at most until ctx ends.
 func pause(ctx context.Context, long time.Duration) {
 	timer := time.NewTimer(long)
 	defer timer.Stop()

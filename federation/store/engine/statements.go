@@ -16,23 +16,19 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// preparer is *sql.DB, for reads, or the single writing *sql.Conn.
 type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// statements runs queries, each parsed once. Queries are constants of the program, so their
-// number is bounded.
-//
-// Its errors are the errors of the record: [federation.ErrNotFound] for a missing row,
-// [*federation.UnavailableError] for a disk that cannot be used now.
+// statements runs queries, each parsed once. Queries are constants of the program, so their number
+// is bounded. Its errors are those documented at [Tx].
 type statements struct {
 	dialect  Dialect
 	on       preparer
-	writes   bool      // of a writer, which one goroutine uses at a time
-	pipeline *pipeline // of a writer on a server, else nil
+	writes   bool      // of a writer, used by one goroutine at a time
+	pipeline *pipeline // of a writer on a server, or nil
 	changes  int       // statements of a writer that may have changed something
-	after    []func()  // functions of a writer to call after the transaction
+	after    []func()  // called after the transaction of a writer
 	filed    []string  // destinations for which a writer filed a delivery
 	mu       sync.RWMutex
 	kept     map[string]*sql.Stmt
@@ -43,8 +39,6 @@ func newStatements(d Dialect, on preparer) *statements {
 	return &statements{dialect: d, on: on, kept: map[string]*sql.Stmt{}}
 }
 
-// put is exec for a write without a result. On a server, the statement is queued, so a later
-// statement may return its error.
 func (s *statements) put(ctx context.Context, query string, args ...any) error {
 	if s.pipeline == nil {
 		_, err := s.exec(ctx, query, args...)
@@ -58,8 +52,6 @@ func (s *statements) put(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// then schedules do to be called after the transaction, whether it commits or fails, and before the
-// callers of its writes continue.
 func (s *statements) then(do func()) { s.after = append(s.after, do) }
 
 func (s *statements) flush(ctx context.Context) error {
@@ -79,7 +71,6 @@ func (s *statements) forget() {
 // independently.
 func (s *statements) failed() bool { return s.pipeline != nil && s.pipeline.failed() }
 
-// exec returns the number of changed rows.
 func (s *statements) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	stmt, args, err := s.prepare(ctx, query, args)
 	if err != nil {
@@ -105,7 +96,6 @@ func (s *statements) row(ctx context.Context, query string, args []any, dest ...
 	return Failure(stmt.QueryRowContext(s.unwatched(ctx), args...).Scan(dest...))
 }
 
-// rows reads all rows, each with scan. It is not a method because methods have no type parameters.
 func rows[T any](ctx context.Context, s *statements, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
 	stmt, args, err := s.ask(ctx, query, args)
 	if err != nil {
@@ -151,8 +141,8 @@ func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.St
 	return s.prepare(ctx, query, args)
 }
 
-// prepare returns a parsed query, and its arguments in the form of the database. It sends the
-// queued statements first.
+// prepare returns a parsed query, and its arguments in the form of the database. It first sends the
+// queued statements.
 func (s *statements) prepare(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
 	if err := s.flush(ctx); err != nil {
 		return nil, nil, err
@@ -184,7 +174,6 @@ func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error
 	return stmt, nil
 }
 
-// known returns a query that is already parsed, or nil.
 func (s *statements) known(query string) (*sql.Stmt, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -198,7 +187,7 @@ func (s *statements) unlessClosed() error {
 	return nil
 }
 
-// Close ends the statements; running ones complete.
+// Close closes the statements; running ones complete.
 func (s *statements) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +209,7 @@ func Failure(err error) error {
 	if !ok {
 		return postgresFailure(err)
 	}
-	switch e.Code() & 0xff { // the upper bits are an irrelevant detail
+	switch e.Code() & 0xff { // the upper bits are irrelevant
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL,
 		sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
 		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM:
@@ -230,9 +219,9 @@ func Failure(err error) error {
 }
 
 // Tx runs queries in the transaction of a write, or reads committed rows. Queries are constants in
-// SQL for both SQLite and PostgreSQL, because each is parsed once. Its errors are the errors of
-// the record: [federation.ErrNotFound] for a missing row, [*federation.UnavailableError] for a
-// disk that cannot be used now.
+// SQL for both SQLite and PostgreSQL, because each is parsed once. Its errors are
+// [federation.ErrNotFound] for a missing row, and [*federation.UnavailableError] for a disk that
+// cannot be used now.
 type Tx struct{ statements *statements }
 
 // Exec returns the number of changed rows. If the number is not needed, call [Tx.Put].
@@ -262,10 +251,10 @@ func (t Tx) Filed(destination string) {
 	}
 }
 
-// Dialect returns the database that the queries are for.
+// Dialect returns the database of the queries.
 func (t Tx) Dialect() Dialect { return t.statements.dialect }
 
-// ReadOn runs queries on a connection or in a transaction opened by the caller.
+// ReadOn runs queries on the caller's connection or transaction.
 func ReadOn(on preparer, d Dialect, read func(Tx) error) error {
 	s := newStatements(d, on)
 	return errors.Join(read(Tx{s}), s.Close())
@@ -290,7 +279,7 @@ func ScanOne[T any](row Scanner) (value T, err error) {
 // for a sum.
 const AtMost = ` LIMIT 0 + ?`
 
-// Stamp returns the stored form of a time, to the nanosecond; 0 for the zero time. A time after the
+// Stamp returns the stored form of a time, in nanoseconds; 0 for the zero time. A time after the
 // year 2262, such as a far deadline, is stored as the last time of that year.
 func Stamp(t time.Time) int64 {
 	switch {
@@ -310,7 +299,7 @@ func Moment(stamp int64) time.Time {
 	return time.Unix(0, stamp).UTC()
 }
 
-// OrNull keeps an absent name out of unique indexes.
+// OrNull stores "" as NULL, to keep absent names out of unique indexes.
 func OrNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
 // NotNull stores absent bytes as empty bytes.

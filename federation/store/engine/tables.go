@@ -24,7 +24,7 @@ import (
 type Tables interface {
 	// Attach passes their database to the tables, once, before any other call.
 	Attach(db *DB)
-	// SQL returns the migrations of the tables, and the parts of queries that the core cannot know.
+	// SQL returns the migrations of the tables, and their parts of the core's queries.
 	SQL() SQL
 	// Apply writes an effect. It returns an error for an effect that belongs to none of these
 	// tables.
@@ -32,13 +32,13 @@ type Tables interface {
 	// Content returns the row for a participant's webhook in these tables. An unreadable row is not
 	// an error; broken is the reason.
 	Content(ctx context.Context, q Tx, participant string, item int64) (content federation.Content, broken string, err error)
-	// Notifier returns the link that notifies a DID about its webhooks, "" if the DID is not a
+	// Notifier returns the link that notifies a DID about its webhooks, or "" if the DID is not a
 	// participant.
 	Notifier(ctx context.Context, q Tx, did federation.DID) (link string, err error)
 	// Forget deletes the rows of a pruned handoff.
 	Forget(ctx context.Context, q Tx, handoff string) error
-	// Purge deletes the pending rows of some DIDs and participants, both JSON arrays. With dry, it
-	// only counts them.
+	// Purge deletes the pending rows of some DIDs and participants, both JSON arrays, or only
+	// counts them if dry.
 	Purge(ctx context.Context, q Tx, dids, participants string, dry bool) (int, error)
 	// Erasable counts the messages that [Tables.Erase] would erase, and returns the peers that
 	// received any of them.
@@ -50,7 +50,7 @@ type Tables interface {
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire abandons up to limit such steps.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
-	// PeerDeliveryEnded records that a relay was delivered or abandoned.
+	// PeerDeliveryEnded records that a delivery to a peer ended, as delivered or abandoned.
 	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
@@ -79,14 +79,14 @@ type SQL struct {
 	// DocumentTold is a condition: the network itself reports to the sender ?1 the deliveries of
 	// its documents.
 	DocumentTold string
-	// Waiting is a SELECT of the items waiting for the participant ?1, as deliveries to the
+	// Waiting is a SELECT of the pending items of the participant ?1, as deliveries to the
 	// destination ?2 of a webhook: destination, item, lane, sender and queueing time.
 	Waiting string
 	// ItemStep is the seq of the event that f.item carries, or NULL.
 	ItemStep string
 	// ItemName is the ID of the message that f.item carries, or NULL.
 	ItemName string
-	// ItemsNamed is a SELECT of the items of the participant ?4 that the reference ?3 names.
+	// ItemsNamed is a SELECT of the items of the participant ?4 with the reference ?3.
 	ItemsNamed string
 }
 
@@ -103,7 +103,6 @@ func (p SQL) filled() SQL {
 	return p
 }
 
-// attach gives a record the tables of a network; nil means none.
 func (s *DB) attach(t Tables) *DB {
 	if t != nil {
 		s.Tables, s.Parts = t, t.SQL()
@@ -147,7 +146,6 @@ func (d Dialect) say(query string) string {
 	}
 }
 
-// values returns arguments in their stored form: booleans as 0 or 1.
 func (d Dialect) values(args []any) ([]any, error) {
 	if d == InSQLite {
 		return args, nil // its driver does the same
@@ -177,13 +175,12 @@ func (d Dialect) Tail(text, length string) string {
 	return "substr(" + text + ", -" + length + ")"
 }
 
-// maxRemembered bounds the entries of one cache.
 const maxRemembered = 1 << 14
 
 // Cache caches rows that rarely change, and absent rows, because several links read each step and
-// request the same few rows. One process has the record open, so only its own writes can change
-// them. If several processes may open a record, nothing is cached. The zero Cache is empty. It may
-// be used concurrently.
+// request the same few rows. If one process has the record open, only its own writes can change
+// them. If several processes may open a record, nothing is cached. The zero Cache is empty. It is
+// safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	off   bool // set before first use
 	mu    sync.Mutex
@@ -198,8 +195,8 @@ func (r *Cache[K, V]) Attach(db *DB) { r.off = db.Replicated() }
 // Off reports whether the cache is off.
 func (r *Cache[K, V]) Off() bool { return r.off }
 
-// Find returns the cached value of a key, or otherwise calls look. Callers share the value, and
-// must not change it. The only cached error is [federation.ErrNotFound].
+// Find returns the cached value of a key, otherwise the result of look. Callers share the value,
+// and must not change it. The only cached error is [federation.ErrNotFound].
 func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	r.mu.Lock()
 	value, known := r.kept[key]
@@ -261,8 +258,8 @@ func (r *Cache[K, V]) ForgetAll() {
 	r.edges++
 }
 
-// Known caches committed rows that are never deleted or changed by any replica. The zero Known is
-// empty. It may be used concurrently.
+// Known caches committed rows that no replica ever deletes or changes. The zero Known is empty. It
+// is safe for concurrent use.
 type Known[K comparable] struct {
 	mu   sync.Mutex
 	kept map[K]struct{}

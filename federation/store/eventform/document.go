@@ -17,18 +17,17 @@ import (
 // usualFields is the maximum number of fields of most documents.
 const usualFields = 12
 
-// untitled is the title of an untitled offer in act tags.
 const untitled = "untitled"
 
 // object reads the members of a JSON object of strings in canonical form.
 type object struct {
 	text string
 	at   int
-	odd  bool // the text has another form
+	odd  bool // the text is not in canonical form
 }
 
-// next returns the next member, and false at the end or if the text has another form. The strings
-// share the memory of the text.
+// next returns the next member, or false at the end or if the text is not in canonical form. The
+// strings share the memory of the text.
 func (o *object) next() (name, value string, more bool) {
 	switch {
 	case o.at >= len(o.text):
@@ -77,8 +76,8 @@ func (o *object) string() string {
 	return ""
 }
 
-// readDocument returns the members of an event, a step or text, in a signed document. It returns
-// false for a document of another form.
+// readDocument returns the members of a step or text in a signed document. It returns false for a
+// document of another form.
 func readDocument(document string) (federation.Event, bool) {
 	switch {
 	case document == "":
@@ -89,8 +88,8 @@ func readDocument(document string) (federation.Event, bool) {
 	return readStep(document)
 }
 
-// readStep reads the document of a step in either dialect. Values that a codec would refuse are
-// left out.
+// readStep reads the document of a step in either dialect. It omits values that a codec would
+// refuse.
 //
 // spec: handofftag "Tags", "Canonical document"
 func readStep(document string) (federation.Event, bool) {
@@ -157,7 +156,7 @@ func readStep(document string) (federation.Event, bool) {
 	if len(ev.Fields) == 0 {
 		ev.Fields = nil
 	}
-	if ev.Verb != federation.Offer { // on other steps the tag has no meaning
+	if ev.Verb != federation.Offer { // the tag has no meaning on other steps
 		ev.To = ""
 	}
 	if ev.Verb != federation.Confirm {
@@ -172,7 +171,7 @@ func readStep(document string) (federation.Event, bool) {
 	return ev, !o.odd
 }
 
-// readText reads the document of text, as signing.SealText writes it. The venue and the order of a
+// readText reads the document of text, as written by signing.SealText. The venue and the order of a
 // private message follow from its two DIDs.
 func readText(document string) (federation.Event, bool) {
 	ev := federation.Event{Kind: federation.TextVerb, Verb: federation.TextVerb, Provenance: federation.Vouched}
@@ -246,7 +245,7 @@ func parseID(text string) federation.EventID {
 	return id
 }
 
-// parseTime returns the zero time for a text other than a time in unix seconds.
+// parseTime returns the zero time for a text that is not unix seconds.
 func parseTime(text string) time.Time {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds <= 0 {
@@ -255,7 +254,7 @@ func parseTime(text string) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// namedEvidence returns the address and the digest of the evidence that the fields of a step name.
+// namedEvidence returns the address and the digest of the evidence named by the fields of a step.
 //
 // spec: handofftag "Tags", handoff-src, -src-h
 func namedEvidence(ev federation.Event) (named federation.Evidence, found bool) {

@@ -19,11 +19,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Columns are the columns of a row from which its event is read.
+// Columns are the columns of a row that contain its event.
 type Columns struct {
-	Document []byte    // the signed document; nil for an unsigned or erased step
+	Document []byte    // signed document; nil for an unsigned or erased step
 	Body     []byte    // JSON
-	Message  string    // ID of the message that carried the step; "" for none
+	Message  string    // ID of the message that carried the step, or ""
 	Said     time.Time // see [federation.Event.ShownAt]
 }
 
@@ -34,20 +34,20 @@ type body struct {
 	MessageID *string    `json:"message_id,omitempty"` // if the column differs
 	Received  *time.Time `json:"received,omitempty"`   // if it is not the time in the column said
 
-	ID         federation.EventID    `json:"id,omitzero"`          // ID of a document without one
-	Channel    string                `json:"channel,omitempty"`    // channel of a line of a channel, whose document has no venue
-	Provenance federation.Provenance `json:"provenance,omitempty"` // if the document suggests another one
+	ID         federation.EventID    `json:"id,omitzero"`          // ID, if the document has none
+	Channel    string                `json:"channel,omitempty"`    // channel of a line, whose document has no venue
+	Provenance federation.Provenance `json:"provenance,omitempty"` // if different from the document's
 	Key        []byte                `json:"key,omitempty"`        // as in Signature
-	Sig        []byte                `json:"sig,omitempty"`        // the signature, if its text has the usual form, with the ID of Key
-	Signature  *signature            `json:"signature,omitempty"`  // any other one
+	Sig        []byte                `json:"sig,omitempty"`        // signature, if its text has the usual form with the ID of Key
+	Signature  *signature            `json:"signature,omitempty"`  // any other signature
 	Source     []byte                `json:"source,omitempty"`     // source of evidence named by the document
 	Evidence   *evidence             `json:"evidence,omitempty"`   // evidence not named by the document
 	Erased     *erasure              `json:"erased,omitempty"`
-	Step       *step                 `json:"step,omitempty"`       // the members, if the document does not give them
+	Step       *step                 `json:"step,omitempty"`       // members that the document does not give
 	OwnFields  bool                  `json:"own_fields,omitempty"` // the fields of Step replace the fields of the document
 }
 
-// arrival is [federation.Arrival] without the members that columns or other members of the body have.
+// arrival is [federation.Arrival] without the members in columns or in other members of the body.
 type arrival struct {
 	Network      string                `json:"network,omitempty"`
 	Link         string                `json:"link,omitempty"`
@@ -158,7 +158,6 @@ func Encode(ev federation.Event, message string, said time.Time) (Columns, error
 	return c, err
 }
 
-// encodeJSON is json.Marshal without the escapes for HTML.
 func encodeJSON(b body) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -174,7 +173,7 @@ func inUTC(t time.Time) bool {
 	return offset == 0
 }
 
-// sign adds the signature: with its bytes only, if these and the key give the rest.
+// sign adds the signature, or only its bytes if these and the key determine the rest.
 func (b *body) sign(s federation.Signature) {
 	switch {
 	case len(s.Bytes) > 0 && len(s.Key) > 0 && s.KeyID == federation.KeyID(s.Key) && s.Text == signatureText(s.KeyID, s.Bytes):
@@ -185,7 +184,7 @@ func (b *body) sign(s federation.Signature) {
 	}
 }
 
-// prove adds the evidence: only its source, if the document names the other members.
+// prove adds the evidence, or only its source if the document names the other members.
 func (b *body) prove(e *federation.Evidence, read federation.Event) {
 	if e == nil {
 		return
@@ -197,7 +196,6 @@ func (b *body) prove(e *federation.Evidence, read federation.Event) {
 	b.Evidence = &evidence{URL: e.URL, Digest: e.Digest[:], Source: e.Source[:]}
 }
 
-// supply adds the members of an event that its document may lack.
 func (b *body) supply(ev, read federation.Event) {
 	if read.ID.IsZero() {
 		b.ID = ev.ID

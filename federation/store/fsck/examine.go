@@ -24,15 +24,15 @@ import (
 // maxDamage bounds a [Report]: a record with more damage needs a restore.
 const maxDamage = 1000
 
-// Rules are the functions that check the handoffs of an examination.
+// Rules check the handoffs of an examination.
 type Rules interface {
 	// Verify returns an error for a step whose signature does not verify. It does not block: the
 	// key is in the step.
 	Verify(ctx context.Context, ev federation.Event) error
 	// VerifyText is Verify for text.
 	VerifyText(t federation.Text) error
-	// Replay returns the view after a step, or an error for an impossible step. The home comes
-	// from the stored view, because steps do not name it.
+	// Replay returns the view after a step, or an error for an impossible step. The home comes from
+	// the stored view, because steps do not name it.
 	Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error)
 }
 
@@ -50,13 +50,13 @@ const (
 	DamagedView      DamageKind = "view"      // the stored view differs from the view computed from the log
 	DamagedEvidence  DamageKind = "evidence"  // the original of a vouched step is missing or changed
 	Orphan           DamageKind = "orphan"    // a row without the row that it belongs to
-	LostKey          DamageKind = "key"       // a key with which the record was written is missing; found by the caller
+	LostKey          DamageKind = "key"       // a key used to write the record is missing; found by the caller
 )
 
 // Damage is one finding of an examination.
 type Damage struct {
 	Kind   DamageKind `json:"kind"`
-	Where  string     `json:"where"` // a handoff, with its step if a step is damaged; else a table or the file
+	Where  string     `json:"where"` // a handoff, with its step if a step is damaged; otherwise a table or the file
 	Detail string     `json:"detail"`
 }
 
@@ -68,13 +68,13 @@ type Report struct {
 	Handoffs int      `json:"handoffs"`
 	Events   int      `json:"events"` // steps and receipts
 	Erased   int      `json:"erased"` // events without documents: the chain has only their digests
-	Damage   []Damage `json:"damage"` // the first 1000, in the order in which they were found
+	Damage   []Damage `json:"damage"` // the first 1000, in the order found
 
-	OwnKeys []federation.KeyMark `json:"-"` // the keys with which the record was written
+	OwnKeys []federation.KeyMark `json:"-"` // keys used to write the record
 }
 
-// Examine reads a consistent snapshot of a whole record, and changes nothing. Another process may
-// write to it meanwhile. The tables belong to a network; nil means none.
+// Examine reads a consistent snapshot of a whole record without changing it. Another process may
+// write to it meanwhile.
 //
 // The report has the damage. An error means that the record could not be examined: it does not
 // exist, is of an older version, or cannot be read now, which is a [*federation.UnavailableError].
@@ -105,7 +105,6 @@ type examination struct {
 	orphans []string // queries for orphaned rows of a network's tables
 }
 
-// orphansOf returns the queries for orphaned rows of tables; nil means no tables.
 func orphansOf(tables engine.Tables) []string {
 	if tables == nil {
 		return nil
@@ -138,13 +137,12 @@ func (e *examination) open(ctx context.Context, path string) (err error) {
 		return e.broken(err)
 	}
 	defer func() { err = errors.Join(err, e.conn.Close()) }()
-	if _, err := e.conn.ExecContext(ctx, "BEGIN"); err != nil { // all following reads see one snapshot
+	if _, err := e.conn.ExecContext(ctx, "BEGIN"); err != nil { // all following reads use one snapshot
 		return e.broken(err)
 	}
 	return e.broken(e.examine(ctx))
 }
 
-// connect examines a snapshot of a record in a database.
 func (e *examination) connect(ctx context.Context, dsn string) (err error) {
 	db, err := engine.ConnectPostgres(dsn)
 	if err != nil {
@@ -229,7 +227,7 @@ func (e *examination) checkPostgresVersion(ctx context.Context) (ok bool, err er
 	return e.isVersion("schema", planned, err)
 }
 
-// isVersion notes the version of a record, and reports whether it is the newest.
+// isVersion records the version, and reports whether it is the newest.
 func (e *examination) isVersion(where string, planned engine.Upgrade, err error) (ok bool, _ error) {
 	if _, foreign := errors.AsType[engine.ForeignError](err); foreign {
 		e.found(DamagedFile, where, "%v", err)
@@ -267,7 +265,7 @@ func (e *examination) checkPages(ctx context.Context) error {
 	return found.Err()
 }
 
-// DamageError is returned for an examined record with damage.
+// DamageError reports damage of an examined record.
 type DamageError struct {
 	First Damage
 	More  int
@@ -282,7 +280,7 @@ func (r Report) Sentence() string {
 	return line
 }
 
-// Err returns the damage of a report as an error, nil for an undamaged record.
+// Err returns the damage as an error, or nil.
 func (r Report) Err() error {
 	if len(r.Damage) == 0 {
 		return nil
@@ -368,7 +366,6 @@ func (e *examination) eachPair(ctx context.Context, query string, tell func(firs
 	return found.Err()
 }
 
-// originalsPage is the number of events that [examination.checkOriginals] holds in memory at a time.
 const originalsPage = 500
 
 func (e *examination) checkOriginals(ctx context.Context) error {

@@ -27,9 +27,9 @@ type TableCount struct {
 }
 
 // Transfer copies the record in a file into a PostgreSQL database without a record, or with an
-// empty one. The copy is compared with the original row by row, and examined as by
-// [ExaminePostgres], before it is committed: it is complete or absent. The file is not changed, and
-// no other process may have it open. With dry, Transfer does all of this and rolls the copy back.
+// empty one. Before the commit, the copy is compared with the original row by row, and examined as
+// by [ExaminePostgres]: it is complete or absent. The file is not changed, and no other process may
+// have it open. With dry, Transfer does all of this and rolls the copy back.
 func Transfer(ctx context.Context, path, dsn string, tables engine.Tables, rules Rules, dry bool) (Transferred, error) {
 	t := &transfer{dry: dry, tables: tables, orphans: orphansOf(tables)}
 	if err := t.run(ctx, path, dsn, rules); err != nil {
@@ -44,7 +44,7 @@ type transfer struct {
 	dry  bool
 	done Transferred
 
-	tables  engine.Tables // tables of a network; nil means none
+	tables  engine.Tables // of a network; nil means none
 	orphans []string      // as of an examination
 }
 
@@ -52,7 +52,7 @@ type table struct {
 	name    string
 	columns []string
 	key     []string // columns of the primary key
-	counter string   // the automatically numbered column, "" for none
+	counter string   // the automatically numbered column, or ""
 }
 
 func (t *transfer) run(ctx context.Context, path, dsn string, rules Rules) (err error) {
@@ -190,7 +190,7 @@ func (one table) query() string {
 }
 
 // numberOn continues the numbering of rows as in the file. Numbers of deleted rows are not reused
-// if the file remembers the last one.
+// if the file has the last one.
 func (t *transfer) numberOn(ctx context.Context, one table) error {
 	if one.counter == "" {
 		return nil
@@ -254,7 +254,7 @@ func sameValues(originals, copies *valuesOf) error {
 	return nil
 }
 
-// plain returns a comparable form of a value, for keys of a map. Bytes and text are equal.
+// plain returns a value as a comparable map key. Bytes and text are equal.
 func plain(value any) any {
 	if b, ok := value.([]byte); ok {
 		return string(b)
@@ -262,7 +262,6 @@ func plain(value any) any {
 	return value
 }
 
-// valuesOf are rows, each as a list of values. It implements [pgx.CopyFromSource].
 type valuesOf struct {
 	*sql.Rows
 

@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
-// filed is one event in the record, with its columns.
 type filed struct {
 	handoff, signer, id, state string
 	version                    federation.Version
@@ -39,7 +38,6 @@ func (f *filed) where() string {
 	return fmt.Sprintf("%s step %d", f.handoff, f.version)
 }
 
-// standing is the row of a handoff; absent without a row.
 type standing struct {
 	version               *federation.Version
 	view, head            []byte
@@ -64,10 +62,9 @@ type walk struct {
 	version federation.Version
 	link    []byte // prev of the next step
 	view    federation.View
-	lost    bool // a step could not be replayed, and with it the view
+	lost    bool // a step could not be replayed, so the view is unknown
 }
 
-// checkLogs walks the log of each handoff, one event in memory at a time.
 func (e *examination) checkLogs(ctx context.Context) error {
 	found, err := e.conn.QueryContext(ctx, `SELECT `+filedColumns+`, `+standingColumns+`
 		FROM event e LEFT JOIN handoff h ON h.id = e.handoff
@@ -163,7 +160,6 @@ func (e *examination) checkEvent(ctx context.Context, f filed) (federation.Event
 	return ev, true
 }
 
-// end compares the result of the log with the row of the handoff.
 func (w *walk) end() {
 	if w == nil || w.row.version == nil {
 		return
@@ -195,13 +191,13 @@ func sameMilli(column int64, t time.Time) bool {
 	return column/nanos == engine.Stamp(t)/nanos
 }
 
-// sameView compares two views: times in different zones may be equal. The log does not show
-// whether the home is another one, nor when it was erased.
+// sameView compares two views: times in different zones may be equal. The log does not show whether
+// the home is another one, nor when it was erased.
 func sameView(a, b federation.View) bool {
 	if b.Remote {
 		a.Remote, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}
 	}
-	a.Erased = b.Erased // a text of the operator, not of a step
+	a.Erased = b.Erased // set by the operator, not by a step
 	for _, v := range []*federation.View{&a, &b} {
 		for _, t := range []*time.Time{&v.Opened, &v.Moved, &v.Since, &v.Deadline, &v.BidDeadline} {
 			*t = t.UTC()
@@ -212,7 +208,7 @@ func sameView(a, b federation.View) bool {
 	return err == nil && errSecond == nil && bytes.Equal(first, second)
 }
 
-// checkReceipts checks the events in no log: receipts and messages.
+// checkReceipts checks the events outside any log: receipts and messages.
 func (e *examination) checkReceipts(ctx context.Context) error {
 	found, err := e.conn.QueryContext(ctx, `SELECT `+filedColumns+` FROM event e WHERE e.version IS NULL ORDER BY e.seq`)
 	if err != nil {

@@ -132,7 +132,7 @@ func (s *Logs) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 // EvidenceOf returns the view of the handoff that first referred to evidence, or
 // [federation.ErrNotFound].
 func (s *Logs) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error) {
-	var text string // "" for older evidence without it
+	var text string // "" for older evidence
 	if err := s.db.Reads().Row(ctx, `SELECT coalesce(handoff, '') FROM evidence WHERE digest = ?`, []any{digest[:]}, &text); err != nil {
 		return federation.View{}, fmt.Errorf("read handoff of evidence %x: %w", digest, err)
 	}

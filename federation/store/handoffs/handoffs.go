@@ -1,6 +1,7 @@
 // Package handoffs stores the logs of handoffs in the record: events, views, evidence and blobs,
-// the lists of handoffs, the tombstones of pruned steps, and deferred and pending steps. Nothing is
-// filed here: [github.com/baton-gateway/baton/federation/store.Record.Append] writes a step and all its related rows.
+// the lists of handoffs, the tombstones of pruned steps, and deferred and pending steps. It files
+// no steps: [github.com/baton-gateway/baton/federation/store.Record.Append] writes a step and all
+// its related rows.
 package handoffs
 
 import (
@@ -20,13 +21,12 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// Logs are the logs of one record. All methods may be called concurrently.
+// Logs are the logs of one record, safe for concurrent use.
 type Logs struct {
 	db       *engine.DB
-	deferred engine.Cache[struct{}, bool] // whether there may be a deferred step
+	deferred engine.Cache[struct{}, bool]
 }
 
-// New returns the logs in a database.
 func New(db *engine.DB) *Logs {
 	s := &Logs{db: db}
 	s.deferred.Attach(db)
@@ -93,7 +93,7 @@ func DecodeView(text []byte) (federation.View, error) {
 
 // Prepared is an event in its stored form.
 type Prepared struct {
-	Digest   [32]byte // two arrivals with the same digest are one event
+	Digest   [32]byte // events with the same digest are one event
 	Document [32]byte // SHA-256 of the signed document
 	Columns  eventform.Columns
 }
@@ -112,7 +112,6 @@ func Prepare(ev federation.Event) (Prepared, error) {
 	}, err
 }
 
-// checkKept returns an error for an event whose signed bytes the record cannot store exactly.
 func checkKept(ev federation.Event) error {
 	switch {
 	case ev.ID.IsZero() || ev.Handoff.IsZero():
@@ -123,7 +122,6 @@ func checkKept(ev federation.Event) error {
 	return nil
 }
 
-// encodeWhole returns the JSON of a whole event, for the tables of steps outside logs.
 func encodeWhole(ev federation.Event) ([]byte, error) {
 	if err := checkKept(ev); err != nil {
 		return nil, err
@@ -131,7 +129,7 @@ func encodeWhole(ev federation.Event) ([]byte, error) {
 	return json.Marshal(ev)
 }
 
-// keepsText reports whether JSON preserves the signed text: it silently replaces invalid UTF-8.
+// keepsText reports whether JSON preserves the signed text: JSON silently replaces invalid UTF-8.
 func keepsText(ev federation.Event) bool {
 	for name, value := range ev.Fields {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
@@ -145,13 +143,13 @@ func keepsText(ev federation.Event) bool {
 // held while the caller processes it.
 const logPage = 128
 
-// TextState is the state of an event made by [federation.Text.Row].
+// TextState is the state of an event returned by [federation.Text.Row].
 const TextState = "said"
 
 // EventColumns are the columns of an event e.
 const EventColumns = `e.document, e.body, coalesce(e.message, ''), coalesce(e.said, 0)`
 
-// EventScan collects the columns of one event.
+// EventScan scans the columns of one event.
 type EventScan struct {
 	Body []byte
 
@@ -160,7 +158,7 @@ type EventScan struct {
 	said     int64
 }
 
-// Dest returns the destinations of the [EventColumns] of a row.
+// Dest returns the scan destinations of [EventColumns].
 func (e *EventScan) Dest() []any { return []any{&e.document, &e.Body, &e.message, &e.said} }
 
 // Read returns the scanned event.
@@ -168,23 +166,23 @@ func (e *EventScan) Read() (federation.Event, error) {
 	return eventform.Decode(eventform.Columns{Document: e.document, Body: e.Body, Message: e.message, Said: engine.Moment(e.said)})
 }
 
-// Erased returns the columns of an erased event: the message is cleared, and the time in the
-// column said is kept.
+// Erased returns the columns of an erased event, without the message and with the same time in the
+// column said.
 func (e *EventScan) Erased(ev federation.Event) (eventform.Columns, error) {
 	return eventform.Encode(ev, "", engine.Moment(e.said))
 }
 
-// EntryColumns are the columns for scanEntry, of an event e.
+// EntryColumns are the columns of an entry, of an event e.
 const EntryColumns = `coalesce(e.version, 0), e.state, e.filed, ` + EventColumns
 
-// EntryScan collects the columns of one entry.
+// EntryScan scans the columns of one entry.
 type EntryScan struct {
 	Entry federation.Entry
 	filed int64
 	event EventScan
 }
 
-// Dest returns the destinations of the [EntryColumns] of a row.
+// Dest returns the scan destinations of [EntryColumns].
 func (e *EntryScan) Dest() []any {
 	return append([]any{&e.Entry.Version, &e.Entry.State, &e.filed}, e.event.Dest()...)
 }
@@ -208,10 +206,10 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 	return e.Read()
 }
 
-// Known returns the existing entry of a signer's step, found by its ID, or otherwise by its
-// digest, because a gateway that vouches twice for the same message creates a new ID. It returns
-// [federation.ErrNotFound] for a new step and a [*federation.RefusalError] with
-// [federation.EventIDInUse] if the id was used for other bytes.
+// Known returns the existing entry of a signer's step, found by its ID or otherwise by its digest.
+// A gateway that vouches twice for the same message creates a new ID. Known returns
+// [federation.ErrNotFound] for a new step, and a [*federation.RefusalError] with
+// [federation.EventIDInUse] if the ID was used for other bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	signer, err := s.db.Actor(ctx, from)
 	var entry federation.Entry
@@ -240,8 +238,8 @@ func (s *Logs) known(ctx context.Context, signer int64, id federation.EventID, d
 	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
 }
 
-// FindStep finds a step by its ID, or otherwise by its content: the same bytes with a new ID count
-// as the first step.
+// FindStep finds a step by its ID, otherwise by its content: the same bytes with a new ID count as
+// the first step.
 func FindStep(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var e EntryScan
 	var sameID, sameBytes bool
@@ -295,8 +293,8 @@ func (s *Logs) Receipts(ctx context.Context, id federation.HandoffID) ([]federat
 	return receipts, nil
 }
 
-// Step returns the entry of a step in the log of a handoff by its event ID, the first if
-// several signers used one, or [federation.ErrNotFound].
+// Step returns the entry of a step in the log of a handoff by its event ID, or
+// [federation.ErrNotFound]. If several signers used the ID, it returns the first step.
 func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	var e EntryScan
 	err := s.db.Reads().Row(ctx, `SELECT `+EntryColumns+` FROM event e
@@ -308,9 +306,9 @@ func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federa
 	return e.Read()
 }
 
-// Reference returns the handoff of a step by its event ID or the id of its message, or
-// [federation.ErrNotFound]. An event ID takes precedence over a message id, and the first use of a
-// message id over later ones, because any sender may choose a message id. Text has no handoff.
+// Reference returns the handoff of a step by its event ID or the ID of its message, or
+// [federation.ErrNotFound]. An event ID takes precedence over a message ID, and the first use of a
+// message ID over later ones, because any sender may choose a message ID. Text has no handoff.
 func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string

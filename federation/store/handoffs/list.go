@@ -20,7 +20,6 @@ import (
 // of milliseconds.
 const maxExamined = 8192
 
-// examinePage bounds the handoffs in memory.
 const examinePage = 256
 
 // movement is a position in the order of the last change, newest first. At the same time, later
@@ -52,9 +51,9 @@ func parseMovement(c federation.Cursor) (movement, error) {
 }
 
 // Handoffs returns up to limit handoffs that match a filter, most recently changed first, after a
-// cursor. It also returns the cursor to continue from: "" at the end. Because one call examines a
-// limited number of handoffs, a page before the end may be short or even empty. A handoff that
-// changes meanwhile moves to the front, so it may be missing from later pages. The error is
+// cursor. It also returns the next cursor, "" at the end. Because one call examines a limited
+// number of handoffs, a page before the end may be short or even empty. A handoff that changes
+// meanwhile moves to the front, so it may be missing from later pages. The error is
 // [federation.ErrUnknownCursor] for an unknown cursor. Without an index for the filter, it filters
 // the views.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
@@ -184,9 +183,9 @@ func (s *Logs) moved(ctx context.Context, f federation.Filter, lists []list, sta
 	return s.viewsOf(ctx, next[:min(want, len(next))], titlePart(f.Title))
 }
 
-// titlePart returns the longest part of the words of a title that a database compares like
-// [federation.Filter], in lower case; "" for none. The letters i and k are also lower-case forms
-// of non-ASCII letters, which a database may not convert.
+// titlePart returns, in lower case, the longest part of the words of a title that a database
+// compares like [federation.Filter], or "". The letters i and k are also lower-case forms of
+// non-ASCII letters, which a database may not convert.
 func titlePart(title string) (longest string) {
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') || r == 'i' || r == 'k' }
 	for part := range strings.FieldsFuncSeq(strings.ToLower(title), other) {
@@ -197,8 +196,8 @@ func titlePart(title string) (longest string) {
 	return longest
 }
 
-// movedView is the view of a handoff with its position; the zero View if it was deleted since or
-// has another title.
+// movedView is the view of a handoff with its position, or the zero View if the handoff was deleted
+// or has another title.
 type movedView struct {
 	movement
 	view federation.View
@@ -231,8 +230,8 @@ func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]m
 	return views, err
 }
 
-// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix, ordered by
-// id; none for a suffix shorter than [federation.MinSuffix].
+// Find returns up to [federation.MaxFound] handoffs whose canonical ID ends in a suffix, ordered by
+// ID; none for a suffix shorter than [federation.MinSuffix].
 func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
 	if len(suffix) < federation.MinSuffix {
 		return nil, nil
@@ -255,7 +254,7 @@ func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID,
 }
 
 // Idle returns the next handoffs unchanged since a time, and the position to continue from. They
-// are ordered by state, and then least recently changed first.
+// are ordered by state, then least recently changed first.
 func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (ids []federation.HandoffID, next federation.Cursor, err error) {
 	from, at, ok := strings.Cut(string(after), " ")
 	place := movement{moved: -1}

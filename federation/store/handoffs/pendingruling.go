@@ -12,8 +12,8 @@ import (
 
 // KeepPending stores a step with its evidence, if its handoff still has the version of its
 // judgement. A repeated step (see [federation.Event.Digest]) is stored once. It returns
-// [federation.ErrStale] if the handoff has changed since, because the caller that settled the
-// waiting steps at that change did not see this step.
+// [federation.ErrStale] if the handoff has changed, because the caller that settled the pending
+// steps at that change did not see this step.
 func (s *Logs) KeepPending(ctx context.Context, h federation.Pending, after federation.Version) error {
 	body, err := encodeWhole(h.Event)
 	if err != nil {
@@ -75,7 +75,7 @@ func scanPending(row engine.Scanner) (federation.Pending, error) {
 	return h, err
 }
 
-// ResolvePending ends the wait of a step. A step that does not wait is not an error.
+// ResolvePending ends the pending state of a step. A step that is not pending is not an error.
 func (s *Logs) ResolvePending(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return ReleasePending(ctx, q, id, from, event) })
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Logs) ResolvePending(ctx context.Context, id federation.HandoffID, from
 	return nil
 }
 
-// ReleasePending ends the wait of a step.
+// ReleasePending is ResolvePending within the transaction of a write.
 func ReleasePending(ctx context.Context, q engine.Tx, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	return q.Put(ctx, `DELETE FROM pending WHERE handoff = ? AND signer = ? AND id = ?`, id.String(), from, event.String())
 }
@@ -104,7 +104,7 @@ func scanDeferred(row engine.Scanner) (federation.Deferred, error) {
 }
 
 // Defer stores a step with its evidence and sets its Row. A repeated step (see
-// [federation.Event.Digest]) is stored once, and is returned unchanged. Over the limits, Defer
+// [federation.Event.Digest]) is stored once, and is returned unchanged. Above the limits, Defer
 // returns [federation.ErrDeferralFull] and stores nothing.
 func (s *Logs) Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
 	body, err := encodeWhole(d.Event)
@@ -155,7 +155,6 @@ func deferStep(ctx context.Context, q engine.Tx, d federation.Deferred, body []b
 	return d, countDeferred(ctx, q, d.Origin, d.Event.Arrival.Network, 1)
 }
 
-// deferralQuota returns [federation.ErrDeferralFull] if no more step may be deferred.
 func deferralQuota(ctx context.Context, q engine.Tx, d federation.Deferred, limits federation.DeferralLimits) error {
 	var ofOrigin, all int
 	err := q.Row(ctx, `SELECT coalesce((SELECT steps FROM deferred_count WHERE origin = ?), 0),
@@ -177,13 +176,12 @@ func deferralQuota(ctx context.Context, q engine.Tx, d federation.Deferred, limi
 	return err
 }
 
-// countDeferred adds to the counts of the origin and of all origins.
 func countDeferred(ctx context.Context, q engine.Tx, origin, network string, change int) error {
 	return q.Put(ctx, `INSERT INTO deferred_count (origin, network, steps) VALUES (?1, ?2, ?3), ('', '', ?3)
 		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)
 }
 
-// DeferredIn returns all deferred steps of one handoff, in the order of arrival.
+// DeferredIn returns all deferred steps of one handoff, in order of arrival.
 func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error) {
 	if some, err := s.mayBeDeferred(ctx); !some || err != nil {
 		return nil, err
@@ -223,8 +221,7 @@ func (s *Logs) DeferredDue(ctx context.Context, at time.Time, limit int) ([]fede
 	return due, nil
 }
 
-// DeferredStep returns the deferred step with an event ID, the first of several, or
-// [federation.ErrNotFound].
+// DeferredStep returns the first deferred step with an event ID, or [federation.ErrNotFound].
 func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE id = ? ORDER BY n LIMIT 1`, id.String())
 	if err == nil && len(found) == 0 {
@@ -236,8 +233,8 @@ func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federat
 	return found[0], nil
 }
 
-// DeferAgain records why a step could not be judged again, and the time of the next attempt. A
-// step no longer deferred is not an error.
+// DeferAgain records why a step could not be judged again, and the time of the next attempt. A step
+// that is no longer deferred is not an error.
 func (s *Logs) DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error {
 	return s.deferral(ctx, "put off", `UPDATE deferred SET tried = tried + 1, next = ?, reason = ? WHERE n = ?`, engine.Stamp(next), reason, row)
 }
@@ -257,8 +254,9 @@ func (s *Logs) deferral(ctx context.Context, what, query string, args ...any) er
 	return nil
 }
 
-// EndDeferral ends the wait of a step. A step that does not wait is not an error. The evidence of a
-// step whose handoff was never opened is deleted with the last waiting step of that handoff.
+// EndDeferral ends the deferral of a step. A step that is not deferred is not an error. The
+// evidence of a step whose handoff was never opened is deleted with the last deferred step of that
+// handoff.
 func (s *Logs) EndDeferral(ctx context.Context, row int64) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return s.DropDeferral(ctx, q, row)

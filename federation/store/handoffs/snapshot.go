@@ -16,7 +16,7 @@ type snapshotRow struct {
 	body, link   []byte // for a filed step, its document
 	text         string // for a filed step, its state, a space, and the ID of its message
 	a, b, c, d   int64
-	sameID, same bool // of a pruned step: id, and bytes
+	sameID, same bool // a pruned step has the same ID, or the same bytes
 }
 
 func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
@@ -25,8 +25,8 @@ func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
 	return r, err
 }
 
-// Snapshot reads the state that a home needs to judge a step; see [federation.Snapshot]. It blocks on
-// the disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
+// Snapshot reads the state that a home needs to judge a step; see [federation.Snapshot]. It blocks
+// on the disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
 func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
 	asked, err := s.partsOf(ctx, q)
 	if err != nil {
@@ -45,13 +45,12 @@ func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federa
 	return snap.done(), nil
 }
 
-// snapshot is a [federation.Snapshot] assembled row by row.
 type snapshot struct {
 	federation.Snapshot
 
 	query        federation.SnapshotQuery
-	used, pruned *federation.RefusalError // by other bytes under the id; because it was pruned
-	pending      []int64                  // the numbers of Pending
+	used, pruned *federation.RefusalError // other bytes have the ID; the step was pruned
+	pending      []int64
 }
 
 func (s *snapshot) add(row snapshotRow) (err error) {
@@ -91,7 +90,6 @@ func (s *snapshot) add(row snapshotRow) (err error) {
 	return err
 }
 
-// addKnown records that the step, its ID or its bytes are filed.
 func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	if sameID, same := row.c&1 > 0, row.c&2 > 0; sameID && !same {
 		s.used = &federation.RefusalError{Code: federation.EventIDInUse, Event: s.query.Step.ID}
@@ -101,7 +99,7 @@ func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	return err
 }
 
-// addPruned records that a step with the ID or the bytes was pruned; the ID takes precedence.
+// addPruned records that a step with the ID or the bytes was pruned. The ID takes precedence.
 func (s *snapshot) addPruned(row snapshotRow) error {
 	if s.pruned != nil && !row.sameID {
 		return nil
@@ -112,7 +110,6 @@ func (s *snapshot) addPruned(row snapshotRow) error {
 	return err
 }
 
-// addPending keeps the pending steps in the order of their numbers.
 func (s *snapshot) addPending(row snapshotRow) error {
 	ev, err := DecodeEvent(row.body)
 	at, _ := slices.BinarySearch(s.pending, row.a)
@@ -121,8 +118,8 @@ func (s *snapshot) addPending(row snapshotRow) error {
 	return err
 }
 
-// done returns the snapshot. An ID in use takes precedence over the same bytes with another ID,
-// and both over pruned steps. The chain link after the newest step is stored with the handoff.
+// done returns the snapshot. An ID in use takes precedence over the same bytes with another ID, and
+// both over pruned steps. The chain link after the newest step is stored with the handoff.
 func (s *snapshot) done() federation.Snapshot {
 	switch {
 	case s.used != nil:
@@ -242,6 +239,6 @@ func (p *parts) add(query string, args ...any) {
 	p.queries, p.args = append(p.queries, query), append(p.args, args...)
 }
 
-// query is one statement, because both databases execute one statement on one consistent state,
-// and a server in one round trip.
+// query is one statement: both databases execute one statement on one consistent state, and a
+// server in one round trip.
 func (p *parts) query() string { return strings.Join(p.queries, "\nUNION ALL ") }

@@ -22,8 +22,8 @@ func checkTombstone(ctx context.Context, q engine.Tx, signer int64, id federatio
 	return found.refusal(id)
 }
 
-// CheckOpening is checkTombstone for a step that opens a handoff. An ID opens only one handoff,
-// for all signers.
+// CheckOpening is checkTombstone for a step that opens a handoff. An ID opens only one handoff, for
+// all signers.
 func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer int64, digest [32]byte) error {
 	found, err := lookUpTombstone(ctx, q, signer, ev.ID, digest)
 	if err != nil || !found.sameSigner && (!found.sameID || ev.ID != ev.Handoff) {
@@ -32,7 +32,7 @@ func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer 
 	return found.refusal(ev.ID)
 }
 
-// tombstone returns the tombstone of the ID or the bytes of a pruned step, or the zero value.
+// tombstone is the tombstone of the ID or the bytes of a pruned step, or zero.
 type tombstone struct {
 	handoff                       federation.HandoffID
 	sameSigner, sameID, sameBytes bool
@@ -64,7 +64,7 @@ func (s tombstone) refusal(id federation.EventID) *federation.RefusalError {
 	return &federation.RefusalError{Code: code, Event: id, Handoff: s.handoff}
 }
 
-// BuryIDs stores the ids of all events of a handoff about to be deleted.
+// BuryIDs stores the IDs of all events of a handoff that will be deleted.
 func BuryIDs(ctx context.Context, q engine.Tx, handoff string, now time.Time) error {
 	return q.Put(ctx, `INSERT INTO tombstone (id, signer, digest, handoff, gone)
 		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, engine.Stamp(now), handoff)
@@ -127,10 +127,9 @@ func (s *Logs) Spoken(ctx context.Context, part federation.TimelineQuery, limit 
 	return found, nil
 }
 
-// PositionOf returns the position of the step at a place with an event ID, or otherwise of the
-// step in the message with that ID. It returns [federation.ErrNotFound] if the place has neither.
-// The place is deliberately compared without an index: few steps have the ID, and many are at the
-// place.
+// PositionOf returns the position of the step at a place with an event ID, otherwise of the step in
+// the message with that ID, otherwise [federation.ErrNotFound]. The place is deliberately compared
+// without an index: few steps have the ID, and many are at the place.
 func (s *Logs) PositionOf(ctx context.Context, p federation.ChannelRef, id string) (federation.Position, error) {
 	var m federation.Position
 	var at int64

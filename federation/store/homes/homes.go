@@ -1,5 +1,5 @@
-// Package homes stores the facts about other homes in the record: their addresses, their offences
-// and forks, the handoffs shared with each, rulings, and the locations of mailboxes.
+// Package homes stores facts about other homes in the record: their addresses, misbehavior and
+// forks, the handoffs shared with each, rulings, and the locations of mailboxes.
 package homes
 
 import (
@@ -13,13 +13,12 @@ import (
 	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
-// Homes are the other homes of one record. All methods may be called concurrently.
+// Homes are the other homes of one record, safe for concurrent use.
 type Homes struct {
 	db        *engine.DB
 	mailboxes engine.Cache[federation.DID, federation.MailboxLocation]
 }
 
-// New returns the homes in a database.
 func New(db *engine.DB) *Homes {
 	s := &Homes{db: db}
 	s.mailboxes.Attach(db)
@@ -37,8 +36,8 @@ func (s *Homes) RulingOn(ctx context.Context, id federation.HandoffID, version f
 	return document, signature, nil
 }
 
-// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a
-// step not in the log. An event row holds the link before the event.
+// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a step
+// not in the log. An event row holds the link before the event.
 func (s *Homes) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
 	var found []byte
 	err = s.db.Reads().Row(ctx, `SELECT coalesce(
@@ -108,7 +107,7 @@ func (s *Homes) Forked(ctx context.Context, id federation.HandoffID) (forked boo
 	return forked, nil
 }
 
-// KeepHome stores a home, and replaces an earlier row of it.
+// KeepHome stores a home, replacing an earlier row.
 func (s *Homes) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO known_home (home, url, path, since) VALUES (?, ?, ?, ?)
@@ -121,7 +120,7 @@ func (s *Homes) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	return nil
 }
 
-// ForgetHome deletes a home. It returns [federation.ErrNotFound] for an unknown one.
+// ForgetHome deletes a home, or returns [federation.ErrNotFound].
 func (s *Homes) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var gone string
@@ -133,7 +132,7 @@ func (s *Homes) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	return nil
 }
 
-// KnownHomes returns the stored homes, by name.
+// KnownHomes returns the stored homes, ordered by name.
 func (s *Homes) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) {
 	scan := func(row engine.Scanner) (h federation.KnownHome, err error) {
 		var since int64
@@ -148,8 +147,8 @@ func (s *Homes) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) 
 	return known, nil
 }
 
-// KnowsHomes reports whether the record has a location at another home than the given one, or a
-// binding of a DID announced by a home.
+// KnowsHomes reports whether the record has a location at another home than self, or a binding of a
+// DID announced by a home.
 func (s *Homes) KnowsHomes(ctx context.Context, self federation.HomeID) (knows bool, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home < ?1) OR EXISTS (SELECT 1 FROM mailbox_location WHERE home > ?1)
 		OR EXISTS (SELECT 1 FROM binding WHERE network = 'home')`, []any{string(self)}, &knows)
@@ -159,8 +158,7 @@ func (s *Homes) KnowsHomes(ctx context.Context, self federation.HomeID) (knows b
 	return knows, nil
 }
 
-// MailboxLocation returns the kept location of the mailbox of a DID, or
-// [federation.ErrNotFound].
+// MailboxLocation returns the stored location of the mailbox of a DID, or [federation.ErrNotFound].
 func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	found, err := s.mailboxes.Find(did, func() (federation.MailboxLocation, error) {
 		r := federation.MailboxLocation{DID: did}
@@ -179,8 +177,7 @@ func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federa
 	return found, nil
 }
 
-// HasMoved reports whether the mailbox of any DID is at a home and was at another one before an
-// operator moved it.
+// HasMoved reports whether an operator moved the mailbox of any DID from one home to another.
 func (s *Homes) HasMoved(ctx context.Context, from, to federation.HomeID) (moved bool, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home = ? AND source = ? AND ' ' || origin || ' ' LIKE ?)`,
 		[]any{string(to), string(federation.LocatedByMove), "% " + string(from) + " %"}, &moved)
@@ -190,7 +187,7 @@ func (s *Homes) HasMoved(ctx context.Context, from, to federation.HomeID) (moved
 	return moved, nil
 }
 
-// KeepMailboxLocation replaces the kept location of the mailbox of a DID.
+// KeepMailboxLocation replaces the stored location of the mailbox of a DID.
 func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	former := make([]string, len(r.Former))
 	for i, home := range r.Former {
@@ -208,8 +205,8 @@ func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLoc
 	return nil
 }
 
-// KeepMisbehavior counts an offence of a home, at o.Last. There is one offence of each kind per
-// home, with the count and the last reason.
+// KeepMisbehavior counts misbehavior of a home at d.Last. The record has one row per home and kind,
+// with the count and the last reason.
 func (s *Homes) KeepMisbehavior(ctx context.Context, d federation.Misbehavior) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)
@@ -222,7 +219,7 @@ func (s *Homes) KeepMisbehavior(ctx context.Context, d federation.Misbehavior) e
 	return nil
 }
 
-// Misbehaviors returns the offences of a home, in the order of their kinds.
+// Misbehaviors returns the misbehavior of a home, ordered by kind.
 func (s *Homes) Misbehaviors(ctx context.Context, home federation.HomeID) ([]federation.Misbehavior, error) {
 	scan := func(row engine.Scanner) (federation.Misbehavior, error) {
 		d := federation.Misbehavior{Home: home}
@@ -238,9 +235,8 @@ func (s *Homes) Misbehaviors(ctx context.Context, home federation.HomeID) ([]fed
 	return offences, nil
 }
 
-// Shared returns up to limit handoffs after one, in the order of their ids, with a step delivered to a
-// home. A step of the outbox [federation.UnroutedLink] was delivered to the mailbox homes of the
-// parties.
+// Shared returns up to limit handoffs after one, ordered by ID, with a step delivered to a home. A
+// step of the outbox [federation.UnroutedLink] was delivered to the mailbox homes of the parties.
 func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
 		(SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination WHERE e.handoff = h.id AND f.state = ? AND
@@ -253,7 +249,7 @@ func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federa
 	return told, nil
 }
 
-// OfHome returns up to limit handoffs of a home after the given one, ordered by id.
+// OfHome returns up to limit handoffs of a home after the given one, ordered by ID.
 func (s *Homes) OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT id FROM handoff WHERE id > ? AND view ->> 'home' = ? ORDER BY id`+engine.AtMost,
 		after.String(), string(home), max(limit, 0))

@@ -13,9 +13,9 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Insert files an event in the inbox of a DID, and adds it to the sums in mailbox and share, so
-// that the use of an inbox is known without counting its entries. The DID and the signer are given
-// by number.
+// Insert files an event in the inbox of a DID, and adds it to the sums in mailbox and share: the
+// use of an inbox is known without counting its entries. The DID and the signer are given by
+// number.
 func Insert(ctx context.Context, q engine.Tx, to, signer int64, ev federation.Event) error {
 	size := len(ev.Signature.Document)
 	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer = ?3
@@ -38,20 +38,19 @@ type entry struct {
 	did    int64 // number of the DID
 	event  int64
 	waited bool
-	size   int64 // size of its document, if it waited
+	size   int64 // size of its document, if it is unread
 	signer int64 // number of the signer
 	slow   bool  // its signer was notified of the delay
 }
 
-// entryColumns are the columns of a row of inbox that make an entry.
 const entryColumns = `did, event, waiting IS NOT NULL, coalesce(waiting, 0), coalesce((SELECT e.signer FROM event e WHERE e.seq = inbox.event), 0), slow`
 
 func (e *entry) dest() []any {
 	return []any{&e.did, &e.event, &e.waited, &e.size, &e.signer, &e.slow}
 }
 
-// endWaiting ends the waiting of the entries selected by a condition. It returns them in the order
-// of their steps, in which their signers get notices.
+// endWaiting ends the unread state of the entries selected by a condition. It returns them in the
+// order of their steps, in which their signers are notified.
 func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, now time.Time, which string, args ...any) ([]entry, error) {
 	scan := func(row engine.Scanner) (e entry, err error) { return e, row.Scan(e.dest()...) }
 	found, err := engine.Rows(ctx, q, scan, `SELECT `+entryColumns+` FROM inbox WHERE waiting IS NOT NULL AND (`+which+`)`, args...)
@@ -79,7 +78,7 @@ func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	}
 	var called []pushed
 	scan := func(row engine.Scanner) (e entry, err error) {
-		var did federation.DID // "" if no webhook gets the entries
+		var did federation.DID // "" if no webhook receives the entries
 		if err = row.Scan(append(e.dest(), &did)...); did != "" {
 			called = append(called, pushed{did, e.event})
 		}
@@ -101,8 +100,8 @@ func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	return nil
 }
 
-// subtract removes waiting entries from the sums of their inboxes and signers. A share exists while
-// an entry of its signer waits.
+// subtract removes unread entries from the sums of their inboxes and signers. A share exists while
+// an entry of its signer is unread.
 func subtract(ctx context.Context, q engine.Tx, entries []entry, read bool) error {
 	type share struct{ did, signer int64 }
 	type sum struct{ entries, size int64 }

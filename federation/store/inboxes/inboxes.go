@@ -18,17 +18,15 @@ import (
 	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
-// Inboxes are the inboxes of one record. All methods may be called concurrently. If several
-// devices request an entry, the record decides which device leases it, and whose Ack counts.
+// Inboxes are the inboxes of one record, safe for concurrent use. If several devices request an
+// entry, the record decides which device leases it, and whose Ack counts.
 type Inboxes struct{ db *engine.DB }
 
-// New returns the inboxes in a database.
 func New(db *engine.DB) *Inboxes { return &Inboxes{db} }
 
-// inboxPlace is a position in the inbox of one DID: after an entry.
 type inboxPlace struct {
 	event  uint64 // event.seq of the entry; 0 for the start
-	number uint64 // number of the entry
+	number uint64
 }
 
 func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
@@ -38,14 +36,13 @@ func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
 	return didInbox(of).At(p.event, p.number)
 }
 
-// parseInboxPlace returns [federation.ErrUnknownCursor] for a cursor of another DID.
 func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err error) {
 	err = didInbox(of).Parse(c, &p.event, &p.number)
 	return p, err
 }
 
 // inboxPlaceOf reads a cursor. A cursor is valid if it is not beyond the newest entry and agrees
-// with the nearest stored one. After a restore from a backup, older cursors may not be.
+// with the nearest stored one. Older cursors may be invalid after a restore from a backup.
 func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, owner int64, c federation.Cursor) (inboxPlace, error) {
 	at, unknown := parseInboxPlace(of, c)
 	if unknown == nil && at.event == 0 {
@@ -70,27 +67,27 @@ func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, owner int
 // EntryColumns are the columns of an entry and of its row in the inbox i.
 const EntryColumns = handoffs.EntryColumns + `, i.event, i.number, i.waiting IS NOT NULL, coalesce((SELECT n.state FROM handoff n WHERE n.id = e.handoff), '')`
 
-// EntryScan collects the columns of one entry of an inbox.
+// EntryScan scans the columns of one entry of an inbox.
 type EntryScan struct {
 	handoffs.EntryScan
 
 	place inboxPlace
 }
 
-// Dest returns the destinations of the [EntryColumns] of a row.
+// Dest returns the scan destinations of [EntryColumns].
 func (s *EntryScan) Dest() []any {
 	return append(s.EntryScan.Dest(), &s.place.event, &s.place.number, &s.Entry.Waits, &s.Entry.Now)
 }
 
-// Read returns the scanned entry in the form for the DID.
+// Read returns the scanned entry as seen by the DID.
 func (s *EntryScan) Read(of federation.DID) (federation.Entry, error) {
 	s.Entry.Cursor, s.Entry.Number = s.place.cursor(of), s.place.number
 	return s.EntryScan.Read()
 }
 
 // Replay returns up to limit entries of an inbox after the cursor, oldest first, without side
-// effects. It returns a [*federation.CursorError], which wraps [federation.ErrUnknownCursor], for
-// a cursor that this inbox never issued.
+// effects. It returns a [*federation.CursorError], which wraps [federation.ErrUnknownCursor], for a
+// cursor that this inbox never issued.
 func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	owner, err := s.db.Actor(ctx, to)
 	if err != nil {
@@ -128,7 +125,7 @@ func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, 
 	return entries, size, nil
 }
 
-// Use returns the usage of an inbox: the total, and the part signed by one DID.
+// Use returns the total use of an inbox, and the part signed by one DID.
 func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
 		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = (SELECT n FROM actor WHERE did = ?) WHERE m.did = (SELECT n FROM actor WHERE did = ?)`, []any{from, to},
@@ -139,8 +136,7 @@ func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federatio
 	return u, nil
 }
 
-// Undelivered returns up to limit entries filed at or before a time and waiting in an inbox ever
-// since, oldest first.
+// Undelivered returns up to limit unread entries filed at or before a time, oldest first.
 func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
 	scan := func(row engine.Scanner) (u federation.Undelivered, err error) {
 		var e EntryScan
@@ -160,8 +156,7 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 	if err != nil {
 		return nil, fmt.Errorf("look for what waits too long: %w", err)
 	}
-	// Events are numbered in the order of filing, so the first one that is too recent ends the
-	// scan.
+	// Events are numbered in filing order, so the first one that is too recent ends the scan.
 	young := func(u federation.Undelivered) bool { return u.Entry.Filed.After(before) }
 	if i := slices.IndexFunc(waiting, young); i >= 0 {
 		waiting = waiting[:i]
@@ -172,7 +167,7 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 // Positions tags the cursors of one inbox, to reject cursors of other inboxes. A forged cursor
 // reveals nothing: a reader of an inbox may read it from any position.
 type Positions struct {
-	owner string  // in the form for the query of its newest number
+	owner string  // as in the query for its newest number
 	tag   [8]byte // tag of kind and owner
 }
 

@@ -12,14 +12,13 @@ import (
 // withdrawn selects events e with offers of closed handoffs.
 const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over = 1)`
 
-// waits selects the waiting entries of an inbox.
 const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
-// Lease leases up to limit waiting entries without a lease to a device, oldest first, until a time.
-// First, regardless of the limit, it expires every waiting offer of a closed handoff, leased or
-// not. A lease ends with its session, "" for none. Lease returns [federation.ErrSessionEnded] for
-// an ended session. Polling an empty inbox causes no write.
+// Lease leases up to limit unread entries without a lease to a device, oldest first, until a time.
+// First, regardless of the limit, it expires every unread offer of a closed handoff, leased or not.
+// A lease ends with its session, "" for none. Lease returns [federation.ErrSessionEnded] for an
+// ended session. Polling an empty inbox causes no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -87,7 +86,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, owner int64, dev
 	return leases, nil
 }
 
-// HasSession returns [federation.ErrSessionEnded] for an ended session. A write calls it in its
+// HasSession returns [federation.ErrSessionEnded] for an ended session. Writes call it in their
 // transaction. The empty session never ends.
 func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	if id == "" {
@@ -101,7 +100,7 @@ func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	return err
 }
 
-// skipRead stores the position before the first waiting entry of an inbox, so that old entries are
+// skipRead stores the position before the first unread entry of an inbox, so that old entries are
 // not scanned repeatedly.
 func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	err := q.Put(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
@@ -113,8 +112,8 @@ func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	return nil
 }
 
-// Ack ends the waiting of an entry, like [Inboxes.Read]. The lease may have expired, but if the
-// entry was leased again, Ack returns [federation.ErrLeaseLost]. A repeated Ack changes nothing.
+// Ack marks an entry as read, like [Inboxes.Read]. The lease may have expired, but if the entry was
+// leased again, Ack returns [federation.ErrLeaseLost]. A repeated Ack changes nothing.
 func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
@@ -127,8 +126,8 @@ func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Le
 	})
 }
 
-// Nack returns an entry: no device gets it before a time. It returns [federation.ErrLeaseLost]
-// like Ack, and for an entry that no longer waits.
+// Nack returns an entry, which no device gets before a time. It returns [federation.ErrLeaseLost]
+// like Ack, and for an entry that is no longer unread.
 func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
@@ -136,7 +135,7 @@ func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.L
 	})
 }
 
-// Extend moves the end of a lease. Its errors are the errors of Nack.
+// Extend moves the end of a lease. It returns the errors of Nack.
 func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation.LeaseToken, until time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET until = ?5
@@ -144,8 +143,8 @@ func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation
 	})
 }
 
-// held makes a change to an entry for the device that leases it. The change gets the name of the
-// device, and returns the number of entries found.
+// held changes an entry for the device that leases it. The change receives the name of the device,
+// and returns the number of entries found.
 func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.LeaseToken,
 	change func(ctx context.Context, q engine.Tx, holder []any) (int64, error),
 ) error {
@@ -170,11 +169,11 @@ func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.L
 	return nil
 }
 
-// clearBatch bounds the entries that stop waiting in one write: a device that returns after months
+// clearBatch bounds the entries marked as read in one write: a device that returns after months
 // must not delay the others.
 const clearBatch = 512
 
-// Devices returns the devices of a DID by name.
+// Devices returns the devices of a DID, ordered by name.
 func (s *Inboxes) Devices(ctx context.Context, of federation.DID) ([]federation.Device, error) {
 	scan := func(row engine.Scanner) (d federation.Device, err error) {
 		var at inboxPlace
@@ -190,11 +189,11 @@ func (s *Inboxes) Devices(ctx context.Context, of federation.DID) ([]federation.
 	return devices, nil
 }
 
-// Advance records that a device has read its inbox up to a cursor: the entries up to it stop
-// waiting for all devices, as after [Inboxes.Read]. The first Advance creates the device, and a
-// position never moves back. Without a device name, only the waiting ends. It returns
-// [federation.ErrTooManyDevices] if the limit of devices is reached, and a
-// [*federation.CursorError] for a cursor of another inbox.
+// Advance records that a device has read its inbox up to a cursor: the entries up to it are read
+// for all devices, as after [Inboxes.Read]. The first Advance creates the device, and a position
+// never moves back. Without a device name, the entries are only marked as read. It returns
+// [federation.ErrTooManyDevices] at the limit of devices, and a [*federation.CursorError] for a
+// cursor of another inbox.
 func (s *Inboxes) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	owner, err := s.db.Actor(ctx, of)
 	if err != nil {
@@ -240,8 +239,6 @@ func advance(ctx context.Context, q engine.Tx, of federation.DID, device string,
 	return err
 }
 
-// stopWaiting ends the waiting of the next entries up to a place, and reports
-// whether there are more.
 func stopWaiting(ctx context.Context, q engine.Tx, owner int64, at inboxPlace, now time.Time) (more bool, err error) {
 	if err := skipRead(ctx, q, owner); err != nil {
 		return false, err

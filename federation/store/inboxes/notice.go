@@ -31,7 +31,6 @@ func encodeNotice(n federation.Notice) (string, error) {
 	return string(body), err
 }
 
-// fileNotice files a notice, unless the same notice is already filed.
 func fileNotice(ctx context.Context, q engine.Tx, n federation.Notice, body string) error {
 	return fileNoticeOn(ctx, q, n.Link(), n, body)
 }
@@ -45,8 +44,8 @@ func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) 
 	return fileNoticeOn(ctx, q, link, n, body)
 }
 
-// fileNoticeOn also queues the notice for its reader. A notice that the reader reads from the record
-// is queued for the webhooks of the reader's inbox, too.
+// fileNoticeOn also queues the notice for its reader. It also queues a notice that the reader reads
+// from the record for the webhooks of the reader's inbox.
 func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.Notice, body string) error {
 	const insert = `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	row := []any{link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), engine.Stamp(n.At), body}
@@ -54,7 +53,7 @@ func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.No
 	var called bool
 	err := q.Row(ctx, insert+` RETURNING n, coalesce(body -> 'event' ->> 'handoff', event), `+queue.HasInbox(`notice.reader`), row, &item.Item, &item.Lane, &called)
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil // it is on file
+		return nil // already filed
 	}
 	if err != nil {
 		return err
@@ -80,7 +79,7 @@ func DropNotice(ctx context.Context, q engine.Tx, n int64) error {
 	return err
 }
 
-// signerOf returns the DID that scopes the id in a notice.
+// signerOf returns the DID that scopes the ID in a notice.
 func signerOf(n federation.Notice) federation.DID {
 	if n.Kind == federation.NoticeDisabled {
 		return n.Webhook.DID
@@ -91,7 +90,6 @@ func signerOf(n federation.Notice) federation.DID {
 // NoticePositions returns the positions in the notices to a reader.
 func NoticePositions(reader federation.DID) Positions { return PositionsOf("notices", string(reader)) }
 
-// scanNotice reads a notice to a reader: its place and its content.
 func scanNotice(reader federation.DID) func(engine.Scanner) (federation.Notice, error) {
 	return func(row engine.Scanner) (n federation.Notice, err error) {
 		var place uint64
@@ -104,8 +102,8 @@ func scanNotice(reader federation.DID) func(engine.Scanner) (federation.Notice, 
 	}
 }
 
-// NoticesTo returns up to limit notices of a link to a reader after a cursor, or from the start
-// with the zero one, oldest first, delivered or not. It returns [federation.ErrUnknownCursor] for a
+// NoticesTo returns up to limit notices of a link to a reader after a cursor, oldest first,
+// delivered or not. The zero cursor is the start. It returns [federation.ErrUnknownCursor] for a
 // cursor of another reader.
 func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error) {
 	var place uint64
@@ -121,8 +119,7 @@ func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID,
 	return found, nil
 }
 
-// EndNotice ends the delivery of a notice to its reader, in the transaction of a write. The next
-// notice of the reader is due.
+// EndNotice ends the delivery of a notice to its reader. The next notice of the reader becomes due.
 func EndNotice(ctx context.Context, q engine.Tx, to, item int64, how federation.Settlement) error {
 	var lane string
 	err := q.Row(ctx, `UPDATE delivery SET state = ?, next = NULL, ended = ?, reason = ?, code = ? WHERE item = ? AND destination = ? AND state = 'waiting' RETURNING lane`,
@@ -136,7 +133,7 @@ func EndNotice(ctx context.Context, q engine.Tx, to, item int64, how federation.
 	return queue.Advance(ctx, q, to, lane)
 }
 
-// PruneNotices forgets up to limit notices filed at or before a time, delivered or not.
+// PruneNotices deletes up to limit notices filed at or before a time, delivered or not.
 func (s *Inboxes) PruneNotices(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		return DropNotices(ctx, q, `n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at, n`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))
@@ -147,8 +144,8 @@ func (s *Inboxes) PruneNotices(ctx context.Context, before time.Time, limit int)
 	return gone, nil
 }
 
-// NoteStep files a notice about a step or a message of the record. Receipts have no signer to
-// notify, and an unreadable step has none either.
+// NoteStep files a notice about a step or a message of the record. It files none about a receipt or
+// an unreadable step, because neither has a signer to notify.
 func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) error {
 	var e handoffs.EntryScan
 	err := q.Row(ctx, `SELECT `+handoffs.EntryColumns+` FROM event e WHERE e.seq = ? AND (e.version IS NOT NULL OR e.state = 'said')`, []any{row}, e.Dest()...)

@@ -16,13 +16,12 @@ import (
 // reports the outcome.
 const elsewhere = federation.DeliveryState("elsewhere")
 
-// owner is the DID of an entry i.
 const owner = `(SELECT did FROM actor WHERE n = i.did)`
 
 // inboxOnly is true for an entry i if the inbox is its only route to its reader (see
-// [federation.InboxLink]): it was read there, no link has the step, or its reader was seen there
-// and no link to the reader's home delivers it. A condition on the tables of a network follows:
-// their participants are reached by these. In a handoff of another home, that home delivers to the
+// [federation.InboxLink]). Either it was read there, or no link has the step, or its reader was
+// seen there and no link to the reader's home delivers it. A condition of the tables of a network
+// follows, which reach its participants. In a handoff of another home, that home delivers to the
 // offerer and to each DID seen anywhere else.
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = i.event AND d.kind = 'link')
@@ -32,12 +31,12 @@ const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN destination d ON d.name = r.home JOIN delivery f ON f.item = i.event AND f.destination = d.n WHERE r.did = ` + owner + `))
 	AND NOT `
 
-// inboxIsWay is the condition [inboxOnly] for entries that the tables of a network do not deliver.
+// inboxIsWay is [inboxOnly] for entries that the tables of a network do not deliver.
 func inboxIsWay(tables engine.SQL) string { return inboxOnly + tables.Reached }
 
-// Deliveries selects the state of the steps of a handoff (?1) in the inboxes that are the only way
-// to their DID, without the steps that a webhook took or will get. A DID that answered an offer has
-// seen it. An entry unread when the handoff expired has expired with it. The link is ?4.
+// Deliveries selects the state of the steps of a handoff (?1) in the inboxes that are the only
+// route to their DID, without the steps for a webhook. A DID that answered an offer has seen it. An
+// entry unread when the handoff expired has expired with it. The link is ?4.
 func Deliveries(tables engine.SQL) string {
 	return `SELECT seq, id, ?4, (SELECT did FROM actor WHERE n = entry_of),
 		CASE WHEN seen THEN 'delivered' WHEN missed THEN 'expired' WHEN ended = 0 THEN 'waiting' ELSE outcome END, 0, 0, '',
@@ -52,8 +51,8 @@ func Deliveries(tables engine.SQL) string {
 					WHERE k.did = ` + owner + ` AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
 }
 
-// MarkShown records that a link has shown the steps of entries. Signers with a notice of the delay
-// get a notice of the delivery.
+// MarkShown records that a link has shown the steps of entries. Signers notified of the delay are
+// notified of the delivery.
 func MarkShown(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) error {
 	found, err := endWaiting(ctx, q, elsewhere, now, which, args...)
 	if err != nil {
@@ -62,7 +61,7 @@ func MarkShown(ctx context.Context, q engine.Tx, now time.Time, which string, ar
 	return noteRead(ctx, q, found, now)
 }
 
-// MarkRead records that entries were read. Signers with a notice of the delay get a notice of the
+// MarkRead records that entries were read. Signers notified of the delay are notified of the
 // delivery.
 func MarkRead(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) (int, error) {
 	found, err := endWaiting(ctx, q, federation.DeliveryDelivered, now, which, args...)
@@ -84,7 +83,6 @@ func noteRead(ctx context.Context, q engine.Tx, found []entry, now time.Time) er
 	return nil
 }
 
-// noteTo files a notice about a step in the inbox of a DID, given by number.
 func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Notice) error {
 	if err := q.Row(ctx, `SELECT did FROM actor WHERE n = ?`, []any{did}, &n.To); err != nil {
 		return err
@@ -92,9 +90,9 @@ func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Not
 	return NoteStep(ctx, q, event, n)
 }
 
-// Read records that some steps were shown to a DID. They no longer wait and count as delivered,
-// and a signer with a notice of the delay also gets a notice of the delivery. A step that is not
-// in the inbox is not an error.
+// Read records that some steps were shown to a DID. They count as read and delivered, and a signer
+// notified of the delay is notified of the delivery. A step that is not in the inbox is not an
+// error.
 func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		_, err := MarkRead(ctx, q, now, stepsIn, owner, ids)
@@ -102,12 +100,12 @@ func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federati
 	})
 }
 
-// stepsIn is a condition on an entry: its event has one of the ids in the parameter after the
-// DID, as JSON.
+// stepsIn is a condition on an entry: the ID of its event is in the parameter after the DID, a JSON
+// array.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
-// ExpireUnread expires steps that were never shown to a DID; they remain readable. Their signers
-// get a notice; for an offer, the home notifies its offerer.
+// ExpireUnread expires steps that were never shown to a DID; they remain readable. It notifies
+// their signers; for an offer, the home notifies its offerer.
 func (s *Inboxes) ExpireUnread(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, owner, ids)
@@ -138,8 +136,8 @@ func (s *Inboxes) ExpireUnreadMessages(ctx context.Context, before, now time.Tim
 	})
 }
 
-// endSteps ends the waiting of steps in an inbox. A polling reader gets the same entries
-// repeatedly, so ended entries cause no write.
+// endSteps ends the unread state of steps in an inbox. A polling reader gets the same entries
+// repeatedly, so entries that are no longer unread cause no write.
 func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
 	end func(ctx context.Context, q engine.Tx, owner int64, ids string) error,
 ) error {
@@ -160,7 +158,7 @@ func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []fede
 	return nil
 }
 
-// noteLapse notifies the signer of an unread step, if the inbox was its only route to the DID. The
+// noteLapse notifies the signer of an unread step if the inbox was its only route to the DID. The
 // home reports the expiry of an offer.
 func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.Time) error {
 	var tell bool
@@ -185,7 +183,7 @@ type unread struct {
 	filed int64
 }
 
-// Delay notifies the signers of unread entries. It checks each entry once, and keeps its position
+// Delay notifies the signers of unread entries. It checks each entry once, and stores its position
 // in the record.
 func (s *Inboxes) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	for more := true; more && delayed < limit; {
@@ -204,8 +202,6 @@ func (s *Inboxes) Delay(ctx context.Context, before, now time.Time, limit int) (
 	return delayed, nil
 }
 
-// unreadSince returns the next entries to examine, filed at or before a time, and whether there may
-// be more.
 func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []unread, more bool, err error) {
 	var at unread
 	err = s.db.Reads().Row(ctx, `SELECT event, did FROM looked WHERE id = 1`, nil, &at.event, &at.did)
@@ -222,7 +218,7 @@ func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []un
 	if err != nil {
 		return nil, false, fmt.Errorf("look for unread entries: %w", err)
 	}
-	// Events are numbered in the order of filing, so the first that is too young ends it.
+	// Events are numbered in filing order, so the first one that is too recent ends the scan.
 	if i := slices.IndexFunc(found, func(u unread) bool { return u.filed > engine.Stamp(before) }); i >= 0 {
 		return found[:i], false, nil
 	}

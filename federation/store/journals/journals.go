@@ -1,5 +1,5 @@
-// Package journals keeps journals in the record: named lists of entries that links append to,
-// such as the histories of sessions.
+// Package journals stores journals in the record: named lists of entries appended by links, such as
+// session histories.
 package journals
 
 import (
@@ -12,15 +12,14 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// Journals are the journals of one record. Everything may be called concurrently.
+// Journals are the journals of one record, safe for concurrent use.
 type Journals struct{ db *engine.DB }
 
-// New returns the journals in a database.
 func New(db *engine.DB) *Journals { return &Journals{db} }
 
 // WriteJournals appends to journals in one transaction: all writes are on disk after a nil error,
-// and none after any other. A write without entries creates the journal, or sets when it is due.
-// WriteJournals returns [federation.ErrStale] if the length of a journal is not the expected one.
+// and none after any other. A write without entries creates the journal, or sets its due time.
+// WriteJournals returns [federation.ErrStale] if a journal does not have the expected length.
 func (s *Journals) WriteJournals(ctx context.Context, writes []federation.JournalWrite) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, w := range writes {
@@ -69,7 +68,7 @@ func (s *Journals) Journal(ctx context.Context, name string, after uint64, limit
 	return found, nil
 }
 
-// JournalLength returns how many entries a journal has, or [federation.ErrNotFound].
+// JournalLength returns the number of entries of a journal, or [federation.ErrNotFound].
 func (s *Journals) JournalLength(ctx context.Context, name string) (uint64, error) {
 	var length uint64
 	err := s.db.Reads().Row(ctx, `SELECT length FROM journal WHERE name = ?`, []any{name}, &length)
@@ -79,7 +78,7 @@ func (s *Journals) JournalLength(ctx context.Context, name string) (uint64, erro
 	return length, err
 }
 
-// JournalNames returns up to limit names of journals with a prefix in order, after one.
+// JournalNames returns up to limit names of journals with a prefix, in order, after one.
 func (s *Journals) JournalNames(ctx context.Context, prefix, after string, limit int) ([]string, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanName, `SELECT name FROM journal WHERE name > ? AND name >= ? AND name < ? ORDER BY name`+engine.AtMost,
 		after, prefix, afterPrefix(prefix), min(max(limit, 0), federation.MaxJournalPage))
@@ -89,7 +88,7 @@ func (s *Journals) JournalNames(ctx context.Context, prefix, after string, limit
 	return found, nil
 }
 
-// DueJournals returns up to limit names of journals with a prefix due by a moment, the longest due
+// DueJournals returns up to limit names of journals with a prefix due by a time, the longest due
 // first.
 func (s *Journals) DueJournals(ctx context.Context, prefix string, by time.Time, limit int) ([]string, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanName, `SELECT name FROM journal WHERE due > 0 AND due <= ? AND name >= ? AND name < ? ORDER BY due`+engine.AtMost,

@@ -12,10 +12,9 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// Operators are the decisions of operators in one record. All methods may be called concurrently.
+// Operators are the decisions of operators in one record, safe for concurrent use.
 type Operators struct{ db *engine.DB }
 
-// New returns the decisions in a database.
 func New(db *engine.DB) *Operators { return &Operators{db} }
 
 // Note stores a change, and sets its ID.
@@ -30,7 +29,7 @@ func (s *Operators) Note(ctx context.Context, c federation.Change) error {
 	return nil
 }
 
-// Changes returns up to limit changes, the newest first, before an ID, or from the start with 0.
+// Changes returns up to limit changes, newest first, before an ID (0: the start).
 func (s *Operators) Changes(ctx context.Context, f federation.ChangeFilter, before int64, limit int) ([]federation.Change, error) {
 	scan := func(row engine.Scanner) (c federation.Change, err error) {
 		var at int64
@@ -47,7 +46,7 @@ func (s *Operators) Changes(ctx context.Context, f federation.ChangeFilter, befo
 	return found, nil
 }
 
-// SetPeerMode replaces the mode of a peer.
+// SetPeerMode sets the mode of a peer.
 func (s *Operators) SetPeerMode(ctx context.Context, m federation.PeerMode) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO peer_mode (domain, mode, since) VALUES (?, ?, ?)
@@ -59,7 +58,7 @@ func (s *Operators) SetPeerMode(ctx context.Context, m federation.PeerMode) erro
 	return nil
 }
 
-// PeerModes returns the modes of all peers, by domain.
+// PeerModes returns the modes of all peers, ordered by domain.
 func (s *Operators) PeerModes(ctx context.Context) ([]federation.PeerMode, error) {
 	scan := func(row engine.Scanner) (m federation.PeerMode, err error) {
 		var since int64
@@ -91,7 +90,7 @@ func (s *Operators) AddBlock(ctx context.Context, b federation.Block) error {
 	return nil
 }
 
-// RemoveBlock ends a block. It returns [federation.ErrNotFound] for an unknown text.
+// RemoveBlock deletes a block, or returns [federation.ErrNotFound].
 func (s *Operators) RemoveBlock(ctx context.Context, what string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM block WHERE what = ?`, what)
@@ -106,8 +105,7 @@ func (s *Operators) RemoveBlock(ctx context.Context, what string) error {
 	return nil
 }
 
-// BlocksAfter returns up to limit blocks after a text, in the order of their texts. Expired
-// blocks may be among them.
+// BlocksAfter returns up to limit blocks after a text, ordered by text, including expired ones.
 func (s *Operators) BlocksAfter(ctx context.Context, what string, limit int) ([]federation.Block, error) {
 	scan := func(row engine.Scanner) (b federation.Block, err error) {
 		var since, expires int64
@@ -123,7 +121,7 @@ func (s *Operators) BlocksAfter(ctx context.Context, what string, limit int) ([]
 	return found, nil
 }
 
-// Meet records that a DID is known from now on; "" for none.
+// Meet records that a DID is known from now on; "" has no effect.
 func Meet(ctx context.Context, q engine.Tx, did federation.DID, now time.Time) error {
 	if did == "" {
 		return nil
@@ -134,14 +132,14 @@ func Meet(ctx context.Context, q engine.Tx, did federation.DID, now time.Time) e
 	return nil
 }
 
-// Meet records that a DID is known from now on. Meeting again changes nothing.
+// Meet records that a DID is known from now on. Repeated calls change nothing.
 func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time) error {
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return Meet(ctx, q, did, now) })
 }
 
 // Acquainted reports whether a DID is in the record: as the signer of a filed step, as an agent, or
 // by a name bound to it. An inbox does not count, because any sender can open one for any DID. The
-// time is when the record met the DID, or zero if it is older than [federation.AcquaintanceAge].
+// time is the first record of the DID, or zero if it is older than [federation.AcquaintanceAge].
 func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	var at int64
 	err = s.db.Reads().Row(ctx, `SELECT coalesce((SELECT met FROM newcomer WHERE did = ?1), 0),
@@ -173,7 +171,7 @@ func (s *Operators) MetSince(ctx context.Context, since time.Time, limit int) ([
 
 // Growth measures the record and returns its growth in bytes within the last
 // [federation.AcquaintanceAge]. It stores a sample of the size in each minute with a change, and
-// forgets outdated newcomers and samples.
+// deletes outdated newcomers and samples.
 func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 	since := now.Add(-federation.AcquaintanceAge)
 	scan := func(row engine.Scanner) (sample federation.SizeSample, err error) {
@@ -200,7 +198,6 @@ func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 	return federation.GrowthSince(append(samples, measured), since), nil
 }
 
-// keepSample stores a size of the record, and forgets outdated ones.
 func (s *Operators) keepSample(ctx context.Context, sample federation.SizeSample, since time.Time) error {
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		err := q.Put(ctx, `DELETE FROM size WHERE at < (SELECT max(at) FROM size WHERE at <= ?) OR at > ?`, engine.Stamp(since), engine.Stamp(sample.At))
@@ -259,7 +256,7 @@ func (s *Operators) AddToken(ctx context.Context, t federation.OperatorToken) er
 	return nil
 }
 
-// RevokeToken deletes a token. It returns [federation.ErrNotFound] for an unknown name.
+// RevokeToken deletes a token, or returns [federation.ErrNotFound].
 func (s *Operators) RevokeToken(ctx context.Context, name string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM operator_token WHERE name = ?`, name)
@@ -274,8 +271,8 @@ func (s *Operators) RevokeToken(ctx context.Context, name string) error {
 	return nil
 }
 
-// Token finds a token by its digest. It returns [federation.ErrNotFound] for an unknown or a
-// revoked token, and for one not valid at the time.
+// Token finds a token by its digest. It returns [federation.ErrNotFound] for an unknown, revoked or
+// expired token.
 func (s *Operators) Token(ctx context.Context, digest [32]byte, now time.Time) (federation.OperatorToken, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE digest = ? AND expires > ?`,
 		digest[:], engine.Stamp(now))
@@ -288,8 +285,8 @@ func (s *Operators) Token(ctx context.Context, digest [32]byte, now time.Time) (
 	return found[0], nil
 }
 
-// Tokens returns up to limit tokens, expired ones too, by name, after a name or from the start
-// with "".
+// Tokens returns up to limit tokens, including expired ones, ordered by name, after a name or from
+// the start with "".
 func (s *Operators) Tokens(ctx context.Context, after string, limit int) ([]federation.OperatorToken, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE name > ? ORDER BY name`+engine.AtMost,
 		after, max(limit, 0))

@@ -10,10 +10,10 @@ import (
 )
 
 // KeepSample stores a sample with the number of the newest step, at most one per
-// [federation.ChartEvery]. It deletes samples older than [federation.ChartAge], and later ones, which
-// come from a wrong clock.
+// [federation.ChartEvery]. It deletes samples older than [federation.ChartAge], and future ones,
+// which come from a wrong clock.
 func (s *Operators) KeepSample(ctx context.Context, sample federation.Sample) error {
-	sample.At = sample.At.Truncate(federation.ChartEvery) // so that restarts do not store additional samples
+	sample.At = sample.At.Truncate(federation.ChartEvery) // restarts store no additional samples
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		oldest := engine.Stamp(sample.At.Add(-federation.ChartAge))
 		if err := q.Put(ctx, `DELETE FROM sample WHERE at < ? OR at > ?`, oldest, engine.Stamp(sample.At)); err != nil {

@@ -21,9 +21,9 @@ func scanLoginCode(row engine.Scanner) (c federation.LoginCode, err error) {
 	return c, err
 }
 
-// AddLoginCode records a new code and deletes the expired ones. A DID has at most
-// [federation.MaxPairingCodes] pairing codes: beyond that, the oldest one ends. It returns
-// [federation.ErrTooManyCodes] if too many devices wait.
+// AddLoginCode stores a new code and deletes the expired ones. Above [federation.MaxPairingCodes]
+// pairing codes, the oldest one of the DID ends. It returns [federation.ErrTooManyCodes] if too
+// many devices wait.
 func (s *Participants) AddLoginCode(ctx context.Context, c federation.LoginCode, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `DELETE FROM login_code WHERE expires <= ?`, engine.Stamp(now)); err != nil {
@@ -55,8 +55,8 @@ func (s *Participants) AddLoginCode(ctx context.Context, c federation.LoginCode,
 	return nil
 }
 
-// SpendPairing returns the pairing code with a digest and deletes it. It returns
-// [federation.ErrNotFound] for an unknown, used or expired code.
+// SpendPairing deletes the pairing code with a digest and returns it, or [federation.ErrNotFound]
+// for an unknown, used or expired code.
 func (s *Participants) SpendPairing(ctx context.Context, digest [32]byte, now time.Time) (federation.LoginCode, error) {
 	c, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.LoginCode, error) {
 		return oneLoginCode(ctx, q, `DELETE FROM login_code WHERE digest = ? AND kind = ? AND expires > ? RETURNING `+loginCodeColumns,
@@ -97,7 +97,7 @@ func (s *Participants) DecideDevice(ctx context.Context, c federation.LoginCode,
 }
 
 // PollDevice returns the login of a device, and whether the device polled again before the interval
-// ended. A decided login is deleted. It returns [federation.ErrNotFound] for an unknown or expired
+// ended. It deletes a decided login. It returns [federation.ErrNotFound] for an unknown or expired
 // device.
 func (s *Participants) PollDevice(ctx context.Context, digest [32]byte, now time.Time, interval time.Duration) (c federation.LoginCode, early bool, err error) {
 	type polled struct {

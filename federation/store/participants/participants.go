@@ -1,6 +1,6 @@
 // Package participants stores the data of the people and agents behind links in the record:
-// bindings of DIDs to names, histories of keys, sessions, declared capabilities and the answers to
-// repeated requests. It also records the keys with which the gateway wrote the record.
+// bindings of DIDs to names, key histories, sessions, declared capabilities and answers to repeated
+// requests. It also records the keys used by the gateway to write the record.
 package participants
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// Participants are the participants of one record. All methods may be called concurrently.
+// Participants are the participants of one record, safe for concurrent use.
 type Participants struct {
 	db       *engine.DB
 	bound    engine.Cache[boundKey, federation.BoundName]
@@ -24,7 +24,6 @@ type Participants struct {
 	declared engine.Cache[federation.DID, federation.Declaration]
 }
 
-// New returns the participants in a database.
 func New(db *engine.DB) *Participants {
 	s := &Participants{db: db}
 	s.bound.Attach(db)
@@ -103,8 +102,8 @@ func scanDeclaration(row engine.Scanner) (d federation.Declaration, err error) {
 	return d, federation.DecodeJSON([]byte(caps), &d.Caps)
 }
 
-// Declare replaces the declaration of a DID. It returns [federation.ErrTaken] for the name of another DID
-// and for the handle of another agent.
+// Declare replaces the declaration of a DID. It returns [federation.ErrTaken] for a name used by
+// another DID, or as the handle of another agent.
 func (s *Participants) Declare(ctx context.Context, d federation.Declaration) error {
 	caps, err := json.Marshal(d.Caps)
 	if err == nil {
@@ -124,7 +123,6 @@ func (s *Participants) Declare(ctx context.Context, d federation.Declaration) er
 	return nil
 }
 
-// claimName takes the name of a declaration from a DID that no longer uses it.
 func claimName(ctx context.Context, q engine.Tx, d federation.Declaration) error {
 	if d.Name == "" {
 		return nil
@@ -158,7 +156,7 @@ func HolderOf(ctx context.Context, q engine.Tx, name string, now time.Time) (did
 	return did, err
 }
 
-// NameHolder returns the DID that uses a declared name, or [federation.ErrNotFound].
+// NameHolder is [HolderOf] outside a transaction.
 func (s *Participants) NameHolder(ctx context.Context, name string, now time.Time) (federation.DID, error) {
 	did, err := HolderOf(ctx, s.db.Reads(), name, now)
 	if err != nil {
@@ -177,7 +175,7 @@ func (s *Participants) DeclaredNames(ctx context.Context, prefix string, limit i
 	return found, nil
 }
 
-// Declaration returns the declaration of a DID, the zero Declaration for none.
+// Declaration returns the declaration of a DID, or the zero Declaration.
 func (s *Participants) Declaration(ctx context.Context, did federation.DID) (federation.Declaration, error) {
 	return s.declared.Find(did, func() (federation.Declaration, error) {
 		found, err := engine.Rows(ctx, s.db.Reads(), scanDeclaration, `SELECT `+declarationColumns+` FROM declaration WHERE did = ?`, did)
@@ -188,7 +186,7 @@ func (s *Participants) Declaration(ctx context.Context, did federation.DID) (fed
 	})
 }
 
-// ForgetDeclarations drops the declarations in memory, after a change of the table.
+// ForgetDeclarations clears the cache of declarations after a change of the table.
 func (s *Participants) ForgetDeclarations() { s.declared.ForgetAll() }
 
 // minHashPrefix is the minimum number of characters of a hash that name a DID. They hold 50 bits,
@@ -205,16 +203,15 @@ func scanBinding(row engine.Scanner) (federation.Binding, error) {
 	return b, err
 }
 
-// Binding returns [federation.ErrNotFound] for a DID without a filed step, signed or vouched for in
-// its name.
+// Binding returns [federation.ErrNotFound] for a DID without a filed step, signed or vouched.
 func (s *Participants) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	return s.bindings.Find(did, func() (federation.Binding, error) {
 		return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
 	})
 }
 
-// BindingByHash finds a DID by the first characters of its [federation.DID.Hash], at least ten. It
-// returns [federation.ErrNotFound] when none or more than one match.
+// BindingByHash finds a DID by at least ten first characters of its [federation.DID.Hash]. It
+// returns [federation.ErrNotFound] if none or more than one DID matches.
 func (s *Participants) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
 	if len(prefix) < minHashPrefix {
 		return federation.Binding{}, fmt.Errorf("look up hash %q: %w", prefix, federation.ErrNotFound)
@@ -224,7 +221,6 @@ func (s *Participants) BindingByHash(ctx context.Context, prefix string) (federa
 		WHERE hash >= ?1 AND hash < ?1 || '~' LIMIT 2`, prefix)
 }
 
-// oneBinding returns the binding that a query finds, if it is the only one.
 func (s *Participants) oneBinding(ctx context.Context, query, arg string) (federation.Binding, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanBinding, query, arg)
 	if err == nil && len(found) != 1 {
@@ -236,9 +232,9 @@ func (s *Participants) oneBinding(ctx context.Context, query, arg string) (feder
 	return found[0], nil
 }
 
-// KeyOwner returns the DID of the key with this [federation.KeyID]: a key of a signer of a filed
-// step, in the tables of a network, or kept by the gateway for the DID. It returns
-// [federation.ErrNotFound] for an unknown key.
+// KeyOwner returns the DID of the key with this [federation.KeyID], or [federation.ErrNotFound].
+// The key belongs to the signer of a filed step, is in the tables of a network, or is kept by the
+// gateway for the DID.
 func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	did, err := s.db.KeyOwners.Find(keyID, func() (did federation.DID, err error) {
 		err = s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did)
@@ -250,20 +246,20 @@ func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.D
 	return did, nil
 }
 
-// bindingAge bounds the lag of the time of a binding behind the newest step. Only one step per
+// bindingAge bounds the lag of the time of a binding behind the newest step: only one step per
 // minute writes the row.
 const bindingAge = time.Minute
 
-// HasBinding reports whether the cache has a binding, with a time at most a minute older. It reads
-// nothing.
+// HasBinding reports whether the cache has a binding, with a time at most a minute older. It does
+// not read the record.
 func (s *Participants) HasBinding(b federation.Binding) bool {
 	kept, known := s.bindings.Peek(b.DID)
 	return known && kept.Network == b.Network && kept.Link == b.Link && kept.Name == b.Name &&
 		(len(b.Key) == 0 || bytes.Equal(b.Key, kept.Key)) && b.Seen.Sub(kept.Seen) < bindingAge
 }
 
-// KeepBinding keeps the newest of everything but the first name. A step without a key does not
-// change the last verified key.
+// KeepBinding stores the newest data except the first name. A step without a key does not change
+// the last verified key.
 func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federation.Binding) error {
 	q.Then(func() { s.bindings.Forget(b.DID) })
 	err := q.Put(ctx, `INSERT INTO binding (did, hash, network, link, name, first, key, seen)
@@ -278,7 +274,7 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 }
 
 // KeepKey permanently records the owner of a kept key. No other program has such a key, so the
-// owner replaces the key's own DID, perhaps recorded by an earlier step.
+// owner replaces the key's own DID, which an earlier step may have recorded.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
 		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)
@@ -288,7 +284,7 @@ func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	return nil
 }
 
-// OwnKey notes the owner of a key. The first owner keeps it: a DID does not become the owner by
+// OwnKey records the owner of a key. The first owner keeps it: a DID does not become the owner by
 // listing the key of another DID.
 func OwnKey(ctx context.Context, q engine.Tx, key federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`, key.ID, key.Owner)
@@ -308,8 +304,8 @@ func scanBoundName(row engine.Scanner) (federation.BoundName, error) {
 	return b, err
 }
 
-// BindName keeps a binding. It returns [federation.ErrTaken] for a name bound to another DID.
-// Binding a name to its DID again changes only Vouch.
+// BindName stores a binding. It returns [federation.ErrTaken] for a name bound to another DID. A
+// repeated binding changes only Vouch.
 func (s *Participants) BindName(ctx context.Context, b federation.BoundName) error {
 	err := s.changeNames(ctx, func(ctx context.Context, q engine.Tx) error {
 		var kept int
@@ -327,7 +323,7 @@ func (s *Participants) BindName(ctx context.Context, b federation.BoundName) err
 	return nil
 }
 
-// UnbindName returns [federation.ErrNotFound] for an unbound name.
+// UnbindName deletes a binding, or returns [federation.ErrNotFound].
 func (s *Participants) UnbindName(ctx context.Context, network, name string) error {
 	err := s.changeNames(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM bound_name WHERE network = ? AND name = ?`, network, name)
@@ -344,7 +340,7 @@ func (s *Participants) UnbindName(ctx context.Context, network, name string) err
 
 type boundKey struct{ network, name string }
 
-// BoundName returns [federation.ErrNotFound] for an unbound name.
+// BoundName returns a binding, or [federation.ErrNotFound].
 func (s *Participants) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
 	return s.bound.Find(boundKey{network, name}, func() (federation.BoundName, error) {
 		found, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
@@ -359,8 +355,8 @@ func (s *Participants) BoundName(ctx context.Context, network, name string) (fed
 	})
 }
 
-// BoundNames returns up to limit bindings after a name, or from the start, in the order of networks
-// and names.
+// BoundNames returns up to limit bindings after a name, or from the start, ordered by network and
+// name.
 func (s *Participants) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
 	bound, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
 		WHERE (network, name) > (?, ?) ORDER BY network, name`+engine.AtMost, network, name, max(limit, 0))
@@ -370,7 +366,7 @@ func (s *Participants) BoundNames(ctx context.Context, network, name string, lim
 	return bound, nil
 }
 
-// NamesOf returns the bindings of a DID, in the same order.
+// NamesOf returns the bindings of a DID, ordered by network and name.
 func (s *Participants) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
 	return s.boundTo.Find(did, func() ([]federation.BoundName, error) {
 		bound, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
@@ -483,7 +479,7 @@ func (s *Participants) OwnKeys(ctx context.Context) ([]federation.KeyMark, error
 	return marks, nil
 }
 
-// ReadOwnKeys returns the keys with which the record was written.
+// ReadOwnKeys returns the keys used to write the record.
 func ReadOwnKeys(ctx context.Context, q engine.Tx) ([]federation.KeyMark, error) {
 	scan := func(row engine.Scanner) (m federation.KeyMark, err error) {
 		var since int64
@@ -494,8 +490,8 @@ func ReadOwnKeys(ctx context.Context, q engine.Tx) ([]federation.KeyMark, error)
 	return engine.Rows(ctx, q, scan, `SELECT name, fingerprint, since FROM own_key WHERE name > '' ORDER BY name`)
 }
 
-// MarkOwnKeys records the keys with which the record is written from now on. An unchanged key
-// keeps its time.
+// MarkOwnKeys records the keys used to write the record from now on. An unchanged key keeps its
+// time.
 func (s *Participants) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, m := range marks {
@@ -514,7 +510,7 @@ func (s *Participants) MarkOwnKeys(ctx context.Context, marks []federation.KeyMa
 	return nil
 }
 
-// Used reports whether the record holds a handoff or an agent.
+// Used reports whether the record has a handoff or an agent.
 func (s *Participants) Used(ctx context.Context) (bool, error) {
 	var used bool
 	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM handoff WHERE id > '') OR `+s.db.Parts.Used, nil, &used)

@@ -8,7 +8,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// KeepPassword replaces the password of a DID.
+// KeepPassword sets the password of a DID.
 func (s *Participants) KeepPassword(ctx context.Context, p federation.Password) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO password (did, salt, iterations, stored_key, server_key, since) VALUES (?, ?, ?, ?, ?, ?)

@@ -22,9 +22,8 @@ func scanSession(row engine.Scanner) (s federation.Session, err error) {
 }
 
 // StartSession begins a session. It returns [federation.ErrSessionEnded] if the participant is a
-// DID and the key of the session was revoked for it. If the key has a later end, so has the
-// session. A participant has at most [federation.MaxSessions] sessions: beyond that, the least
-// recently used one ends.
+// DID and the key of the session was revoked for it. The session ends at the end of the key. Above
+// [federation.MaxSessions] sessions, the least recently used one of the participant ends.
 func (s *Participants) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return StartSession(ctx, q, session) })
 	if err != nil {
@@ -33,8 +32,7 @@ func (s *Participants) StartSession(ctx context.Context, session federation.Sess
 	return nil
 }
 
-// StartSession begins a session in the transaction of a write. It also deletes the expired sessions
-// of all participants.
+// StartSession begins a session. It also deletes the expired sessions of all participants.
 func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error {
 	if err := sweepSessions(ctx, q, s.Created); err != nil {
 		return err
@@ -65,9 +63,9 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 	return err
 }
 
-// RedeemCode begins the session of an authorization code in its first use, which the answer records. A
-// later use ends the session and returns [federation.ErrTokenUsed]. Otherwise it returns the
-// errors of StartSession.
+// RedeemCode begins the session of an authorization code at its first use, and records the use in
+// the answer. A later use ends the session and returns [federation.ErrTokenUsed]. Otherwise it
+// returns the errors of StartSession.
 func (s *Participants) RedeemCode(ctx context.Context, session federation.Session, use federation.Answer) error {
 	first, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		n, err := q.Exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
@@ -77,7 +75,7 @@ func (s *Participants) RedeemCode(ctx context.Context, session federation.Sessio
 		}
 		if n == 0 {
 			_, err := endSessions(ctx, q, `id = ?1`, session.ID)
-			return false, err // not an error of the transaction, which would undo the end of the session
+			return false, err // an error of the transaction would undo the end of the session
 		}
 		return true, StartSession(ctx, q, session)
 	})
@@ -90,10 +88,8 @@ func (s *Participants) RedeemCode(ctx context.Context, session federation.Sessio
 	return nil
 }
 
-// loginLife is the time for which a login is remembered.
 const loginLife = 365 * 24 * time.Hour
 
-// noteLogin records a login of a DID. It also deletes old logins.
 func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
 	if _, err := federation.ParseDID(s.Participant); err != nil {
 		return nil //nolint:nilerr // the handle of an agent, which has its own row
@@ -104,7 +100,6 @@ func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
 	return q.Put(ctx, `INSERT INTO login (did, at) VALUES (?, ?) ON CONFLICT (did) DO UPDATE SET at = excluded.at`, s.Participant, engine.Stamp(s.Created))
 }
 
-// live is a condition: a session has not ended at ?1.
 const live = `expires > ?1 AND (ends = 0 OR ends > ?1)`
 
 // sweepSessions deletes expired sessions. A session with an ended key stays until it expires, so
@@ -114,8 +109,6 @@ func sweepSessions(ctx context.Context, q engine.Tx, now time.Time) error {
 	return err
 }
 
-// endSessions deletes the sessions selected by a condition and ends their leases. It returns the
-// number of sessions.
 func endSessions(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
 	ended, err := engine.Rows(ctx, q, engine.ScanOne[string], `DELETE FROM session WHERE `+which+` RETURNING id`, args...)
 	if err != nil || len(ended) == 0 {
@@ -149,7 +142,7 @@ func (s *Participants) Seen(ctx context.Context, did federation.DID) (seen bool,
 	return seen, nil
 }
 
-// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
+// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, or
 // [federation.ErrNotFound] for any other ended one.
 func (s *Participants) Session(ctx context.Context, id string, now time.Time) (federation.Session, error) {
 	found, err := oneSession(ctx, s.db.Reads(), `SELECT `+sessionColumns+` FROM session WHERE id = ? AND expires > ?`, id, engine.Stamp(now))
@@ -176,7 +169,7 @@ func (s *Participants) Sessions(ctx context.Context, participants []string, now 
 	return found, nil
 }
 
-// AllSessions returns up to limit live sessions after an ID, by ID; "" starts.
+// AllSessions returns up to limit live sessions after an ID, ordered by ID; "" is the start.
 func (s *Participants) AllSessions(ctx context.Context, after string, limit int, now time.Time) ([]federation.Session, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanSession, `SELECT `+sessionColumns+` FROM session
 		WHERE id > ?2 AND `+live+` ORDER BY id LIMIT 0 + ?3`, engine.Stamp(now), after, max(limit, 0))
@@ -186,7 +179,7 @@ func (s *Participants) AllSessions(ctx context.Context, after string, limit int,
 	return found, nil
 }
 
-// AdvanceSession spends a refresh token: it moves the session from that generation to the next and
+// AdvanceSession uses a refresh token: it moves the session from that generation to the next and
 // extends it to expires. At another generation, it ends the session and returns
 // [federation.ErrTokenUsed]. It returns [federation.ErrNotFound] for an ended session.
 func (s *Participants) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
@@ -204,7 +197,7 @@ func (s *Participants) AdvanceSession(ctx context.Context, id string, generation
 		if err == nil && ended == 0 {
 			err = federation.ErrNotFound
 		}
-		return federation.Session{}, err // not an error of the transaction, which would undo the end of the session
+		return federation.Session{}, err // an error of the transaction would undo the end of the session
 	})
 	if err == nil && session.ID == "" {
 		err = federation.ErrTokenUsed
@@ -253,8 +246,8 @@ func (s *Participants) BindSession(ctx context.Context, id string) error {
 	return nil
 }
 
-// EndSession ends one session of some participants. It returns [federation.ErrNotFound] if none
-// of them has it.
+// EndSession ends one session of some participants. It returns [federation.ErrNotFound] if none of
+// them has it.
 func (s *Participants) EndSession(ctx context.Context, participants []string, id string, now time.Time) error {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -276,8 +269,9 @@ func (s *Participants) EndSession(ctx context.Context, participants []string, id
 	return nil
 }
 
-// EndSessions ends the sessions of some participants except one, "" for none, and returns their
-// number. With unbound, it ends only unbound sessions and disables the webhooks made in them.
+// EndSessions ends the sessions of some participants except one ("" for none), and returns their
+// number. With unbound, it ends only unbound sessions, and disables the webhooks created in them.
+// It also deletes the participants' login codes, with unbound only unbound ones.
 func (s *Participants) EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error) {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -308,8 +302,7 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 // DIDs.
 const ofThem = `(did IN (SELECT value FROM json_each(?2)) OR participant <> '' AND participant IN (SELECT value FROM json_each(?2)))`
 
-// EndSessions ends all sessions of a participant in the transaction of a write, as the end of their
-// keys does.
+// EndSessions ends all sessions of a participant, as the end of their keys does.
 func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
 	return endForKey(ctx, q, `participant = ?1`, participant)
 }
@@ -317,7 +310,6 @@ func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
 // endedByKey is the end of a session with a revoked key: a time in the past for every replica.
 const endedByKey = `1`
 
-// endForKey ends the sessions selected by a condition, and their leases.
 func endForKey(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	err := q.Put(ctx, `UPDATE inbox SET device = NULL, until = 0, session = NULL WHERE session IN (SELECT id FROM session WHERE `+which+`)`, args...)
 	if err != nil {
@@ -326,15 +318,15 @@ func endForKey(ctx context.Context, q engine.Tx, which string, args ...any) erro
 	return q.Put(ctx, `UPDATE session SET ends = `+endedByKey+` WHERE `+which, args...)
 }
 
-// DropSession ends one session in the transaction of a write.
+// DropSession ends one session.
 func DropSession(ctx context.Context, q engine.Tx, id string) error {
 	_, err := endSessions(ctx, q, `id = ?1`, id)
 	return err
 }
 
-// EndKey ends, in the transaction of a write, everything that participants, given as names and
-// DIDs, began with a key. If end has passed, their sessions and webhooks end at once, and so does
-// everything begun with an unknown key. Otherwise sessions, leases and webhooks end at that time.
+// EndKey ends everything that participants, given as names and DIDs, began with a key. If end has
+// passed, their sessions and webhooks end at once, and so does everything begun with an unknown
+// key. Otherwise sessions, leases and webhooks end at that time.
 func EndKey(ctx context.Context, q engine.Tx, participants []string, key string, end, now time.Time) error {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -361,8 +353,8 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 	return queue.EndWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
 }
 
-// EndUnlisted ends the sessions and logins begun with keys that the document of a DID does not
-// list: see [EndKey]. It returns the IDs of these keys. It writes nothing if the document lists the
+// EndUnlisted ends the sessions and logins begun with keys that the document of a DID does not list
+// (see [EndKey]), and returns the IDs of these keys. It writes nothing if the document lists the
 // key of each session.
 func (s *Participants) EndUnlisted(ctx context.Context, did federation.DID, listed []string, now time.Time) ([]string, error) {
 	keys, err := json.Marshal(append([]string{}, listed...)) // no keys must be [], not null

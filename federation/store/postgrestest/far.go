@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Far returns a connection string that simulates a distant server: messages to it are delayed, and
-// its answers are not.
+// Far returns a connection string that simulates a distant server. It delays messages to the
+// server, but not its answers.
 func (s *Server) Far(tb testing.TB, dsn string, later time.Duration) string {
 	tb.Helper()
 	folder := tb.TempDir()
@@ -36,7 +36,6 @@ func (s *Server) Far(tb testing.TB, dsn string, later time.Duration) string {
 	return strings.Replace(dsn, s.folder, folder, 1)
 }
 
-// carry relays one connection until either side ends it.
 func (s *Server) carry(near net.Conn, later time.Duration) {
 	defer near.Close()
 	server, err := net.Dial("unix", filepath.Join(s.folder, Socket)) //nolint:noctx // it ends with the near one
@@ -53,7 +52,6 @@ func (s *Server) carry(near net.Conn, later time.Duration) {
 	back.Wait()
 }
 
-// late writes some time later.
 type late struct {
 	io.Writer
 

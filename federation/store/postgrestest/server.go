@@ -1,5 +1,5 @@
 // Package postgrestest runs a PostgreSQL server for tests: Debian's, with its files and a private
-// socket in a folder of the test. A test without a server to run fails.
+// socket in a folder of the test. A test fails if no server is installed.
 package postgrestest
 
 import (
@@ -21,26 +21,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startTime bounds the start of a server: it may have to read its log, on a busy machine.
+// startTime bounds the start of a server, which may have to read its log on a busy machine.
 const startTime = 2 * time.Minute
 
-// askEvery is the interval of asking a starting server whether it answers.
 const askEvery = 20 * time.Millisecond
 
-// Server is one server.
+// Server is a running PostgreSQL server.
 type Server struct {
 	folder  string
 	bin     string
 	as      *syscall.Credential // nil for the user that runs the test
-	mu      sync.Mutex          // protects the two below
+	mu      sync.Mutex          // protects free and orphans
 	schemas int
 	free    []string // connection strings of used and emptied schemas
 	process *exec.Cmd
 	orphans []int         // processes of a killed server
-	said    *bytes.Buffer // by the process
+	said    *bytes.Buffer // output of the process
 }
 
-// Start makes the files of a server and starts it, until the end of the test.
+// Start creates and starts a server, until the end of the test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	folder, err := os.MkdirTemp("", "baton-pg-") //nolint:usetesting // the path of a socket has to be short
@@ -84,7 +83,7 @@ func version(path string) int {
 	return n
 }
 
-// owner returns the user that a server runs as: it refuses to run as root.
+// owner returns the user that runs the server, which refuses to run as root.
 func owner(tb testing.TB) *syscall.Credential {
 	tb.Helper()
 	if os.Getuid() != 0 {
@@ -120,16 +119,16 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run starts the server after [Server.Kill], with more settings such as
-// "synchronous_commit=off", and returns when it answers.
+// Run starts the server after [Server.Kill], with more settings such as "synchronous_commit=off",
+// and returns when it responds.
 func (s *Server) Run(tb testing.TB, settings ...string) {
 	tb.Helper()
 	s.Launch(tb, settings...)
 	s.Await(tb)
 }
 
-// Launch starts the server without waiting. The server has no automatic vacuum. It would free the
-// pages of an emptied record for the next test, whose record would then not grow.
+// Launch starts the server without waiting. The server has no automatic vacuum, which would free
+// the pages of an emptied record for the next test: the record would then not grow.
 func (s *Server) Launch(tb testing.TB, settings ...string) {
 	tb.Helper()
 	args := []string{"-D", s.data(), "-k", s.folder}
@@ -143,7 +142,7 @@ func (s *Server) Launch(tb testing.TB, settings ...string) {
 	}
 }
 
-// Await returns when the server answers.
+// Await returns when the server responds.
 func (s *Server) Await(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTime)
@@ -165,7 +164,7 @@ func (s *Server) Await(tb testing.TB) {
 	}
 }
 
-// Kill ends the server and all processes that it started, as a power cut would.
+// Kill kills the server and all its processes, like a power cut.
 func (s *Server) Kill(tb testing.TB) {
 	tb.Helper()
 	if s.process == nil {
@@ -174,7 +173,7 @@ func (s *Server) Kill(tb testing.TB) {
 	s.Shoot()
 	_ = s.process.Wait() // it was killed
 	s.process = nil
-	for _, pid := range s.orphans { // they have a part of its memory
+	for _, pid := range s.orphans { // they share its memory
 		for syscall.Kill(pid, 0) == nil {
 			time.Sleep(time.Millisecond)
 		}
@@ -182,9 +181,10 @@ func (s *Server) Kill(tb testing.TB) {
 	s.orphans = nil
 }
 
-// Shoot is only the shot of [Server.Kill], which must follow. It may be called from any goroutine.
+// Shoot is only the first part of [Server.Kill], which must follow. It may be called from any
+// goroutine.
 func (s *Server) Shoot() {
-	_ = s.process.Process.Signal(syscall.SIGSTOP) // it starts no more of them
+	_ = s.process.Process.Signal(syscall.SIGSTOP) // stops it from starting more processes
 	s.orphans = append(s.orphans, s.children()...)
 	for _, pid := range append(s.orphans, s.process.Process.Pid) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // some have already exited
@@ -208,7 +208,7 @@ func (s *Server) Freeze(tb testing.TB, stop bool) {
 }
 
 // children returns the processes of the server: one for each connection, and the background
-// processes. Each has a process group of its own. A server that ended has none.
+// processes. Each has its own process group. A server that has ended has none.
 func (s *Server) children() []int {
 	pid := s.process.Process.Pid
 	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
@@ -224,7 +224,7 @@ func (s *Server) children() []int {
 	return children
 }
 
-// Schema makes an empty schema and returns the connection string for it.
+// Schema creates an empty schema and returns its connection string.
 func (s *Server) Schema(tb testing.TB) string {
 	tb.Helper()
 	s.mu.Lock()
@@ -236,7 +236,7 @@ func (s *Server) Schema(tb testing.TB) string {
 }
 
 // Record returns the connection string for an empty record or schema. At the end of the test it is
-// emptied for the next one: making a record takes longer than most tests.
+// emptied for the next one: creating a record takes longer than most tests.
 func (s *Server) Record(tb testing.TB) string {
 	tb.Helper()
 	dsn := s.emptied()
@@ -252,7 +252,6 @@ func (s *Server) Record(tb testing.TB) string {
 	return dsn
 }
 
-// emptied returns a used and emptied record, "" if there is none.
 func (s *Server) emptied() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +264,7 @@ func (s *Server) emptied() string {
 	return dsn
 }
 
-// Clear takes everything out of a record.
+// Clear deletes the content of a record.
 func (s *Server) Clear(tb testing.TB, dsn string) {
 	tb.Helper()
 	s.Exec(tb, dsn, empty)
@@ -281,7 +280,7 @@ const empty = `SET session_replication_role = replica; DO $$ DECLARE name text; 
 	END LOOP;
 END $$`
 
-// Exec runs statements, as an operator's shell would.
+// Exec runs statements like an operator's shell.
 func (s *Server) Exec(tb testing.TB, dsn, statements string) {
 	tb.Helper()
 	ctx := context.WithoutCancel(tb.Context()) // so that a test can clean up

@@ -2,8 +2,8 @@
 // or deletes an item: a step, a message, a notice or a document.
 //
 // The deliveries of one lane to one destination are made in the order of their items. The first
-// waiting one has a time, and the deliveries behind it have none. A delivery that waits for an
-// absent party blocks no other one.
+// pending one has a time, and the deliveries behind it have none. A delivery that waits for an
+// absent party does not block the others.
 package queue
 
 import (
@@ -47,7 +47,7 @@ type Row struct {
 	Rank        federation.Rank
 	Queued      int64
 	Attempt     int
-	Delayed     int // see the constants
+	Delayed     int // one of the constants for notified senders
 }
 
 // put writes a row of an item e, which waits behind the older rows of its lane.
@@ -59,8 +59,8 @@ func (r Row) args(item ...any) []any {
 	return append([]any{r.Destination, r.Lane, r.Sender, int(r.Rank), r.Queued, r.Attempt, r.Delayed}, item...)
 }
 
-// Put writes a row. An ended row of the same item and destination is pending again, as written,
-// with the reason of its end; a pending one stays.
+// Put writes a row. An ended row of the same item and destination becomes pending again, as
+// written, with the reason of its end. A pending row stays unchanged.
 func Put(ctx context.Context, q engine.Tx, r Row) error {
 	return q.Put(ctx, put+`FROM (SELECT CAST(?8 AS bigint) AS seq) e WHERE true
 		ON CONFLICT (item, destination) DO UPDATE SET queued = excluded.queued, attempt = excluded.attempt, delayed = excluded.delayed, next = excluded.next,
@@ -73,14 +73,14 @@ func PutStep(ctx context.Context, q engine.Tx, r Row, id string) error {
 	return q.Put(ctx, put+`FROM event e WHERE e.id = ?8 AND e.signer = ?3 ON CONFLICT (item, destination) DO NOTHING`, r.args(id)...)
 }
 
-// Advance makes the first row of a lane due, after the end of the row before it.
+// Advance makes the first row of a lane due, after the end of the previous row.
 func Advance(ctx context.Context, q engine.Tx, destination int64, lane string) error {
 	return q.Put(ctx, `UPDATE delivery SET next = 0 WHERE destination = ?1 AND next IS NULL AND item =
 		(SELECT min(item) FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND rank <> `+Personal+`)`, destination, lane)
 }
 
-// Wake makes a registry or a webhook due immediately if the first row of a lane was never tried,
-// because the destination may still wait for the time of the previous row.
+// Wake makes a registry or a webhook due immediately if the first row of a lane was never tried.
+// The destination may still wait for the time of the previous row.
 func Wake(ctx context.Context, q engine.Tx, destination int64, lane string) error {
 	return q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ?1 AND due > 0
 		AND EXISTS (SELECT 1 FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND next = 0)`, destination, lane)
@@ -102,14 +102,14 @@ const (
 // ToWebhook is the number of the destination of a webhook w.
 const ToWebhook = `(SELECT t.n FROM destination t WHERE t.name = 'webhook/' || w.id)`
 
-// HasInbox returns the condition that a webhook gets the arrivals of an inbox. The DID is an
+// HasInbox returns the condition that a webhook receives the entries of an inbox. The DID is an
 // expression with the name of its table.
 func HasInbox(did string) string {
 	return `EXISTS (SELECT 1 FROM webhook w WHERE w.did = ` + did + ` AND w.participant = '' AND w.handoff = '')`
 }
 
-// HasInboxes returns the condition that a webhook gets the arrivals of one of several inboxes. The
-// DIDs are a parameter, a JSON array. Without webhooks the array is not read, which would take
+// HasInboxes returns the condition that a webhook receives the entries of one of several inboxes.
+// The DIDs are a parameter, a JSON array. Without webhooks the array is not read, which would take
 // longer than the other queries of a step.
 func HasInboxes(dids string) string {
 	return `CASE WHEN EXISTS (SELECT 1 FROM webhook WHERE id > '') THEN EXISTS (
@@ -127,8 +127,8 @@ func HasParticipant(name string) string {
 	return `EXISTS (SELECT 1 FROM webhook w WHERE w.participant = ` + name + ` AND w.participant <> '')`
 }
 
-// PushEntry queues the deliveries of an entry to the webhooks of its inbox. The Destination of the
-// row is replaced by each webhook.
+// PushEntry queues the deliveries of an entry to the webhooks of its inbox. It sets the Destination
+// of the row for each webhook.
 func PushEntry(ctx context.Context, q engine.Tx, did federation.DID, entry Row) error {
 	return toWebhooks(ctx, q, entry, ofInbox, did)
 }
@@ -170,7 +170,7 @@ func DropEntry(ctx context.Context, q engine.Tx, did federation.DID, event int64
 	return drop(ctx, q, `item = ?2 AND destination IN (SELECT `+ToWebhook+` FROM webhook w WHERE `+ofInbox+`)`, did, event)
 }
 
-// DropWaitingMessage deletes the waiting deliveries of a message to the webhooks of its recipient.
+// DropWaitingMessage deletes the pending deliveries of a message to the webhooks of its recipient.
 func DropWaitingMessage(ctx context.Context, q engine.Tx, row int64) error {
 	return drop(ctx, q, `item = ?1 AND state = 'waiting'`, row+FirstMessage)
 }
@@ -212,8 +212,8 @@ func drop(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	return err
 }
 
-// PushNotice queues a notice for its reader, and its deliveries to the webhooks of the reader's
-// inbox if it is in the inbox. Lane is the order of the latter.
+// PushNotice queues a notice for its reader. If it is in an inbox, PushNotice also queues its
+// deliveries to the webhooks of that inbox, in the lane of the notice.
 func PushNotice(ctx context.Context, q engine.Tx, link string, reader, signer federation.DID, notice Row, called bool) error {
 	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // DIDs invented by others get no number
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// PushWaiting queues the waiting items of a webhook, whose destination is ?2 and whose owner is ?1.
+// PushWaiting queues the unread items of a webhook, whose destination is ?2 and whose owner is ?1.
 // The items are the rows of a SELECT: destination, item, lane, sender and queueing time; "" for
-// none. Refused deliveries of these items and of notices, or of any item if none is selected, wait
-// again.
+// none. Refused deliveries of these items and of notices, or of any item if none is selected, are
+// queued again.
 func PushWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner string) error {
 	const again = `SET state = 'waiting', attempt = 0, reason = '', ended = 0, code = '' WHERE `
 	first := ""
@@ -35,8 +35,8 @@ func PushWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner stri
 	return SetDue(ctx, q, to, time.Time{})
 }
 
-// SetDue updates the due time of the next delivery to a destination, or of the end of a webhook. It is
-// never earlier than the given time.
+// SetDue updates the due time of the next delivery to a destination, or of the end of a webhook. It
+// is never earlier than the given time.
 func SetDue(ctx context.Context, q engine.Tx, to int64, earliest time.Time) error {
 	return q.Put(ctx, `UPDATE destination SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
 		FROM (SELECT next FROM delivery WHERE destination = ?1 AND next IS NOT NULL
@@ -74,7 +74,7 @@ func Requeue(ctx context.Context, q engine.Tx, to int64, now time.Time, which st
 	return int(n), SetDue(ctx, q, to, time.Time{})
 }
 
-// Refuse ends the waiting deliveries of a disabled webhook. The webhook is not due.
+// Refuse ends the pending deliveries of a disabled webhook, which is then not due.
 func Refuse(ctx context.Context, q engine.Tx, to int64, why string, now time.Time) error {
 	err := q.Put(ctx, `UPDATE delivery SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE destination = ? AND state = 'waiting'`, why, engine.Stamp(now), to)
 	if err != nil {

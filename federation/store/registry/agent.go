@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
-// AddAgent implements the port Agents of bridge/airc.
+// AddAgent implements Agents of bridge/airc.
 func (s *Registry) AddAgent(ctx context.Context, a agents.Agent) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error { return addAgent(ctx, q, a) })
 	if err != nil {
@@ -86,12 +86,12 @@ func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 	return participants.OwnKey(ctx, q, federation.KeptKey{ID: federation.KeyID(a.KeptKey), Owner: a.DID})
 }
 
-// skills returns the declared skills of an agent: the strings in "skills" of its registration.
+// skills returns the strings in "skills" of an agent's registration.
 func skills(capabilities []byte) []string {
 	var declared map[string]json.RawMessage
 	var list []any
 	if federation.DecodeJSON(capabilities, &declared) != nil || federation.DecodeJSON(declared["skills"], &list) != nil {
-		return nil // registered without any
+		return nil
 	}
 	var named []string
 	for _, one := range list {
@@ -102,21 +102,19 @@ func skills(capabilities []byte) []string {
 	return named
 }
 
-// agentName is the key of an agent lookup: a handle or a DID.
 type agentName struct {
 	handle string
 	did    federation.DID
 }
 
-// Agent implements the port Agents of bridge/airc.
+// Agent implements Agents of bridge/airc.
 func (s *Registry) Agent(ctx context.Context, handle string) (agents.Agent, error) {
 	return s.agents.Find(agentName{handle: handle}, func() (agents.Agent, error) {
 		return s.oneAgent(ctx, `handle = ?1`, handle)
 	})
 }
 
-// AgentOf implements the port Agents of bridge/airc. Of several handles with one key it
-// returns the oldest.
+// AgentOf implements Agents of bridge/airc. If several handles have the key, it returns the oldest.
 func (s *Registry) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
 	if did == "" { // as for unproved keys
 		return agents.Agent{}, fmt.Errorf("read agent without a DID: %w", federation.ErrNotFound)
@@ -145,7 +143,7 @@ func oneAgent(ctx context.Context, q engine.Tx, where, arg string) (agents.Agent
 	return found[0], nil
 }
 
-// Capable implements the port Agents of bridge/airc. The agents are ordered by registration.
+// Capable implements Agents of bridge/airc. The agents are ordered by registration.
 func (s *Registry) Capable(ctx context.Context, caps []string) ([]agents.Agent, error) {
 	wanted, err := json.Marshal(caps)
 	if err != nil {
@@ -159,7 +157,7 @@ func (s *Registry) Capable(ctx context.Context, caps []string) ([]agents.Agent, 
 	return able, nil
 }
 
-// Handles returns up to limit handles that begin with a prefix, in their order, with their DIDs.
+// Handles returns up to limit handles that begin with a prefix, in order, with their DIDs.
 func (s *Registry) Handles(ctx context.Context, prefix string, limit int) ([]federation.BoundName, error) {
 	scan := func(row engine.Scanner) (federation.BoundName, error) {
 		b := federation.BoundName{Network: agents.Link}
@@ -173,7 +171,7 @@ func (s *Registry) Handles(ctx context.Context, prefix string, limit int) ([]fed
 	return found, nil
 }
 
-// SetShows implements the port Agents of bridge/airc.
+// SetShows implements Agents of bridge/airc.
 func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Shows) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		changed, err := q.Exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
@@ -189,8 +187,8 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 	return nil
 }
 
-// agentsWhere reads the agents found by the rest of a query, in the order of their registration,
-// with their keys: a row for each key, and one for an agent without keys.
+// agentsWhere reads the agents found by the rest of a query, in order of registration, with their
+// keys.
 func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
 	rows, err := engine.Rows(ctx, q, scanAgent, `SELECT a.handle, a.did, a.own_did, a.capabilities, a.metadata, a.registered, a.kept_key,
 			a.shows_presence, a.shows_context, a.issuer, a.subject, a.released, a.began, a.recovery,
@@ -243,7 +241,6 @@ func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.K
 	return ownProved(ctx, q, key)
 }
 
-// unowned returns a key, without its DID if an agent already has the DID.
 func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var owned bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent_key WHERE did = ?1 AND did <> '')
@@ -254,8 +251,7 @@ func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, erro
 	return key, err
 }
 
-// ownProved records the consequences of a proved key: its DID, and the end of the key for that
-// DID.
+// ownProved records the consequences of a proved key: its DID, and the end of the key for that DID.
 func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	if !key.Proved() {
 		return nil
@@ -287,7 +283,7 @@ type keyScan struct {
 	created, expires, revoked int64
 }
 
-// RotateKey implements the port Keys of bridge/airc.
+// RotateKey implements Keys of bridge/airc.
 func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
 	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		if slices.ContainsFunc(a.Keys, func(k agents.Key) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
@@ -322,7 +318,7 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 	})
 }
 
-// unproved returns a key, without its DID if the DID has an agent, a filed step or a session: then
+// unproved returns a key, without its DID if the DID has an agent, a filed step or a session. Then
 // its owner has proved it, and the proof in a rotation has no handle.
 func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
@@ -335,7 +331,6 @@ func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, err
 	return unowned(ctx, q, key)
 }
 
-// endUse ends a key of an agent, with its sessions and webhooks.
 func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, end, now time.Time) error {
 	if err := endKey(ctx, q, key, end, now); err != nil {
 		return err
@@ -361,7 +356,7 @@ func setOwnDID(ctx context.Context, q engine.Tx, a agents.Agent, primary agents.
 	return q.Put(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 }
 
-// RevokeKey implements the port Keys of bridge/airc.
+// RevokeKey implements Keys of bridge/airc.
 func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
 	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		key := a.Key(kid)
@@ -383,7 +378,7 @@ func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string
 	})
 }
 
-// succeed replaces a revoked key by the newest one that still signs, and ends the sessions of an
+// succeed replaces a revoked key with the newest one that still signs. It ends the sessions of an
 // agent without such a key.
 func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, now time.Time) error {
 	for _, key := range slices.Backward(a.Keys) {
@@ -406,8 +401,6 @@ func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, n
 	return participants.EndSessions(ctx, q, a.Handle)
 }
 
-// changeKeys changes the keys of an agent, authorized by one of them, and returns the changed
-// agent.
 func (s *Registry) changeKeys(
 	ctx context.Context, handle, by string, now time.Time, change func(context.Context, engine.Tx, agents.Agent) error,
 ) (agents.Agent, error) {
@@ -432,7 +425,7 @@ func (s *Registry) changeKeys(
 	return after, nil
 }
 
-// ProveKey implements the port Keys of bridge/airc.
+// ProveKey implements Keys of bridge/airc.
 func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error) {
 	return s.changeKeys(ctx, handle, "", now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		key := a.Key(kid)
@@ -459,9 +452,8 @@ func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federat
 	})
 }
 
-// Unproved returns up to limit handles of agents of this registry with active unproved keys, in
-// order, and their total number. Agents of other registries have addresses for handles, and no
-// keys here.
+// Unproved returns up to limit handles of local agents with active unproved keys, in order, and
+// their total number. Agents of other registries have addresses for handles, and no keys here.
 func (s *Registry) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
 	const which = `FROM agent_key WHERE did = '' AND (revoked = 0 OR revoked > ?1) AND (expires = 0 OR expires > ?1)`
 	if err := s.db.Reads().Row(ctx, `SELECT count(DISTINCT handle) `+which, []any{engine.Stamp(now)}, &total); err != nil {

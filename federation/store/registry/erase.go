@@ -19,8 +19,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// erasable is a condition on a message m: it belongs to one of the handoffs ?1, is from or to one
-// of the handles ?2, or is one of the rows ?3, and is not erased yet.
+// erasable is the condition that a message m is not erased yet and belongs to one of the handoffs
+// ?1, is from or to one of the handles ?2, or is one of the rows ?3.
 const erasable = `m.deleted < 2 AND (m.handoff IN (SELECT value FROM json_each(?1))
 	OR m.sender IN (SELECT value FROM json_each(?2)) OR m.recipient IN (SELECT value FROM json_each(?2))
 	OR m.n IN (SELECT CAST(value AS bigint) FROM json_each(?3)))`
@@ -117,7 +117,7 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 // the end of a handoff.
 const ofThem = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + store.StepOfThem + `))`
 
-// The messages of the handles ?2 dropped by a purge: held messages, and messages not fetched by
+// The messages of the handles ?2 deleted by a purge: held messages, and messages not fetched by
 // their recipients.
 const (
 	heldOfThem   = `SELECT m.n, '' FROM message m WHERE m.edge IS NOT NULL AND m.edge IN (SELECT value FROM json_each(?2)) AND ` + ofThem
@@ -162,7 +162,7 @@ func dropHeld(ctx context.Context, q engine.Tx, m addressed) error {
 	return q.Put(ctx, `DELETE FROM message WHERE n = ?`, m.n)
 }
 
-// dropUnread hides a message not shown to its recipient: its place in the inbox and in the thread
+// dropUnread hides a message not shown to its recipient. Its place in the inbox and in the thread
 // stays.
 func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	if err := q.Put(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
@@ -253,7 +253,7 @@ func (Tables) Content(ctx context.Context, q engine.Tx, handle string, item int6
 	return message, "", nil
 }
 
-// Notifier implements [engine.Tables]. An agent is notified by its registry.
+// Notifier implements [engine.Tables]: a registry notifies its own agents.
 func (Tables) Notifier(ctx context.Context, q engine.Tx, did federation.DID) (link string, err error) {
 	var registered bool
 	err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent WHERE did = ?1 OR own_did = ?1)`, []any{did}, &registered)
@@ -327,8 +327,8 @@ func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Ti
 	return nil
 }
 
-// RevokeAgent implements the port Keys of bridge/airc. For an agent without any key it stores the
-// recovery key as a revoked key, so that no caller can register the handle again.
+// RevokeAgent implements Keys of bridge/airc. For an agent without keys it stores the recovery key
+// as a revoked key, so that no caller can register the handle again.
 func (s *Registry) RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error {
 	_, err := s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		if len(a.Keys) == 0 && a.Recovery != nil {
@@ -364,7 +364,7 @@ func RecoveryKey(public ed25519.PublicKey, now time.Time) agents.Key {
 	return agents.Key{ID: "recovery_" + federation.KeyID(public), Public: public, Created: now}
 }
 
-// AddAgentSession implements the port Agents of bridge/airc.
+// AddAgentSession implements Agents of bridge/airc.
 func (s *Registry) AddAgentSession(ctx context.Context, a agents.Agent, first federation.Session) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := addAgent(ctx, q, a); err != nil {
@@ -378,7 +378,7 @@ func (s *Registry) AddAgentSession(ctx context.Context, a agents.Agent, first fe
 	return nil
 }
 
-// StartAgentSession implements the port Sessions of bridge/airc.
+// StartAgentSession implements Sessions of bridge/airc.
 func (s *Registry) StartAgentSession(ctx context.Context, begins federation.Session) (federation.Session, error) {
 	begun, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Session, error) {
 		a, err := oneAgent(ctx, q, `handle = ?1`, begins.Participant)

@@ -56,8 +56,8 @@ func oneMessage(ctx context.Context, q engine.Tx, where string, args ...any) (ag
 	return m.read()
 }
 
-// Post implements the port Messages of bridge/airc. If the edge of a held message was accepted
-// meanwhile, the message is delivered at once; a block is not changed.
+// Post implements Messages of bridge/airc. If the edge of a held message was accepted meanwhile,
+// the message is delivered at once. A block is not changed.
 func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	filed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Message, error) {
 		return post(ctx, q, p)
@@ -140,8 +140,6 @@ func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge stri
 	return m, nil
 }
 
-// queueMessage queues the deliveries of a message, whose row is the item, to the webhooks of its
-// recipient.
 func queueMessage(ctx context.Context, q engine.Tx, sender, recipient string, item queue.Row) (err error) {
 	if item.Sender, err = engine.Intern(ctx, q, federation.DID(sender)); err != nil {
 		return err
@@ -150,7 +148,6 @@ func queueMessage(ctx context.Context, q engine.Tx, sender, recipient string, it
 	return queue.PushMessage(ctx, q, recipient, item)
 }
 
-// orderOf returns the order key of the deliveries of a message to webhooks.
 func orderOf(m agents.Message) string {
 	if m.Handoff.IsZero() {
 		return m.From
@@ -159,8 +156,7 @@ func orderOf(m agents.Message) string {
 }
 
 // next is the next place of a message in its thread (low ?2, high ?3) and in the inbox of its
-// recipient (?4), and its reported time: now (?1), but later than that of its predecessor in the
-// thread.
+// recipient (?4), and its reported time. That is now (?1), but later than that of its predecessor.
 const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND high = ?3),
 	(SELECT coalesce(max(position), 0) + 1 FROM message WHERE recipient = ?4),
 	max(?1, (SELECT coalesce(max(told), 0) FROM message WHERE low = ?2 AND high = ?3
@@ -181,7 +177,6 @@ func scanHeld(row engine.Scanner) (held, error) {
 	return h, err
 }
 
-// deliver assigns a held message its place for a recipient.
 func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now time.Time) error {
 	item := queue.Row{Item: h.n}
 	var called bool
@@ -198,7 +193,7 @@ func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now tim
 	return nil
 }
 
-// Sent implements the port Messages of bridge/airc.
+// Sent implements Messages of bridge/airc.
 func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ? AND m.sender = ? AND m.received >= ? AND m.deleted < 2
 		ORDER BY m.n DESC LIMIT 1`, id, from, engine.Stamp(since))
@@ -208,7 +203,7 @@ func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (
 	return m, nil
 }
 
-// Named implements the port Messages of bridge/airc. If there are several, it returns the last one.
+// Named implements Messages of bridge/airc. If there are several, it returns the last one.
 func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ?1 AND m.deleted < 2 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
@@ -222,7 +217,7 @@ func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message
 	return m, nil
 }
 
-// OfferMessage implements the port Messages of bridge/airc.
+// OfferMessage implements Messages of bridge/airc.
 func (s *Registry) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.handoff = ?1 AND m.event = ?1 AND m.deleted < 2
 		AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL) ORDER BY m.n DESC LIMIT 1`, id.String(), handle)
@@ -233,10 +228,10 @@ func (s *Registry) OfferMessage(ctx context.Context, handle string, id federatio
 }
 
 // unverified is the condition that a message m is held and that its sender begins with
-// [agents.Unverified], which would be a parameter here: between ">" and "@" in ASCII.
+// [agents.Unverified], between ">" and "@" in ASCII. A literal would be a parameter here.
 const unverified = `m.edge > '>' AND m.edge < '@'`
 
-// HeldRelays implements the port Messages of bridge/airc.
+// HeldRelays implements Messages of bridge/airc.
 func (s *Registry) HeldRelays(ctx context.Context, from, to string, after int64, limit int) ([]agents.Held, error) {
 	scan := func(row engine.Scanner) (h agents.Held, err error) {
 		var m messageScan
@@ -254,7 +249,7 @@ func (s *Registry) HeldRelays(ctx context.Context, from, to string, after int64,
 	return found, nil
 }
 
-// HeldRelay implements the port Messages of bridge/airc.
+// HeldRelay implements Messages of bridge/airc.
 func (s *Registry) HeldRelay(ctx context.Context, id int64) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.n = ? AND `+unverified, id)
 	if err != nil {
@@ -263,7 +258,7 @@ func (s *Registry) HeldRelay(ctx context.Context, id int64) (agents.Message, err
 	return m, nil
 }
 
-// DeliverHeld implements the port Messages of bridge/airc.
+// DeliverHeld implements Messages of bridge/airc.
 func (s *Registry) DeliverHeld(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		h := held{n: id}
@@ -280,7 +275,7 @@ func (s *Registry) DeliverHeld(ctx context.Context, id int64, now time.Time) err
 	return nil
 }
 
-// DropHeld deletes a held relay. It returns [federation.ErrNotFound] if it is not held.
+// DropHeld deletes a held relay, or returns [federation.ErrNotFound] if it is not held.
 func (s *Registry) DropHeld(ctx context.Context, id int64, now time.Time) error {
 	gone, err := s.dropHeldRelays(ctx, now, ` AND m.n = ?`, id)
 	if err == nil && gone == 0 {
@@ -302,7 +297,6 @@ func (s *Registry) ExpireHeld(ctx context.Context, before, now time.Time, limit 
 	return gone, nil
 }
 
-// dropHeldRelays drops the held relays selected by the rest of a query, and returns their number.
 func (s *Registry) dropHeldRelays(ctx context.Context, now time.Time, which string, args ...any) (int, error) {
 	type row struct {
 		n        int64
@@ -337,8 +331,8 @@ func slowOf(m agents.Message) int {
 	return slowNobody
 }
 
-// HandOut implements the port Messages of bridge/airc. A polling reader gets the same page
-// repeatedly, so only a change causes a write.
+// HandOut implements Messages of bridge/airc. A polling reader gets the same page repeatedly, so only
+// a change causes a write.
 func (s *Registry) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
 	if len(events) == 0 {
 		return nil
@@ -365,7 +359,7 @@ func (s *Registry) HandOut(ctx context.Context, to string, events []federation.E
 	return nil
 }
 
-// handOut is a message whose step waits for its recipient, and the row of the step in the
+// handOut is a message whose step its recipient has not fetched, and the row of the step in the
 // log.
 type handOut struct {
 	n, step   int64
@@ -384,9 +378,9 @@ func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]ha
 		FROM message WHERE `+where, args...)
 }
 
-// endHandOuts records the results of deliveries to agents. Signers with a notice of the delay get
-// a notice of the delivery, and signers of an abandoned step also get a notice. The home notifies
-// the offerer of an offer that expired unseen.
+// endHandOuts records the results of deliveries to agents. It notifies signers of abandoned steps,
+// and signers that were notified of a delay. The home notifies the offerer of an offer that expired
+// unseen.
 func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
 		if err := q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {
@@ -408,7 +402,7 @@ func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federati
 	return nil
 }
 
-// overHandOuts applies a change to up to limit messages with steps that were handed to their
+// overHandOuts applies a change to up to limit messages with steps that were filed for their
 // recipients at or before a time and not fetched since.
 func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, found []handOut) error,
@@ -431,7 +425,6 @@ func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time,
 	return changed, nil
 }
 
-// delayHandOuts notifies the signers of steps that agents do not fetch.
 func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q engine.Tx, found []handOut) error {
 		for _, h := range found {

@@ -6,7 +6,7 @@
 // effects. A message about a step is filed in the transaction of the step, as a [federation.Effect]
 // of the type [agents.Posting]. The queries here may join tables of the core, but not vice versa.
 //
-// All methods may be called concurrently. The errors are the errors of the record.
+// All methods are safe for concurrent use, and return the errors of the record.
 package registry
 
 import (
@@ -98,8 +98,8 @@ func (Tables) Apply(ctx context.Context, q engine.Tx, effect federation.Effect) 
 	return nil
 }
 
-// change makes a change of agents, which are cached. It completes even if the caller's context
-// ends: a caller that caches agents must invalidate its cache after the change, not before.
+// change changes agents, which are cached. It completes even if the caller's context ends: a caller
+// that caches agents must invalidate its cache after the change, not before.
 func (s *Registry) change(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (Tables) SQL() engine.SQL {
 
 // Location is the location of a record: an SQLite file, or a PostgreSQL database.
 type Location struct {
-	Path string // path of the file
-	DSN  string // the connection string of the database; "" for a file
+	Path string
+	DSN  string // connection string of the database; "" for a file
 }
 
 // Open opens the record and upgrades an older one.
@@ -161,7 +161,7 @@ func (l Location) Open(ctx context.Context, reg prometheus.Registerer, options .
 	return Open(ctx, l.Path, reg, options...)
 }
 
-// Examine examines the whole record, like [fsck.Examine].
+// Examine examines a whole record, like [fsck.Examine].
 func (l Location) Examine(ctx context.Context, rules fsck.Rules) (fsck.Report, error) {
 	if l.DSN != "" {
 		return fsck.ExaminePostgres(ctx, l.DSN, Tables{}, rules)
@@ -170,7 +170,7 @@ func (l Location) Examine(ctx context.Context, rules fsck.Rules) (fsck.Report, e
 }
 
 // Upgrade upgrades an older record, like [engine.Migrate]. With dry, it only plans the upgrade. It
-// writes lines about a long upgrade, like [engine.Lines].
+// reports a long upgrade in lines, like [engine.Lines].
 func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write func(line string)) (engine.Upgrade, error) {
 	switch {
 	case l.DSN != "" && dry:
@@ -183,7 +183,7 @@ func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write fu
 	return engine.Migrate(ctx, l.Path, Tables{}, now, engine.Lines(write))
 }
 
-// Bound is a record that also reads the bindings of operators: an agent has the DIDs bound to its
+// Bound is a record that also reads the bindings of operators. An agent has the DIDs bound to its
 // handle, and a DID with an account is known even before its first step.
 type Bound struct {
 	*Record
@@ -244,7 +244,7 @@ func (r Bound) changed(agent agents.Agent) {
 	}
 }
 
-// Agent is [Record.Agent], with the DID that the handle is bound to.
+// Agent is [Record.Agent], with the DID bound to the handle.
 func (r Bound) Agent(ctx context.Context, handle string) (agents.Agent, error) {
 	agent, err := r.Record.Agent(ctx, handle)
 	if err != nil {
@@ -258,8 +258,7 @@ func (r Bound) Agent(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// IsAgent reports whether a DID belongs to an agent. It blocks on the record and returns its
-// error.
+// IsAgent reports whether a DID belongs to an agent. It blocks on the record and returns its error.
 func (r Bound) IsAgent(ctx context.Context, did federation.DID) (bool, error) {
 	_, err := r.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -289,8 +288,8 @@ func (r Bound) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, e
 	return agents.Agent{}, fmt.Errorf("look up agent of %s: %w", did, federation.ErrNotFound)
 }
 
-// SessionNames returns the names that own the sessions of the participant with a DID: its DIDs, and
-// the handle of an agent.
+// SessionNames returns the owners of the sessions of the participant with a DID: its DIDs, and the
+// handle of an agent.
 func (r Bound) SessionNames(ctx context.Context, did federation.DID) ([]string, error) {
 	names := []string{string(did)}
 	agent, err := r.AgentOf(ctx, did)
@@ -309,8 +308,8 @@ func (r Bound) SessionNames(ctx context.Context, did federation.DID) ([]string, 
 	return names, nil
 }
 
-// DeclaresItself reports whether a DID is an agent of the registry, or declared a name or capabilities. It
-// blocks on the record and returns its error.
+// DeclaresItself reports whether a DID is an agent of the registry, or declared a name or
+// capabilities. It blocks on the record and returns its error.
 func (r Bound) DeclaresItself(ctx context.Context, did federation.DID) (bool, error) {
 	if known, err := r.IsAgent(ctx, did); known || err != nil {
 		return known, err
@@ -319,8 +318,8 @@ func (r Bound) DeclaresItself(ctx context.Context, did federation.DID) (bool, er
 	return declaration.Name != "" || len(declaration.Caps) > 0, err
 }
 
-// Declared returns the capabilities of a DID, each once: declared ones, and the skills that its agent
-// registered.
+// Declared returns the distinct capabilities of a DID: declared ones, and the skills registered by
+// its agent.
 func (r Bound) Declared(ctx context.Context, did federation.DID) ([]string, error) {
 	declaration, err := r.Declaration(ctx, did)
 	if err != nil {
@@ -395,7 +394,7 @@ func (n BoundNames) Bound(ctx context.Context, network, name string) (federation
 	return n.Record.BoundName(ctx, network, name)
 }
 
-// Of returns the bindings of a DID, with the bindings of the configuration first.
+// Of returns the bindings of a DID, beginning with the configuration.
 func (n BoundNames) Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
 	var all []federation.BoundName
 	for _, b := range n.Configured() {
@@ -421,7 +420,6 @@ func (n BoundNames) configuredAs(network, name string) (federation.BoundName, bo
 	return all[i], true
 }
 
-// namesPage bounds the bindings read at a time.
 const namesPage = 500
 
 // ByHash returns the only DID of all bindings whose hash has a prefix, or "" for none or several.

@@ -14,7 +14,7 @@ import (
 )
 
 type wait struct {
-	edge string // the handle whose consent it waits for; "" for none
+	edge string // the handle whose consent it waits for, or ""
 	lost bool   // its recipient never sees it
 }
 
@@ -63,7 +63,7 @@ func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	return wait{edge: edge}, nil
 }
 
-// MayAsk implements the port Consents of bridge/airc.
+// MayAsk implements Consents of bridge/airc.
 func (s *Registry) MayAsk(ctx context.Context, from, to, source string, firstContacts federation.InboxLimits, now time.Time) error {
 	edge, err := consent(ctx, s.db.Reads(), from, to)
 	if err == nil && edge.State == agents.ConsentNone {
@@ -103,8 +103,8 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	return nil
 }
 
-// crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd is
-// a list with free space.
+// crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd is a
+// list with free space.
 type crowd struct {
 	full   bool
 	source string
@@ -145,7 +145,6 @@ func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string
 	return crowd{limits.Events > 0 && held.Entries >= limits.Events, heaviest}, limits.CheckFirstContact(held, yields)
 }
 
-// drop drops the newest entry of the source with the largest share, if the list is full.
 func (c crowd) drop(ctx context.Context, q engine.Tx, to string, now time.Time) error {
 	if !c.full {
 		return nil
@@ -205,9 +204,9 @@ func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 	return nil
 }
 
-// Unseen returns up to limit handoffs without a deadline whose agent never saw the offer: it waits
-// for consent, or was discarded. They were opened at or before the time and are unanswered; oldest
-// first.
+// Unseen returns up to limit handoffs without a deadline whose agent never saw the offer, oldest
+// first: the offer waits for consent, or was discarded. They were opened at or before the time and
+// are unanswered.
 func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+engine.AtMost, engine.Stamp(opened), max(limit, 0))
@@ -217,7 +216,7 @@ func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]f
 	return views, nil
 }
 
-// Consent implements the port Consents of bridge/airc.
+// Consent implements Consents of bridge/airc.
 func (s *Registry) Consent(ctx context.Context, from, to string) (agents.Consent, error) {
 	edge, err := consent(ctx, s.db.Reads(), from, to)
 	if err != nil {
@@ -238,7 +237,7 @@ func consent(ctx context.Context, q engine.Tx, from, to string) (agents.Consent,
 	return edge, nil
 }
 
-// setConsent changes an edge. An edge already in that state is not changed.
+// setConsent changes an edge that is not already in that state.
 func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.ConsentState, now time.Time) error {
 	err := q.Put(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
@@ -249,9 +248,9 @@ func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.
 	return nil
 }
 
-// Accept implements the port Consents of bridge/airc. An accepted edge has no held messages, so
-// messages held on the reverse edge are delivered too. A reverse edge blocked by its own recipient
-// stays blocked, because only that recipient may unblock it.
+// Accept implements Consents of bridge/airc. An accepted edge has no held messages, so messages
+// held on the reverse edge are delivered too. A reverse edge blocked by its own recipient stays
+// blocked, because only that recipient may unblock it.
 func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		if err := accept(ctx, q, from, to, now); err != nil {
@@ -265,13 +264,13 @@ func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (
 	})
 }
 
-// AcceptOneWay implements the port Consents of bridge/airc.
+// AcceptOneWay implements Consents of bridge/airc.
 func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error { return accept(ctx, q, from, to, now) })
 }
 
-// accept opens one edge and delivers the messages held on it, in the order of arrival. Messages to
-// a participant of another network stay held, because they do not belong to an inbox here.
+// accept opens one edge and delivers the messages held on it, in order of arrival. Messages to a
+// participant of another network stay held, because they do not belong to an inbox here.
 func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err
@@ -298,7 +297,7 @@ func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) er
 	return nil
 }
 
-// Block implements the port Consents of bridge/airc.
+// Block implements Consents of bridge/airc.
 func (s *Registry) Block(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		before, err := consent(ctx, q, from, to)
@@ -321,7 +320,7 @@ func discard(ctx context.Context, q engine.Tx, from, to string) error {
 	return q.Put(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
 }
 
-// Unblock implements the port Consents of bridge/airc.
+// Unblock implements Consents of bridge/airc.
 func (s *Registry) Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
@@ -330,7 +329,7 @@ func (s *Registry) Unblock(ctx context.Context, from, to string, now time.Time) 
 	})
 }
 
-// Contacts implements the port Consents of bridge/airc.
+// Contacts implements Consents of bridge/airc.
 func (s *Registry) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
 	contacts, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT c.recipient FROM consent c
 		JOIN consent back ON back.sender = c.recipient AND back.recipient = c.sender
@@ -341,7 +340,7 @@ func (s *Registry) Contacts(ctx context.Context, handle string, limit int) ([]st
 	return contacts, nil
 }
 
-// Pending implements the port Consents of bridge/airc.
+// Pending implements Consents of bridge/airc.
 func (s *Registry) Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error) {
 	scan := func(row engine.Scanner) (agents.Consent, error) {
 		edge := agents.Consent{To: to, State: agents.ConsentPending}
@@ -358,7 +357,7 @@ func (s *Registry) Pending(ctx context.Context, to string, limit int) ([]agents.
 	return pending, nil
 }
 
-// Edges implements the port Consents of bridge/airc.
+// Edges implements Consents of bridge/airc.
 func (s *Registry) Edges(ctx context.Context, to, after string, limit int) ([]agents.Consent, error) {
 	scan := func(row engine.Scanner) (agents.Consent, error) {
 		edge := agents.Consent{To: to}
@@ -375,7 +374,6 @@ func (s *Registry) Edges(ctx context.Context, to, after string, limit int) ([]ag
 	return found, nil
 }
 
-// decide applies a decision about an edge and returns the edge after it.
 func (s *Registry) decide(ctx context.Context, from, to string, decision func(context.Context, engine.Tx) error) (agents.Consent, error) {
 	edge, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Consent, error) {
 		if err := decision(ctx, q); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/inboxes"
 )
 
-// Inbox implements the port Mail of bridge/airc.
+// Inbox implements Mail of bridge/airc.
 func (s *Registry) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []agents.Message, more bool, err error) {
 	inbox, limit := positions(to), max(limit, 0)
 	n, err := s.position(ctx, inbox, to, after)
@@ -31,7 +31,7 @@ func (s *Registry) Inbox(ctx context.Context, to string, after federation.Cursor
 }
 
 // position returns the position of a cursor in the inbox of a handle. A cursor beyond the newest
-// position was never issued.
+// position is unknown.
 func (s *Registry) position(ctx context.Context, inbox inboxes.Positions, handle string, after federation.Cursor) (n uint64, err error) {
 	if err := inbox.Parse(after, &n); err != nil || n == 0 {
 		return 0, err
@@ -44,7 +44,7 @@ func (s *Registry) position(ctx context.Context, inbox inboxes.Positions, handle
 	return n, err
 }
 
-// Unshown implements the port Mail of bridge/airc.
+// Unshown implements Mail of bridge/airc.
 func (s *Registry) Unshown(ctx context.Context, to, from string) (u federation.InboxUse, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT count(*), coalesce(sum(length(m.envelope)), 0),
 			count(*) FILTER (WHERE m.sender = ?1), coalesce(sum(length(m.envelope)) FILTER (WHERE m.sender = ?1), 0)
@@ -56,8 +56,7 @@ func (s *Registry) Unshown(ctx context.Context, to, from string) (u federation.I
 	return u, nil
 }
 
-// Show implements the port Mail of bridge/airc. A polling reader gets the same page repeatedly, so
-// only a change causes a write.
+// Show implements Mail of bridge/airc. Only a change causes a write.
 func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) error {
 	var n uint64
 	if err := positions(to).Parse(upTo, &n); err != nil {
@@ -79,12 +78,11 @@ func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) 
 	return nil
 }
 
-// page truncates the messages to a limit, and reports whether there were more.
 func page(messages []agents.Message, limit int) ([]agents.Message, bool) {
 	return messages[:min(limit, len(messages))], len(messages) > limit
 }
 
-// Thread implements the port Threads of bridge/airc.
+// Thread implements Threads of bridge/airc.
 func (s *Registry) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []agents.Message, more bool, err error) {
 	limit = max(limit, 0)
 	after = min(after, math.MaxInt64) // the largest number in SQLite
@@ -98,7 +96,7 @@ func (s *Registry) Thread(ctx context.Context, handle, peer string, after uint64
 	return messages, more, nil
 }
 
-// MarkRead implements the port Messages of bridge/airc. Of several it marks the last one.
+// MarkRead implements Messages of bridge/airc. Of several it marks the last one.
 func (s *Registry) MarkRead(ctx context.Context, handle, id string, now time.Time) error {
 	if err := s.mark(ctx, handle, id, `read = coalesce(read, ?3)`, engine.Stamp(now)); err != nil {
 		return err
@@ -110,14 +108,13 @@ func (s *Registry) MarkRead(ctx context.Context, handle, id string, now time.Tim
 	return s.HandOut(ctx, handle, []federation.EventID{m.Event}, now)
 }
 
-// Delete implements the port Messages of bridge/airc. Of several it deletes the last one. The row
+// Delete implements Messages of bridge/airc. Of several messages it deletes the last one. The row
 // stays, because its position in the thread and its ID are in use, and its step must not be filed
 // again.
 func (s *Registry) Delete(ctx context.Context, handle, id string) error {
 	return s.mark(ctx, handle, id, `deleted = 1`)
 }
 
-// mark changes the newest message with an id in the inbox of a handle.
 func (s *Registry) mark(ctx context.Context, handle, id, change string, args ...any) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		changed, err := q.Exec(ctx, `UPDATE message SET `+change+` WHERE n = (SELECT n FROM message
@@ -134,7 +131,7 @@ func (s *Registry) mark(ctx context.Context, handle, id, change string, args ...
 	return nil
 }
 
-// Shown implements the port Messages of bridge/airc.
+// Shown implements Messages of bridge/airc.
 func (s *Registry) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
 	handles, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT DISTINCT recipient FROM message WHERE handoff = ? ORDER BY recipient`, id.String())
 	if err != nil {
@@ -143,7 +140,6 @@ func (s *Registry) Shown(ctx context.Context, id federation.HandoffID) ([]string
 	return handles, nil
 }
 
-// messages reads the messages of a query for the columns of a message and a position.
 func (s *Registry) messages(ctx context.Context, inbox inboxes.Positions, query string, args ...any) ([]agents.Message, error) {
 	scan := func(row engine.Scanner) (agents.Message, error) {
 		var m messageScan
@@ -157,7 +153,7 @@ func (s *Registry) messages(ctx context.Context, inbox inboxes.Positions, query 
 	return engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+messageColumns+`, m.position FROM `+query, args...)
 }
 
-// Fresh implements the port Mail of bridge/airc.
+// Fresh implements Mail of bridge/airc.
 func (s *Registry) Fresh(ctx context.Context, to string, limit int) ([]agents.Message, error) {
 	fresh, err := s.messages(ctx, positions(to), `agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
 		WHERE a.handle = ? AND m.deleted = 0 ORDER BY m.position`+engine.AtMost, to, max(limit, 0))
@@ -167,7 +163,7 @@ func (s *Registry) Fresh(ctx context.Context, to string, limit int) ([]agents.Me
 	return fresh, nil
 }
 
-// Since implements the port Mail of bridge/airc.
+// Since implements Mail of bridge/airc.
 func (s *Registry) Since(ctx context.Context, to string, since time.Time, limit int) ([]agents.Message, error) {
 	messages, err := s.messages(ctx, positions(to), `message m WHERE m.recipient = ? AND m.told > ? AND m.deleted = 0
 		ORDER BY m.told, m.position`+engine.AtMost, to, engine.Stamp(since), max(limit, 0))
@@ -177,7 +173,7 @@ func (s *Registry) Since(ctx context.Context, to string, since time.Time, limit 
 	return messages, nil
 }
 
-// Recent implements the port Threads of bridge/airc.
+// Recent implements Threads of bridge/airc.
 func (s *Registry) Recent(ctx context.Context, handle, peer string, limit int) ([]agents.Message, error) {
 	messages, err := engine.Rows(ctx, s.db.Reads(), scanMessage, `SELECT `+messageColumns+` FROM message m
 		WHERE m.low = ? AND m.high = ? AND m.seq IS NOT NULL AND m.deleted < 2 AND NOT (m.deleted = 1 AND m.recipient = ?) ORDER BY m.seq DESC`+engine.AtMost,
@@ -189,7 +185,7 @@ func (s *Registry) Recent(ctx context.Context, handle, peer string, limit int) (
 	return messages, nil
 }
 
-// Conversations implements the port Threads of bridge/airc.
+// Conversations implements Threads of bridge/airc.
 func (s *Registry) Conversations(ctx context.Context, handle string, limit int) ([]agents.Conversation, error) {
 	scan := func(row engine.Scanner) (agents.Conversation, error) {
 		var c agents.Conversation
@@ -215,8 +211,7 @@ func (s *Registry) Conversations(ctx context.Context, handle string, limit int) 
 	return all, nil
 }
 
-// ReadConversation implements the port Threads of bridge/airc. A polling reader gets the same
-// messages repeatedly, so only a change causes a write.
+// ReadConversation implements Threads of bridge/airc. Only a change causes a write.
 func (s *Registry) ReadConversation(ctx context.Context, handle, peer string, now time.Time) error {
 	const unread = `low = ?1 AND high = ?2 AND recipient = ?3 AND seq IS NOT NULL AND read IS NULL`
 	args := []any{min(handle, peer), max(handle, peer), handle}

@@ -1,5 +1,5 @@
-// Package storetest opens records for the tests of other packages: SQLite files, as a home
-// has them, in a folder of the test. Commits do not wait for the disk.
+// Package storetest opens records for the tests of other packages: SQLite files, as in a home, in a
+// folder of the test. Commits do not wait for the disk.
 package storetest
 
 import (
@@ -22,11 +22,11 @@ import (
 
 const (
 	ramDisk  = "/dev/shm" // of Linux
-	ramSpace = 1 << 30    // bytes, for the records of all tests that run at a time
+	ramSpace = 1 << 30    // bytes, for the records of all concurrent tests
 )
 
-// empty returns the file of a record without rows. A copy of it opens in a few milliseconds;
-// the schema takes ten times as long.
+// empty returns the file of a record without rows. Copying it takes a tenth of the time to create
+// the schema.
 //
 //nolint:gochecknoglobals // all tests of a process copy one file
 var empty = sync.OnceValues(func() (file []byte, err error) {
@@ -46,14 +46,14 @@ var empty = sync.OnceValues(func() (file []byte, err error) {
 	return os.ReadFile(path) //nolint:gosec // the path is ours
 })
 
-// Open opens a record without rows. It is closed at the end of the test.
+// Open opens an empty record, and closes it at the end of the test.
 func Open(tb testing.TB) *registry.Record {
 	tb.Helper()
 	return OpenIn(tb, TempDir(tb))
 }
 
-// OpenIn opens the record in a folder, and makes one without rows if there is none. It is closed
-// at the end of the test.
+// OpenIn opens the record in a folder, or creates an empty one, and closes it at the end of the
+// test.
 func OpenIn(tb testing.TB, folder string) *registry.Record {
 	tb.Helper()
 	record, err := openIn(tb, folder)
@@ -83,7 +83,7 @@ func openIn(tb testing.TB, folder string) (*registry.Record, error) {
 	return registry.Open(tb.Context(), path, prometheus.NewRegistry(), engine.NoSync)
 }
 
-// TempDir makes a folder for records: on a RAM disk with enough space, or else below
+// TempDir creates a folder for records: on a RAM disk with enough space, otherwise below
 // [testing.TB.TempDir]. It is removed at the end of the test.
 func TempDir(tb testing.TB) string {
 	tb.Helper()
@@ -105,7 +105,7 @@ func TempDir(tb testing.TB) string {
 
 func pathIn(folder string) string { return filepath.Join(folder, "baton.db") }
 
-// Bound returns a record with the names that it binds, without a configuration.
+// Bound returns a record with its bound names, without a configuration.
 func Bound(record *registry.Record) registry.Bound {
 	names := registry.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }}
 	return registry.Bound{Record: record, Names: names, Forget: func(federation.DID) {}}
