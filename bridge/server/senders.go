@@ -11,8 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds of the counts of senders: an hour in minutes, and senders of each kind per minute, at
-// about 150 bytes each.
+// An hour in minutes, and senders of each kind per minute, at about 150 bytes each.
 const (
 	senderMinutes    = 60
 	sendersPerMinute = 256
@@ -83,7 +82,6 @@ func (t *Senders) NoteBlocked(s federation.Source, now time.Time) {
 	t.count(now, names, func(s *Sender) { s.Blocked++ })
 }
 
-// count changes the counts of a sender under its names by kind.
 func (t *Senders) count(now time.Time, names map[string]string, change func(*Sender)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +107,6 @@ func (t *Senders) count(now time.Time, names map[string]string, change func(*Sen
 	}
 }
 
-// leastOf returns the name of the sender with the fewest steps.
 func leastOf(all map[string]Sender) string {
 	var least Sender
 	for _, s := range all {
