@@ -33,7 +33,7 @@ type ProblemError struct {
 	Title      string `json:"title"`
 	Detail     string `json:"detail"`
 	Code       string `json:"code"`        // of a refusal, or usage, not-found, unauthorized, forbidden, rate-limited, unavailable, failed
-	RetryAfter int    `json:"retry_after"` // in seconds; 0 if unknown
+	RetryAfter int    `json:"retry_after"` // in seconds; 0 if it is unknown
 }
 
 func (p *ProblemError) Error() string { return p.Detail }

@@ -49,10 +49,9 @@ type Sample struct {
 	Disk    int    `json:"disk"` // percent that is free
 }
 
-// maxFeeds bounds the destinations of an overview.
 const maxFeeds = 10
 
-// status reads no rows of the counted lists.
+// status counts without reading rows.
 func (o *Operator) status(ctx context.Context, _ route.None) (Status, error) {
 	s := o.deps.Server.Status(ctx)
 	now := time.Now()
@@ -105,7 +104,6 @@ func (o *Operator) samples(ctx context.Context, now time.Time) ([]Sample, error)
 	return all, err
 }
 
-// StandingOf returns the state of a link.
 func StandingOf(s bridge.LinkStatus) LinkStanding {
 	return LinkStanding{Name: s.Link.Name(), Network: s.Link.Network(), State: s.Status.State, LastError: s.Status.LastError}
 }
