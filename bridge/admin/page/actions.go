@@ -14,22 +14,22 @@ import (
 
 // action is a change by an operator.
 type action struct {
-	back  string           // the page with its list, unless the form names another
-	noun  string           // noun of the equivalent command
-	needs federation.Scope // required scope of its API route
+	back  string           // page with its list, unless the form names another
+	noun  string           // of the equivalent command
+	needs federation.Scope // scope of its API route
 	// send requests the change from the API, and returns the number of changed items.
 	send func(r request, f form, act admin.Act) (int, error)
-	// choices are the values of the field beside the reason; nil for no field.
+	// choices are the values of the field beside the reason, if any.
 	choices []string
 	effect  string // description of the change to a name
-	done    string // state of the name afterwards
+	done    string // resulting state of the name
 }
 
 type form struct {
 	verb, name   string
 	link, peer   string   // link or peer of one delivery, or of the filter
 	older, cause string   // age and cause in the filter
-	rows         []string // selected ones
+	rows         []string // selected rows
 	choice, back string
 }
 
@@ -94,8 +94,7 @@ func endSession(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-// setMode sets the mode of a peer. A dry run without a choice tries the
-// highest mode.
+// setMode sets the mode of a peer. A dry run without a choice tries the highest mode.
 func setMode(r request, f form, act admin.Act) (int, error) {
 	if f.choice == "" && act.DryRun {
 		f.choice = "block"
@@ -174,7 +173,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	}
 	f, reason := formOf(r, a), strings.TrimSpace(r.PostFormValue("reason"))
 	request := p.request(r.Context(), s.token, r.URL)
-	if !request.may(a.needs) { // before the form is read, so that its answer is the same for each
+	if !request.may(a.needs) { // before the form is read, so that the answer is the same for all
 		_, err := a.send(request, f, admin.Act{DryRun: true})
 		p.failWith(w, r, &s, err)
 		return
@@ -196,7 +195,6 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	http.Redirect(w, r, f.back, http.StatusSeeOther)
 }
 
-// told returns a sentence about the effect of an action.
 func told(a action, f form, changed int) string {
 	switch {
 	case a.choices != nil:
