@@ -32,7 +32,7 @@ type ircdPeer struct {
 
 func (p *ircdPeer) say(format string, args ...any) { p.out <- fmt.Sprintf(format, args...) }
 
-// fail ends the link as InspIRCd does.
+// fail ends the link like InspIRCd.
 func (p *ircdPeer) fail(format string, args ...any) error {
 	why := fmt.Errorf(format, args...)
 	p.d.errs = append(p.d.errs, why)
@@ -80,7 +80,7 @@ func (p *ircdPeer) line(conn net.Conn, text string) error {
 	return p.command(m)
 }
 
-// loses drops a message, and the connection at a question.
+// loses drops a message, and ends the connection at a query.
 func (p *ircdPeer) loses(m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG":
@@ -104,8 +104,7 @@ func (p *ircdPeer) ping(m ircmsg.Message) error {
 	return nil
 }
 
-// fittingTags returns the tags that reach clients: those over the limit are
-// silently left out.
+// fittingTags returns the tags within the limit; clients silently miss the others.
 func fittingTags(m ircmsg.Message) map[string]string {
 	tags, size := map[string]string{}, -1
 	all := m.AllTags()
@@ -177,7 +176,7 @@ func (p *ircdPeer) capabilities() {
 	p.say("CAPAB END")
 }
 
-// proof returns the form of a password on the wire.
+// proof returns a password as on the wire.
 func (p *ircdPeer) proof(password, challenge string) string {
 	if challenge == "" || p.d.cfg.Plaintext {
 		return password
@@ -211,7 +210,7 @@ func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
 	return nil
 }
 
-// sidParam is the index of the ID in SERVER: behind a number of hops in 1205.
+// sidParam is the index of the ID in SERVER. In 1205, the number of hops precedes it.
 func (p *ircdPeer) sidParam() int {
 	if p.d.cfg.Protocol == oldProtocol {
 		return 3
@@ -233,7 +232,7 @@ func (p *ircdPeer) ended(m ircmsg.Message) error {
 	return errSaid
 }
 
-// burst sends the state of the network to the gateway. The side that dialled begins.
+// burst sends the state of the network to the gateway. The dialling side begins.
 func (p *ircdPeer) burst() {
 	d := p.d
 	p.say(":%s BURST %d", d.cfg.SID, time.Now().Add(d.cfg.Skew).Unix())
@@ -255,7 +254,7 @@ func nickSyntax() *regexp.Regexp {
 	return regexp.MustCompile("^[A-Za-z\\[\\]\\\\`_^{|}][A-Za-z0-9\\[\\]\\\\`_^{|}-]{0,29}$")
 }
 
-// command checks a command of a linked gateway as InspIRCd does.
+// command checks a command of a linked gateway like InspIRCd.
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
 		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": len(strings.Fields(p.d.idents("x"))) + 9, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,
