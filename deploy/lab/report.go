@@ -21,11 +21,10 @@ type report struct {
 	seed    uint64
 }
 
-// kind is a row of the table of faults.
 type kind struct {
 	Name, Places string
 	Count        int
-	Median, Most time.Duration // of the time until all pairs of agents worked again
+	Median, Most time.Duration // times until all pairs of agents worked again
 }
 
 // page is the report in Markdown.
@@ -72,7 +71,6 @@ time between two offers. Clocks are not stepped: all processes have the clock of
 [simulation](../../federation/simulation) steps them.
 `))
 
-// write writes the report and its plot.
 func (r report) write(path string) error {
 	values := map[string]any{
 		"Refused": r.chaos.load.refused,
@@ -104,7 +102,6 @@ func (r report) lasted() time.Duration {
 	return r.chaos.events[len(r.chaos.events)-1].over.Sub(r.began)
 }
 
-// kinds returns the table of faults.
 func (r report) kinds() []kind {
 	recovered, places := map[string][]time.Duration{}, map[string][]string{}
 	for _, e := range r.chaos.events {
@@ -133,10 +130,10 @@ func (r report) kinds() []kind {
 	return kinds
 }
 
-// plotStep is the time of one point of the plot.
+// plotStep is the interval of the points of the plot.
 const plotStep = 5 * time.Second
 
-// plot returns the offers that were acknowledged in each five seconds, over the times of the faults.
+// plot returns the acknowledged offers per interval, and the times of the faults.
 func (r report) plot() plot.Plot {
 	counts := make([]int, int(r.lasted()/plotStep)+1)
 	for _, offer := range r.chaos.load.acked {
