@@ -19,16 +19,15 @@ type client struct {
 	reader ircreader.Reader
 }
 
-// Sizes of the lines that a client reads: 8,191 bytes of tags and 512 of message.
+// The limits of a received line: 8,191 bytes of tags and 512 bytes of message.
 const (
 	lineBytes    = 1024
 	maxLineBytes = 9216
 )
 
-// titleTag is the tag of an offer that holds its title.
+// titleTag is the tag for the title of an offer.
 const titleTag = "+freeq.at/handoff-task"
 
-// joinTime bounds the registration of a client.
 const joinTime = 5 * time.Second
 
 // dial connects a client with capabilities, and joins the channel.
@@ -72,13 +71,12 @@ func (c *client) join(nick, capabilities string) error {
 	}
 }
 
-// write writes lines.
 func (c *client) write(lines string) error {
 	_, err := c.conn.Write([]byte(lines))
 	return err
 }
 
-// next reads a message, and answers a PING.
+// next returns the next message, and answers PINGs.
 func (c *client) next() (ircmsg.Message, error) {
 	line, err := c.reader.ReadLine()
 	if err != nil {
@@ -102,10 +100,9 @@ type arrival struct {
 	at     time.Time
 }
 
-// numbered matches the end of a sender's text. A bridge may put a name before it.
+// numbered matches the end of a sender's text. A bridge may prefix a name.
 var numbered = regexp.MustCompile(`\bnumber (\d+)$`)
 
-// arrivalOf returns the numbered line or offer in a message.
 func arrivalOf(m ircmsg.Message) (a arrival, ok bool) {
 	said := ""
 	switch m.Command {
@@ -121,7 +118,6 @@ func arrivalOf(m ircmsg.Message) (a arrival, ok bool) {
 	return a, ok
 }
 
-// numberIn returns the number of a text.
 func numberIn(said string) (number int, ok bool) {
 	match := numbered.FindStringSubmatch(said)
 	if match == nil {
@@ -131,7 +127,7 @@ func numberIn(said string) (number int, ok bool) {
 	return number, err == nil
 }
 
-// read calls a function with each message, until the connection ends.
+// read calls got with each message, until the connection ends.
 func (c *client) read(got func(ircmsg.Message)) error {
 	for {
 		m, err := c.next()
