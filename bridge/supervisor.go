@@ -81,7 +81,6 @@ func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
 	return err
 }
 
-// readers returns the readers of the link's notices.
 func (s *Supervisor) readers(link Notifier) delivery.Destination {
 	to := delivery.Destination{Name: ReadersOf(link), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
 	to.Deliver = func(ctx context.Context, d federation.Delivery) error {

@@ -23,7 +23,7 @@ type ACME struct {
 	Email      string   `toml:"email"`       // contact of the account; empty for none
 	Domains    []string `toml:"domains"`     // names in the certificate; empty for home.name only
 	Directory  string   `toml:"directory"`   // URL of the directory
-	CAFile     string   `toml:"ca_file"`     // certificate authorities for the directory; empty for those of the system
+	CAFile     string   `toml:"ca_file"`     // certificate authorities for the directory; empty for the authorities of the system
 	HTTPListen string   `toml:"http_listen"` // host:port of a listener for HTTP-01; empty for none
 }
 

@@ -6,7 +6,7 @@
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package handles the frame: all tables except those of networks. A network decodes its table
+// The package handles the frame: all tables except the networks' tables. A network decodes its table
 // into its own struct ([Table.Decode]). The caller calls [File.Err] after all owners have decoded
 // their tables:
 //
@@ -35,7 +35,7 @@ import (
 	"time"
 )
 
-// Config is the frame of the file: all tables except those of networks.
+// Config is the frame of the file: all tables except the networks' tables.
 type Config struct {
 	Home      Home
 	HTTP      HTTP

@@ -45,7 +45,6 @@ type leaf struct {
 	path string // as in lineIndex
 }
 
-// leaves are the values of a document, by key.
 type leaves map[string]leaf
 
 // add adds the keys of a table. The name is for people; the path has positions instead of names.
@@ -67,7 +66,6 @@ func (l leaves) add(name, path string, table map[string]any) {
 	}
 }
 
-// tablesIn returns the tables of a list of tables, or nil.
 func tablesIn(value any) []map[string]any {
 	list := reflect.ValueOf(value)
 	if list.Kind() != reflect.Slice || list.Len() == 0 {

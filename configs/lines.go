@@ -13,7 +13,6 @@ import (
 // key that implies it.
 type lineIndex map[string]int
 
-// keyPath returns the path of a key in a table; the path of the whole file is "".
 func keyPath(table, key string) string {
 	key = toml.Key{key}.String() // quoted unless it is a bare key
 	if table == "" {
@@ -67,7 +66,6 @@ func (s *scanner) skip(n int) {
 	s.pos += n
 }
 
-// skipUntil moves to the next byte in stop, or to the end.
 func (s *scanner) skipUntil(stop string) {
 	n := strings.IndexAny(s.text[s.pos:], stop)
 	if n < 0 {
@@ -89,7 +87,6 @@ func (s *scanner) skipBlank() {
 	}
 }
 
-// record stores the line of a new path.
 func (s *scanner) record(path string, line int) {
 	if _, seen := s.index[path]; !seen {
 		s.index[path] = line

@@ -148,7 +148,6 @@ func (o *Operator) unbindName(ctx context.Context, in NameUnbinding) (Empty, err
 	return Empty{}, nil
 }
 
-// conflict is the problem of a request that conflicts with the current state.
 func conflict(detail string) error {
 	return &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: detail}
 }

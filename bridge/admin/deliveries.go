@@ -98,7 +98,6 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	return f
 }
 
-// held returns the destinations held by operators.
 func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	all, err := o.deps.Record.Holds(ctx)
 	held := map[string]Hold{}
@@ -152,7 +151,6 @@ func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 	return listing[Shape]{page: page}, nil
 }
 
-// everyID selects all deliveries or dead letters of a request.
 const everyID = "all"
 
 // changeFeed holds or releases a destination. It can also settle the pending deliveries of an
@@ -226,7 +224,6 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 	return err
 }
 
-// settle retries pending deliveries now, or abandons them.
 func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
 	destinations := map[string]bool{}
 	waiting := 0

@@ -157,7 +157,6 @@ func (s Stopped) dns(ctx context.Context) []Diagnosis {
 	return all
 }
 
-// ports checks that each listener can be opened.
 func (s Stopped) ports(ctx context.Context) []Diagnosis {
 	var all []Diagnosis
 	for _, l := range s.Listeners {
@@ -278,7 +277,6 @@ func writeTest(folder string) (err error) {
 	return file.Sync()
 }
 
-// checkFsync measures the time of a durable write in a folder.
 func checkFsync(folder string) Diagnosis {
 	file, err := os.CreateTemp(folder, ".fsync-*")
 	if err != nil {

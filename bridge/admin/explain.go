@@ -163,7 +163,6 @@ func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory)
 	return cmp.Or(history.Source(federation.KeyID(ev.Signature.Key)), "record")
 }
 
-// follow adds the outcome of an event, and its next steps.
 func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Event, view federation.View, became []federation.Delivered, held map[string]Hold) {
 	for _, d := range became {
 		who := o.addressee(ctx, d, view, ev)
@@ -195,7 +194,6 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	return next
 }
 
-// waitsFor names the link, or the missing route to the mailbox of the recipient.
 func (o *Operator) waitsFor(d federation.Delivered) string {
 	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
 	if d.Link == federation.UnroutedLink || !linked && d.Participant == "" {

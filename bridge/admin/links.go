@@ -201,7 +201,6 @@ func (o *Operator) linked(name string) bool {
 
 func peerModes() []string { return []string{"allow", "limit", "hold", "block"} }
 
-// peer returns a registry or home named by the configuration or an operator.
 func (o *Operator) peer(name string) (Peer, bool) {
 	all := o.deps.Server.Peers()
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })

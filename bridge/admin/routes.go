@@ -148,7 +148,6 @@ func checkParameters(r *http.Request, names []string) error {
 // DefaultLimit is the default number of items in an answer.
 const DefaultLimit = 50
 
-// watchEvery is the polling interval of a watched list.
 const watchEvery = time.Second
 
 type listing[T any] struct {

@@ -25,7 +25,6 @@ import (
 // for up to a minute.
 const agentTimeout = 70 * time.Second
 
-// maxAgentAnswerBytes exceeds a page of the largest messages.
 const maxAgentAnswerBytes = 64 << 20
 
 // Agent is a client of an AIRC registry, written only from the specification. It shares no code

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// maxRelayed bounds the waiting messages of other servers.
 const maxRelayed = 4096
 
 // relayed is a message of another server, with the key of its signer, as served there. The zero

@@ -55,7 +55,6 @@ func (f *Freeq) hear(line string) {
 	f.act(m)
 }
 
-// loses reports whether a test makes the server drop a message.
 func (f *Freeq) loses(m map[string]any) bool {
 	if text(m, "type") == "privmsg" && f.loseLines {
 		return true
@@ -67,7 +66,6 @@ func (f *Freeq) loses(m map[string]any) bool {
 	return f.events%f.lose == 0
 }
 
-// tooFast counts a message in the current clock second.
 func (f *Freeq) tooFast() bool {
 	if now := time.Now().Unix(); now != f.window {
 		f.window, f.counted = now, 0
@@ -213,7 +211,6 @@ func (f *Freeq) reader(target string) federation.DID {
 	return did
 }
 
-// sayState sends the members of each channel.
 func (f *Freeq) sayState() {
 	channels := []map[string]any{}
 	for _, name := range f.cfg.Channels {
@@ -311,7 +308,6 @@ func (f *Freeq) replay(m map[string]any) {
 	f.say(map[string]any{"type": "catchup_events", "origin": f.id, "events": events, "more": more})
 }
 
-// learn files the events of the peer's log.
 func (f *Freeq) learn(m map[string]any) {
 	rows, _ := m["events"].([]any)
 	for _, each := range rows {

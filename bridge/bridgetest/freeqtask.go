@@ -131,7 +131,6 @@ func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
 	}
 }
 
-// confirmed applies a step confirmed by the home of a handoff.
 func (f *Freeq) confirmed(task *freeqTask, receipt freeqRow, subject string) {
 	if !strings.HasPrefix(receipt.actor, "did:web:") || task.home != receipt.origin {
 		f.oddOf(receipt, "a receipt by %s", receipt.actor)

@@ -127,7 +127,6 @@ func (u *FreeqUser) Say(target string, tags map[string]string) (federation.Event
 	return id, nil
 }
 
-// seal adds the signature of a step to its tags, and returns the signed text.
 func seal(key ed25519.PrivateKey, tags map[string]string, venue string) string {
 	document, err := actDocument(tags, venue)
 	if err != nil {

@@ -154,7 +154,6 @@ func (d *InspIRCd) start(ctx context.Context) error {
 	return nil
 }
 
-// await polls an address until something listens there.
 func (d *InspIRCd) await(ctx context.Context, addr string) error {
 	var dialer net.Dialer
 	for {

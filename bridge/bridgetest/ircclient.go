@@ -274,7 +274,6 @@ func (c *IRCClient) Close() {
 	c.running.Wait()
 }
 
-// read receives messages and answers PING.
 func (c *IRCClient) read() {
 	var reader ircreader.Reader
 	reader.Initialize(c.conn, clientLineBytes, maxClientLineBytes)

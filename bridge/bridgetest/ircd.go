@@ -257,7 +257,6 @@ func (d *IRCd) Tagmsg(nick, target string, tags map[string]string) (msgid string
 	return msgid
 }
 
-// guestNamed returns the UUID of a user of the gateway, or "".
 func (d *IRCd) guestNamed(nick string) string {
 	for uuid, g := range d.guests {
 		if strings.EqualFold(g.nick, nick) {
@@ -443,7 +442,6 @@ func (d *IRCd) put(format string, args ...any) {
 // ircdQueue bounds the lines queued for a gateway that does not read. No test writes more.
 const ircdQueue = 1 << 14
 
-// errSaid ends a link after an ERROR.
 var errSaid = errors.New("bridgetest: link ended with ERROR")
 
 // Serve serves the connection of a gateway until it ends.
@@ -487,7 +485,6 @@ func (d *IRCd) serve(conn net.Conn, dialled bool) {
 	_ = conn.Close()
 }
 
-// unlink removes all users and channels of a connection.
 func (d *IRCd) unlink(conn net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

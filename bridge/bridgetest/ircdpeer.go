@@ -17,7 +17,6 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// ircdPeer is one connection to an [IRCd], linked or not.
 type ircdPeer struct {
 	d         *IRCd
 	out       chan string
@@ -45,7 +44,6 @@ func (p *ircdPeer) wrong(format string, args ...any) {
 	p.d.errs = append(p.d.errs, fmt.Errorf(format, args...))
 }
 
-// line processes one line of the gateway.
 func (p *ircdPeer) line(conn net.Conn, text string) error {
 	p.d.mu.Lock()
 	defer p.d.mu.Unlock()
@@ -123,7 +121,6 @@ func fittingTags(m ircmsg.Message) map[string]string {
 	return tags
 }
 
-// handshake processes the lines of a gateway until it is authenticated.
 func (p *ircdPeer) handshake(conn net.Conn, m ircmsg.Message) error {
 	switch {
 	case m.Command == "CAPAB" && len(m.Params) == 2 && m.Params[0] == "START":
@@ -176,7 +173,6 @@ func (p *ircdPeer) capabilities() {
 	p.say("CAPAB END")
 }
 
-// proof returns a password as on the wire.
 func (p *ircdPeer) proof(password, challenge string) string {
 	if challenge == "" || p.d.cfg.Plaintext {
 		return password
@@ -226,7 +222,6 @@ func (p *ircdPeer) server() {
 	p.say("SERVER %s %s %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), sid)
 }
 
-// ended stores the last message of the gateway for tests.
 func (p *ircdPeer) ended(m ircmsg.Message) error {
 	p.d.received.add(IRCMessage{Source: m.Source, Nick: p.d.cfg.LinkName, Command: m.Command, Params: m.Params})
 	return errSaid

@@ -80,7 +80,6 @@ func decodeTable(table map[string]any, into any) error {
 	return nil
 }
 
-// namedKeys collects the keys of a table and its subtables.
 func namedKeys(prefix string, table, keys map[string]any) {
 	for key, value := range table {
 		switch value := value.(type) {
@@ -109,7 +108,6 @@ func foldNames(coded, named map[string]any) {
 	}
 }
 
-// codedKeys collects the keys and values of a struct and its nested structs.
 func codedKeys(prefix string, config reflect.Value, keys map[string]any) {
 	for field, value := range config.Fields() {
 		key := field.Tag.Get("toml")

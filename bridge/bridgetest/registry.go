@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// relaysPerMinute is a deployed registry's limit per registry.
 const relaysPerMinute = 10
 
 // Relayed is one message accepted by a [Registry].

@@ -138,7 +138,6 @@ func (s *Server) openChallengeListener(ctx context.Context) error {
 	return err
 }
 
-// servedLeaf returns the current certificate of handshakes, or nil.
 func (s *Server) servedLeaf() *x509.Certificate {
 	if now := s.certificate.Current(); now != nil {
 		return now.Leaf

@@ -43,7 +43,6 @@ func (g *Gateway) overdue() []delivery.Overdue {
 	}
 }
 
-// rerouteAgain is the retry delay after an error of the record.
 const rerouteAgain = 5 * time.Second
 
 const revivePage = 200

@@ -105,7 +105,6 @@ func readRecord(ctx context.Context, file *configs.File) (string, error) {
 	return planned.Sentence(true, at.DSN == "") + " at the next start", nil
 }
 
-// ownNames returns the public host names of the gateway.
 func ownNames(file *configs.File) []string {
 	names := []string{file.Home.Name}
 	if u, err := url.Parse(file.HTTP.PublicURL); err == nil {

@@ -89,14 +89,12 @@ func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return peerOf(h.Gateway.Links().Entry(string(home)))
 }
 
-// openHome returns the link to a home added by an operator.
 func (h *homes) openHome(known federation.KnownHome) Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
 	peer.SetOperatorMode(relay.Mode(h.modes.Mode(peer.Name())))
 	return openedPeer(peer, configs.Table{}, true)
 }
 
-// openUnrouted returns the link of the outbox [routing.Unrouted].
 func (h *homes) openUnrouted() Entry {
 	return Entry{Link: Unrouted{Locator: h.locator}}
 }
@@ -107,7 +105,6 @@ func (s *Server) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{s.relay.Check()}, s.hub.Check(ctx, s.homes.peers(), time.Now)...)
 }
 
-// homeSteps implements [peering.Steps].
 type homeSteps struct {
 	registry.Bound
 	gateway *Gateway
@@ -186,7 +183,7 @@ func (s *Server) homeDocument(ctx context.Context, name string, path federation.
 	return s.homes.documents.Read(ctx, name, path)
 }
 
-// readMeeting reads the NATS settings, and adds mistakes to those of the file.
+// readMeeting reads the NATS settings, and adds mistakes to the mistakes of the file.
 func readMeeting(file *configs.File) relay.NATSConfig {
 	var hub configs.Hub
 	file.Table(relay.HubTable).Decode(&hub)

@@ -293,7 +293,6 @@ func (h *homes) ForgetKeys(did federation.DID) { h.forgetKeys(did) }
 // TellReplicas implements [peering.Links].
 func (h *homes) TellReplicas() { h.Gateway.TellReplicas() }
 
-// endpointed is a link to a server identified by an endpoint ID.
 type endpointed interface {
 	bridge.Homed
 	Endpoint() string

@@ -38,7 +38,6 @@ type lease struct {
 	asked time.Time // set before the link starts
 }
 
-// elsewhere reports whether another replica has the lease.
 func (l *lease) elsewhere() bool { return !l.ours.Load() && time.Since(l.asked) > leaseWait }
 
 // supervise runs a link while this replica has its lease, until ctx ends. Each replica serves a

@@ -17,7 +17,7 @@ import (
 // Networks returns the networks of a program for a server, in the order of the reference file.
 type Networks func(w Wiring) []bridge.Network
 
-// OpenLinks opens all links of a configuration. It adds mistakes in their tables to those of the
+// OpenLinks opens all links of a configuration. It adds mistakes in their tables to those in the
 // file, and returns them. The zero wiring suffices to check a configuration.
 func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error) {
 	w.Ports = filePorts(file, w.Ports)

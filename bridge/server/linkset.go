@@ -271,7 +271,6 @@ func (l *LinkSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// able yields the links that implement an interface, in the order of the configuration.
 func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	return func(yield func(Ability) bool) {
 		for _, r := range l.current.Load().all {
@@ -362,7 +361,6 @@ func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 	return names
 }
 
-// channelLinkUp returns the named [bridge.ChannelLink], and whether it is up here.
 func (l *LinkSet) channelLinkUp(name string) (placer bridge.ChannelLink, up bool) { //nolint:ireturn // the link is any network's
 	r := l.current.Load().named[name]
 	if r == nil {
@@ -372,7 +370,6 @@ func (l *LinkSet) channelLinkUp(name string) (placer bridge.ChannelLink, up bool
 	return placer, ok && r.supervisor.Up() && r.lease.ours.Load()
 }
 
-// readsInbox reports whether the participants of a link read their inbox from the record.
 func (l *LinkSet) readsInbox(name string) bool {
 	_, ok := l.Named(name).(bridge.InboxReader)
 	return ok

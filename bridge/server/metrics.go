@@ -24,7 +24,6 @@ func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
 	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Record.Record), newRecordGauges(ctx, g.links, g.deps.Record.Record), g.growth.growth}
 }
 
-// linkGauges measures links and their outboxes at each scrape.
 type linkGauges struct {
 	ctx    context.Context // Collect has no context parameter
 	links  *LinkSet
@@ -125,7 +124,6 @@ func secondsSince(of, now time.Time) float64 {
 	return now.Sub(of).Seconds()
 }
 
-// recordGauges counts the pending rows of the record at each scrape.
 type recordGauges struct {
 	ctx                                  context.Context // Collect has no context parameter
 	links                                *LinkSet
@@ -212,7 +210,6 @@ func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, err
 	return since, nil
 }
 
-// machineGauges measures disk space, certificate and clock at each scrape.
 type machineGauges struct {
 	folder string
 	links  *LinkSet
@@ -318,7 +315,6 @@ func (g *Gateway) MeasureGrowth(ctx context.Context, now time.Time) {
 	g.warnOfLimit(ctx, "new_dids_per_hour", int64(g.deps.Strangers.Met(now)), int64(limits.DIDs))
 }
 
-// warnOfLimit logs when a limit is nearly reached, and when it is reached.
 func (g *Gateway) warnOfLimit(ctx context.Context, limit string, value, most int64) {
 	reached := 0
 	switch {
@@ -346,7 +342,6 @@ func newMetrics(version, revision string) *prometheus.Registry {
 	return reg
 }
 
-// tracer returns the tracer of steps, or nil.
 func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {
 		return nil
@@ -354,7 +349,6 @@ func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in t
 	return s.traces
 }
 
-// tracesBetweenHomes returns the carrier of traces to other homes, or nil.
 func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {
 		return nil

@@ -196,7 +196,6 @@ func (s *Server) MailboxRoutes(ctx context.Context, v federation.View) ([]federa
 	return s.locator.OfParties(ctx, v)
 }
 
-// problemOf returns an error about other homes in the form for operators.
 func problemOf(err error) error {
 	if unknown, ok := errors.AsType[*routing.PeerError](err); ok {
 		return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: unknown.Error()}
@@ -230,7 +229,7 @@ func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
 // AcceptClock confirms the clock, and reports whether it was in doubt. It does not block.
 func (s *Server) AcceptClock(by string) bool { return s.clock.Accept(by) }
 
-// homePolicy returns the policy of a configuration. It adds mistakes in its rules to those of the
+// homePolicy returns the policy of a configuration. It adds mistakes in its rules to those in the
 // file. The links are as for [boundNames].
 func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	var peers []string
@@ -281,7 +280,6 @@ func policyOf(file *configs.File) admin.Policy {
 	return policy
 }
 
-// lineOf returns the file and line of a key, or "" for a default.
 func lineOf(file *configs.File, key string) (name string, line int) {
 	if line = file.Line(key); line == 0 {
 		return "", 0

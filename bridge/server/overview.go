@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// samplesLease is the lease of the replica that stores the samples for charts.
 const samplesLease = "samples"
 
 const (

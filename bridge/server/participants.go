@@ -88,7 +88,7 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 	return agent.DID, err
 }
 
-// boundNames returns the bindings of a configuration. It adds mistakes in their tables to those of
+// boundNames returns the bindings of a configuration. It adds mistakes in their tables to those in
 // the file. The keys of links are the names of the links; nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
@@ -131,7 +131,6 @@ func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	}
 }
 
-// openAccess returns the operations of participants through a network of this server.
 func (s *Server) openAccess(network string) *participant.Service {
 	deps := s.participantDeps(s.bound())
 	deps.Ports = filePorts(s.file, s.Wiring().Ports)
@@ -199,7 +198,6 @@ func (c callers) Operator(r *http.Request) (bool, error) {
 	return err == nil, err
 }
 
-// agentHooks returns the registry of webhooks, nil if none is configured.
 func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.hooks == nil {
 		return nil

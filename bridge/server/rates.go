@@ -45,7 +45,6 @@ func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) e
 	return g.home.Load().Meet(ctx, did, addressFrom(ctx), now)
 }
 
-// addressFrom returns a client's address as in an Arrival, or "".
 func addressFrom(ctx context.Context) string {
 	if from := bridge.SubnetFrom(ctx); from.IsValid() {
 		return from.String()

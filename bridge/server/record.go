@@ -208,7 +208,6 @@ func pruneText(ctx context.Context, record *registry.Record, keep Retention, now
 	return nil
 }
 
-// pruneDeadLetters deletes dead letters and notices, and counts the dead letters.
 func pruneDeadLetters(ctx context.Context, record *registry.Record, before time.Time) (deadLetters int, err error) {
 	deadLetters, err = inBatches(func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
 	if err != nil {
@@ -220,7 +219,6 @@ func pruneDeadLetters(ctx context.Context, record *registry.Record, before time.
 	return deadLetters, nil
 }
 
-// byCursor prunes page by page.
 func byCursor(batch func(after federation.Cursor) (int, federation.Cursor, error)) (gone int, err error) {
 	var after federation.Cursor
 	for {

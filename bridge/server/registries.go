@@ -37,7 +37,6 @@ func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	return texts, nil
 }
 
-// registryDeps returns the dependencies of the AIRC registry, besides the ports of each link.
 func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	return airc.Deps{
 		Record: record, Keyring: s.keyring, Mode: s.modes.Mode, Authenticate: s.Gateway.Links().Authenticate,
@@ -207,7 +206,7 @@ func (l *LinkSet) CheckPeer(name string) error {
 const mutualTable = "airc.mtls"
 
 // authorities returns the certificate authorities for registries, in PEM; nil without mutual TLS.
-// It adds mistakes to those of the file.
+// It adds mistakes to the mistakes of the file.
 func authorities(file *configs.File) []byte {
 	t := file.Table(mutualTable)
 	var table peers.MTLSConfig
@@ -254,7 +253,6 @@ func clientAuthorities(file *configs.File) map[string][]byte {
 	return all
 }
 
-// clientPools returns the authorities of client certificates by their configured file.
 func clientPools(file *configs.File) map[string]*x509.CertPool {
 	pools := map[string]*x509.CertPool{}
 	for name, text := range clientAuthorities(file) {

@@ -56,7 +56,6 @@ func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	return g.drain(ctx, ended)
 }
 
-// runClock does the jobs due by the clock, until ctx ends.
 func (g *Gateway) runClock(ctx context.Context) {
 	var group fault.Group
 	for name, job := range map[string]func(context.Context){"sweep": g.sweep, "retention": g.retain, "deferral": g.judgeAgain, "deliveries": g.checkDeliveries} {

@@ -251,7 +251,6 @@ func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, l
 	return server, server.Listen(ctx)
 }
 
-// openRecord opens the files below data_dir.
 func (s *Server) openRecord(ctx context.Context) error {
 	if err := os.MkdirAll(s.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
@@ -485,7 +484,6 @@ func (s *Server) disconnect() {
 	s.relay.Close()
 }
 
-// closeListeners closes the ports of a server that was never run.
 func (s *Server) closeListeners() error {
 	var errs []error
 	for _, server := range []*httpd.Server{s.public, s.admin, s.socket, s.challenges} {

@@ -98,7 +98,6 @@ func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*h
 	return judge(g.home.Load())
 }
 
-// seekKey starts the lookup of a step's missing key without blocking.
 func (g *Gateway) seekKey(ctx context.Context, ev federation.Event) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Seek(ctx, q)
@@ -132,7 +131,6 @@ func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	return nil
 }
 
-// wake wakes the outboxes and inboxes of a newly filed step.
 func (g *Gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
@@ -148,7 +146,6 @@ func (g *Gateway) wake(judged federation.Judgement, err error) {
 	}
 }
 
-// record counts and logs one judged step.
 func (g *Gateway) record(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	outcome, level, reason := "filed", slog.LevelInfo, ""

@@ -248,7 +248,6 @@ func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federat
 	}
 }
 
-// awaitsRuling reports whether a step waits for the ruling of its home.
 func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, error) {
 	held, err := g.deps.Record.ListPendingIn(ctx, ev.Handoff)
 	if err != nil {

@@ -262,7 +262,6 @@ func (s *Server) macpDeps(record registry.Bound) macp.Deps {
 	}}
 }
 
-// newHooks returns the poster to webhooks of agents, or nil if none is configured.
 func (s *Server) newHooks() *webhook.Hooks {
 	if !s.file.Webhooks.Enabled {
 		return nil

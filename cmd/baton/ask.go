@@ -135,12 +135,10 @@ func (f changeFlags) said(line string) string {
 	return line
 }
 
-// change requests a change and prints a line about it.
 func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r route.Route[In, admin.Acted], in In, line func(changed int) string) error {
 	return report(ctx, c, streams, r, in, func(done admin.Acted) string { return f.said(line(done.Changed)) })
 }
 
-// changeEach requests one change per item, and prints a line about each.
 func changeEach[In any](
 	ctx context.Context, c *cli, streams std, f changeFlags, ids []string, r route.Route[In, admin.Acted], in func(id string) In, did string,
 ) error {

@@ -195,7 +195,6 @@ func (cmd dirComplete) Run(c *cli, streams std) error { return cmd.run(c, stream
 // Run fails a task.
 func (cmd dirFail) Run(c *cli, streams std) error { return cmd.run(c, streams, taskfile.Failed) }
 
-// changeTask changes the only task with an ID prefix, and prints it.
 func changeTask(c *cli, streams std, d directory.Tasks, prefix string, change func(id string) (directory.Task, error)) error {
 	id, err := d.Find(prefix)
 	if err != nil {

@@ -31,7 +31,6 @@ type handoffCommands struct {
 	Orphan orphanCommands `cmd:"" help:"Settle handoffs that their home has lost."`
 }
 
-// newHandoffCommands sets the verb of each step command.
 func newHandoffCommands() handoffCommands {
 	step := func(v federation.Verb) stepCommand { return stepCommand{verb: v} }
 	return handoffCommands{
@@ -67,7 +66,6 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListHandoffs, query, render.Handoffs)
 }
 
-// parseSince reads a time, or a duration before now.
 func parseSince(since string, now time.Time) (string, error) {
 	if since == "" {
 		return "", nil

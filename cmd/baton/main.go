@@ -191,7 +191,6 @@ func run(ctx context.Context, args []string, streams std) int {
 	return exitDone
 }
 
-// addExamples adds the example in each command's tag to its help.
 func addExamples(node *kong.Node) {
 	for _, command := range node.Children {
 		if line := command.Tag.Get("example"); line != "" {

@@ -103,7 +103,6 @@ func (a *Agent) Call(ctx context.Context, path, once string, body, answer any) e
 	return a.send(ctx, path, once, body, answer)
 }
 
-// login proves the DID and stores the token.
 func (a *Agent) login(ctx context.Context) error {
 	var given struct{ Challenge string }
 	if err := a.send(ctx, "auth/challenge", "", map[string]string{"did": string(a.DID)}, &given); err != nil {

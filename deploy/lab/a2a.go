@@ -51,7 +51,6 @@ func (w *a2aWorker) join(context.Context) error { return nil }
 // work does nothing: each task is completed when it is created.
 func (w *a2aWorker) work(ctx context.Context) { <-ctx.Done() }
 
-// received returns an offer for each task.
 func (w *a2aWorker) received(context.Context) ([]step, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -67,7 +67,6 @@ func (a *aircAgent) send(ctx context.Context, to, body, kind string, data map[st
 	return id, handoff, err
 }
 
-// aircStep returns the step in a message.
 func aircStep(m aircagent.Message) step {
 	h := m.Payload.Data.Handoff
 	return step{h.ID, h.Event, h.Title}
@@ -82,7 +81,6 @@ func (a *aircAgent) messages(ctx context.Context, cursor string) (found []aircag
 	return found, next, err
 }
 
-// allMessages reads the inbox from its start.
 func (a *aircAgent) allMessages(ctx context.Context) ([]aircagent.Message, error) {
 	var all []aircagent.Message
 	for cursor := ""; ; {
@@ -142,7 +140,6 @@ func (o *aircOfferer) join(ctx context.Context) error {
 	return nil
 }
 
-// await returns the first matching message in the inbox.
 func (o *aircOfferer) await(ctx context.Context, sought func(aircagent.Message) bool) (aircagent.Message, error) {
 	for {
 		messages, err := o.allMessages(ctx)

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// deployment has the processes, the wires between them, and their disks.
 type deployment struct {
 	*processes
 
@@ -21,13 +20,11 @@ type deployment struct {
 	disks map[string]string // folders of separate filesystems
 }
 
-// fault is a kind of fault at a process, wire or disk.
 type fault struct{ kind, at string }
 
 // String implements [fmt.Stringer].
 func (f fault) String() string { return f.kind + " " + f.at }
 
-// readDeployment reads the files of a folder, and opens the wires.
 func readDeployment(ctx context.Context, folder string) (*deployment, error) {
 	all, err := readProcesses(folder)
 	if err != nil {
@@ -115,7 +112,6 @@ func (d *deployment) end(ctx context.Context, f fault) error {
 
 const ballast = "ballast"
 
-// fill writes a file until the disk is full.
 func fill(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -161,7 +157,6 @@ func inTurn(ctx context.Context, d *deployment, l *load, names []string) error {
 	return nil
 }
 
-// chaos causes faults at random.
 type chaos struct {
 	*deployment
 
@@ -171,7 +166,6 @@ type chaos struct {
 	events []event
 }
 
-// event is one or more faults at the same time.
 type event struct {
 	faults      []fault
 	began, over time.Time

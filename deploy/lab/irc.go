@@ -66,7 +66,6 @@ func (o *ircOfferer) join(ctx context.Context) error {
 	}
 }
 
-// reconnect connects to the server after each disconnect.
 func (o *ircOfferer) reconnect(ctx context.Context) {
 	for {
 		_ = o.attend(ctx) // the next connection replaces this one
@@ -185,7 +184,6 @@ func (o *ircOfferer) offer(ctx context.Context, to federation.DID, title string)
 	}
 }
 
-// signed returns the TAGMSG of an offer.
 func (o *ircOfferer) signed(ctx context.Context, id federation.EventID, to federation.DID, title string) ([]byte, error) {
 	ev := federation.Event{
 		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: o.DID, To: to, Title: title,

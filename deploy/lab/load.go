@@ -44,7 +44,6 @@ type worker interface {
 	arrivals() *arrivals
 }
 
-// step is one step in an inbox.
 type step struct{ handoff, verb, title string }
 
 // load is a group of agents that hand off work: each offerer to each worker.
@@ -119,10 +118,8 @@ func (l *load) offer(until, ctx context.Context, from offerer, to worker) {
 	}
 }
 
-// titleOf returns the unique title of an offer.
 func titleOf(n int, from, to string) string { return fmt.Sprintf("work %d from %s to %s", n, from, to) }
 
-// offererOf returns the name of the offerer in a title.
 func offererOf(title string) string {
 	var n int
 	var from string
@@ -159,7 +156,6 @@ func (a *arrivals) lastOf(offerer string) time.Time {
 	return a.last[offerer]
 }
 
-// fail stores the reason why a handoff could not be completed.
 func (a *arrivals) fail(id string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -285,13 +281,11 @@ func (l *load) audit(ctx context.Context) (outcome, error) {
 	return out, err
 }
 
-// sighting is a step in the inbox of an agent.
 type sighting struct{ verb, handoff, agent string }
 
 // String implements [fmt.Stringer].
 func (s sighting) String() string { return s.verb + " of " + s.handoff + " to " + s.agent }
 
-// lifecycle is the steps of each handoff.
 var lifecycle = [...]string{"offer", "accept", "complete"}
 
 // unlike returns the handoffs whose steps differ from the lifecycle at the home of either party.
@@ -322,7 +316,6 @@ func (l *load) unlike(ctx context.Context) ([]string, error) {
 	return unlike, all.Wait()
 }
 
-// repeated returns the offers delivered twice to a worker during its work.
 func (l *load) repeated() []string {
 	var twice []string
 	for _, w := range l.workers {
@@ -338,7 +331,6 @@ func (l *load) repeated() []string {
 	return twice
 }
 
-// failure returns the reason why a handoff could not be completed, or "".
 func (a *arrivals) failure(id string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

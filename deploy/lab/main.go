@@ -48,7 +48,6 @@ const (
 	auditTime        = 5 * time.Minute
 )
 
-// auditReaders is the number of concurrent requests of the audit.
 const auditReaders = 16
 
 type options struct {
@@ -187,7 +186,6 @@ func newOfferers(list string, workers []worker) ([]offerer, error) {
 	return offerers, nil
 }
 
-// wait blocks for a duration, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -39,7 +39,6 @@ func readProcesses(folder string) (*processes, error) {
 	return p, nil
 }
 
-// start starts all processes in order.
 func (p *processes) start(ctx context.Context) error {
 	for _, name := range p.order {
 		if err := p.restart(ctx, name); err != nil {
@@ -110,7 +109,6 @@ func (p *processes) kill(name string) error {
 	return nil
 }
 
-// freeze suspends a process until thaw.
 func (p *processes) freeze(name string) error { return p.signal(name, syscall.SIGSTOP) }
 func (p *processes) thaw(name string) error   { return p.signal(name, syscall.SIGCONT) }
 
@@ -141,7 +139,6 @@ func (p *processes) revive(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// stop ends all processes in reverse order.
 func (p *processes) stop() {
 	for _, name := range slices.Backward(p.order) {
 		one := p.all[name]
@@ -158,7 +155,6 @@ func (p *processes) stop() {
 	}
 }
 
-// tails returns the end of each process's output, as an error.
 func (p *processes) tails() error {
 	const lastBytes = 3000
 	var errs []error

@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
-// report is the report of a run with random faults.
 type report struct {
 	outcome outcome
 	chaos   *chaos
@@ -27,7 +26,6 @@ type kind struct {
 	Median, Most time.Duration // times until all pairs of agents worked again
 }
 
-// page is the report in Markdown.
 var page = template.Must(template.New("").Parse(`# Losses under faults
 
 **{{.Steps}} acknowledged steps, {{.Faults}} faults, {{.Lost}} lost, {{.Twice}} twice.** The steps are of {{.Offers}} handoffs, of which {{.Others}} were
@@ -97,7 +95,6 @@ func (r report) write(path string) error {
 	return os.WriteFile(filepath.Join(filepath.Dir(path), "proof.svg"), drawing.Bytes(), 0o600)
 }
 
-// lasted returns the time from the first offer to the end of the last fault.
 func (r report) lasted() time.Duration {
 	return r.chaos.events[len(r.chaos.events)-1].over.Sub(r.began)
 }

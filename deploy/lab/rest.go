@@ -25,7 +25,6 @@ func (o *restOfferer) offer(ctx context.Context, to federation.DID, title string
 
 func (o *restOfferer) inbox(ctx context.Context) ([]step, error) { return inboxOf(ctx, o.Agent) }
 
-// inboxOf returns all steps in the inbox of an agent.
 func inboxOf(ctx context.Context, a *agent.Agent) ([]step, error) {
 	entries, err := a.InboxWhole(ctx)
 	var steps []step

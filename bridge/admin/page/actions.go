@@ -12,7 +12,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// action is a change by an operator.
 type action struct {
 	back  string           // page with its list, unless the form names another
 	noun  string           // of the equivalent command
@@ -128,7 +127,6 @@ func formOf(r *http.Request, a action) form {
 	return f
 }
 
-// confirm shows the effect of an action, and its form.
 func (p *Page) confirm(w http.ResponseWriter, r *http.Request, s session) {
 	a, ok := actionOf(r.PathValue("list"), r.PathValue("verb"))
 	if !ok {
@@ -149,7 +147,6 @@ func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a a
 	p.render(w, r, status, &s, view{Title: shown.Verb + " " + shown.Name, Alert: plain(alert), Confirm: shown})
 }
 
-// confirmation requests the effect of an action from the API.
 func confirmation(r request, a action, f form) (*confirmView, error) {
 	changes, err := a.send(r, f, admin.Act{DryRun: true})
 	if err != nil {

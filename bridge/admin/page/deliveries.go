@@ -135,7 +135,6 @@ func loadFeeds(r request) (view, error) {
 // maxIdle bounds the idle destinations that a page offers to hold.
 const maxIdle = 50
 
-// idleHolds returns the actions that hold links without pending deliveries.
 func idleHolds(r request, shapes []admin.Shape) ([]link, error) {
 	r.query = nil
 	links, err := readLinks(r)

@@ -88,7 +88,6 @@ func (r request) older(parameter, cursor string) string {
 	return address + "?" + query.Encode()
 }
 
-// flag returns the flag of a command for a parameter of the page, if set.
 func (r request) flag(name string) []string {
 	if value := r.query.Get(name); value != "" {
 		return []string{"--" + name, value}
@@ -187,7 +186,6 @@ func admit(r *http.Request, needs federation.Scope) (string, error) {
 	return admin.AdmitToken(token, needs)
 }
 
-// inProcess is an [http.RoundTripper] that calls a handler of this process.
 type inProcess struct{ api http.Handler }
 
 // RoundTrip implements [http.RoundTripper].
@@ -209,7 +207,6 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer is an [http.ResponseWriter] that stores the answer.
 type answer struct {
 	header http.Header
 	status int
@@ -239,5 +236,4 @@ func (p *Page) request(ctx context.Context, token federation.OperatorToken, page
 	}
 }
 
-// may reports whether the token of the session has a scope.
 func (r request) may(needs federation.Scope) bool { return r.token.Scope.Covers(needs) }

@@ -204,7 +204,6 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *ses
 	_, _ = w.Write(text.Bytes()) // the client is gone
 }
 
-// lookEach is the polling interval of pages in an event stream.
 const lookEach = time.Second
 
 // maxStreams bounds the open event streams: each reads its page once a second.

@@ -73,7 +73,6 @@ func (s *sessions) makeRoom(now time.Time) {
 	}
 }
 
-// find returns the open session of a cookie, and the digest of its token.
 func (s *sessions) find(cookie string, now time.Time) (found session, token [32]byte, ok bool) {
 	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
@@ -99,7 +98,6 @@ func (s *sessions) tell(id [32]byte, notice string) {
 	}
 }
 
-// told returns and deletes the notice of a session.
 func (s *sessions) told(id [32]byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +157,6 @@ func below(next string) string {
 
 const maxFormBytes = 16 << 10
 
-// policy is the Content-Security-Policy of every answer.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

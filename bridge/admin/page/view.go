@@ -207,7 +207,6 @@ func (l list[T]) section(r request) section {
 	return section{ID: l.id, Table: shown, Command: render.Shell(words...)}
 }
 
-// momentOf returns nil for the zero moment.
 func momentOf(m admin.Moment, now time.Time) *moment {
 	if m.IsZero() {
 		return nil
@@ -310,7 +309,6 @@ func shapeStep(r request, s admin.Step) (step, error) {
 	return shown, nil
 }
 
-// holdText describes the hold of a pending delivery, if any.
 func holdText(h admin.Hold) string {
 	switch {
 	case h.HeldSince.IsZero() && h.PeerMode != "":

@@ -210,7 +210,6 @@ func deliversAsSigned(ctx context.Context, s *stage) error {
 	})
 }
 
-// each calls do for each message in an inbox.
 func (s *stage) each(ctx context.Context, a *agent, do func(message map[string]any) error) error {
 	messages, _, err := s.inbox(ctx, a, "")
 	for _, m := range messages {

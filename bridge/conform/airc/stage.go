@@ -45,13 +45,11 @@ type answer struct {
 	body   map[string]any
 }
 
-// text returns a member of an answer, or "".
 func (a answer) text(name string) string {
 	text, _ := a.body[name].(string)
 	return text
 }
 
-// succeeds returns an error unless the status is 2xx.
 func (a answer) succeeds() error {
 	if a.status >= 200 && a.status < 300 {
 		return nil
@@ -131,7 +129,6 @@ func (s *stage) challenge(ctx context.Context, handle string) (string, error) {
 	return "", fmt.Errorf("no challenge: answered %d %v", got.status, got.body)
 }
 
-// enter answers a challenge with a key's signature.
 func (s *stage) enter(ctx context.Context, a *agent, challenge string, signer federation.SigningKey) (answer, error) {
 	proof, err := signer.Sign(ctx, []byte(challenge))
 	if err != nil {
@@ -203,7 +200,6 @@ func (a *agent) envelope(to *agent, body string) map[string]any {
 	}
 }
 
-// signed returns a message signed by a key.
 func signed(ctx context.Context, envelope map[string]any, key federation.SigningKey) (map[string]any, error) {
 	text, err := json.Marshal(envelope)
 	if err != nil {
@@ -235,7 +231,6 @@ func (s *stage) consent(ctx context.Context, of, sender *agent, action string) e
 	return err
 }
 
-// inbox returns the messages after a cursor, and the next cursor.
 func (s *stage) inbox(ctx context.Context, a *agent, cursor string) (messages []map[string]any, next string, err error) {
 	got, err := s.succeed(ctx, a.access, http.MethodGet, "/messages/inbox?"+url.Values{"cursor": {cursor}}.Encode(), nil)
 	if err != nil {
@@ -250,7 +245,6 @@ func (s *stage) inbox(ctx context.Context, a *agent, cursor string) (messages []
 	return messages, got.text("nextCursor"), nil
 }
 
-// count returns the number of messages with a body in an inbox.
 func (s *stage) count(ctx context.Context, a *agent, body string) (n int, err error) {
 	for cursor := ""; ; {
 		messages, next, err := s.inbox(ctx, a, cursor)
@@ -269,7 +263,6 @@ func (s *stage) count(ctx context.Context, a *agent, body string) (n int, err er
 	}
 }
 
-// staysOut returns an error if an inbox has messages with a body.
 func (s *stage) staysOut(ctx context.Context, a *agent, body string) error {
 	n, err := s.count(ctx, a, body)
 	if err == nil && n > 0 {

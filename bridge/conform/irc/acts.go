@@ -20,7 +20,6 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// act is the action of a client for a line of a scene.
 type act func(s *stage, ctx context.Context, p *actor, text string) error
 
 // welcomed matches the line that ends a registration: the end of the message of the day, or its
@@ -68,7 +67,6 @@ func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 	return nil
 }
 
-// register registers a client with capabilities, separated by spaces.
 func (s *stage) register(ctx context.Context, p *actor, caps string) error {
 	if caps != "" {
 		if err := s.say(ctx, p, "CAP REQ :"+caps); err != nil {
@@ -89,7 +87,6 @@ func (s *stage) register(ctx context.Context, p *actor, caps string) error {
 
 var errNotAcknowledged = errors.New("not acknowledged")
 
-// prove logs a client in as the DID of its key.
 func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
 	if err := s.say(ctx, p, "AUTHENTICATE "+proofMechanism); err != nil {
 		return err

@@ -71,7 +71,6 @@ func (c claims) addCapabilities(list string) {
 	}
 }
 
-// mechanism returns a SASL mechanism with which the server sends a challenge.
 func (c claims) mechanism() string {
 	for _, each := range []string{proofMechanism, "PLAIN"} {
 		if c == nil || c["sasl="+each] {

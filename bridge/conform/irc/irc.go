@@ -106,8 +106,6 @@ func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []st
 	return nil
 }
 
-// errUnheard is returned if an expected line did not arrive.
 var errUnheard = errors.New("nothing like it is heard")
 
-// errEnded is returned for a connection that the server closed.
 var errEnded = errors.New("the connection ended")

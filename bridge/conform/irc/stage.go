@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// stage is the state of one scene.
 type stage struct {
 	cfg    Config
 	dial   dial
@@ -29,10 +28,8 @@ type stage struct {
 // Offerer is the client that makes the offers of the scenes.
 const Offerer = "eliza"
 
-// cast returns the names of the clients of scenes.
 func cast() []string { return []string{"alice", "bob", "carol", Offerer, "scholar"} }
 
-// actor is one client of a scene.
 type actor struct {
 	name, nick string
 	wire       *wire
@@ -41,7 +38,6 @@ type actor struct {
 	kept       []string // received, but not yet matched by a line of the scene
 }
 
-// heardLines bounds the lines queued for a scene.
 const heardLines = 1024
 
 func newStage(cfg Config, dial dial, claimed claims) (*stage, error) {
@@ -58,7 +54,6 @@ func newStage(cfg Config, dial dial, claimed claims) (*stage, error) {
 	return s, nil
 }
 
-// clear ends all connections of the scene.
 func (s *stage) clear() {
 	for _, p := range s.actors {
 		p.leave()
@@ -92,7 +87,6 @@ func (s *stage) actor(ctx context.Context, name string) (*actor, error) {
 	return p, nil
 }
 
-// read receives lines until the connection ends.
 func (p *actor) read(ctx context.Context) {
 	defer close(p.heard)
 	for {
@@ -132,7 +126,6 @@ func (s *stage) say(ctx context.Context, p *actor, line string) error {
 	return p.wire.write(ctx, line)
 }
 
-// hear waits for a matching line, and skips others.
 func (s *stage) hear(ctx context.Context, p *actor, text string) (string, error) {
 	want, last := parsePattern(text), ""
 	for {

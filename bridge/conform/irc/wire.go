@@ -27,7 +27,6 @@ type wire struct {
 
 type dial func(ctx context.Context) (*wire, error)
 
-// dialler returns the dial function for an address.
 func dialler(address string) (dial, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -69,7 +68,6 @@ func stream(conn net.Conn, err error) (*wire, error) {
 	}, nil
 }
 
-// page returns a wire with one message per line.
 func page(ctx context.Context, address string) (*wire, error) {
 	conn, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{Subprotocols: []string{"text.ircv3.net"}})
 	if response != nil && response.Body != nil {

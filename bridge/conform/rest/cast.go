@@ -18,7 +18,6 @@ import (
 // maxAnswerBytes bounds the read part of an answer. It exceeds a page of 500 entries.
 const maxAnswerBytes = 16 << 20
 
-// cast is the set of callers of a scene, with their remembered values.
 type cast struct {
 	api    string // base of all paths
 	http   *http.Client
@@ -112,7 +111,6 @@ func (c *cast) send(ctx context.Context, who, method, path string, header http.H
 	return got, nil
 }
 
-// login proves a DID, once per name.
 func (c *cast) login(ctx context.Context, name string) error {
 	if name == stranger || c.tokens[name] != "" {
 		return nil

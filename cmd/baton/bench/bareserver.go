@@ -76,7 +76,6 @@ func (s *bareServer) fileOne(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// fileBatch files a batch of steps and answers with their receipts.
 func (s *bareServer) fileBatch(w http.ResponseWriter, r *http.Request) error {
 	var steps []bareStep
 	if err := json.NewDecoder(r.Body).Decode(&steps); err != nil {

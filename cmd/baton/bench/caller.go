@@ -83,7 +83,6 @@ func (c *caller) request(ctx context.Context, method, path string, body any) (*h
 	return request, nil
 }
 
-// call sends one request and reads the answer; any status but 2xx is an error.
 func (c *caller) call(ctx context.Context, method, path string, body, answer any) error {
 	request, err := c.request(ctx, method, path, body)
 	if err != nil {
@@ -141,7 +140,6 @@ func (c *caller) postIn(ctx context.Context, to federation.DID, venue string) (t
 	return text, ev.ID.String(), err
 }
 
-// get returns the bytes of a GET request.
 func (c *caller) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := c.request(ctx, http.MethodGet, path, nil)
 	if err != nil {

@@ -56,7 +56,6 @@ func rate(lasts time.Duration, goroutines int, do func() error) float64 {
 	return float64(done.Load()) / time.Since(begun).Seconds()
 }
 
-// verifier returns a function that verifies a signature of 1 KiB.
 func verifier() (func() error, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -116,7 +115,6 @@ func openRelay(ctx context.Context, dir string) (_ *relay, err error) {
 	return r, nil
 }
 
-// carry ends with a connection.
 func carry(from io.Reader, file *os.File, to io.Writer) {
 	block := make([]byte, kib)
 	for {

@@ -63,7 +63,6 @@ func (r *run) openGateway(ctx context.Context, folder string) (*gateway, error) 
 	return g, g.open(ctx)
 }
 
-// newGateway creates the folder of a gateway, and finds addresses for it.
 func (r *run) newGateway(ctx context.Context, folder, name string) (*gateway, error) {
 	dir, err := r.folder(folder)
 	if err != nil {
@@ -200,14 +199,12 @@ func await(ctx context.Context, what string, done func() bool) error {
 	return nil
 }
 
-// kill ends the process like a crash.
 func (g *gateway) kill() error {
 	err := g.process.Process.Kill()
 	<-g.ended
 	return err
 }
 
-// worked returns the CPU time of the ended process.
 func (g *gateway) worked() time.Duration {
 	return g.process.ProcessState.UserTime() + g.process.ProcessState.SystemTime()
 }

@@ -147,7 +147,6 @@ func steer(ctx context.Context, operator *client.Client, to, verb string) error 
 	return err
 }
 
-// pending returns the number of deliveries to another home without a receipt.
 func pending(ctx context.Context, operator *client.Client, to string) (rows int, err error) {
 	page, err := client.Call(ctx, operator, admin.ListFeedShapes, admin.Paging{})
 	for _, shape := range page.Items {
@@ -158,7 +157,6 @@ func pending(ctx context.Context, operator *client.Client, to string) (rows int,
 	return rows, err
 }
 
-// barePair represents two homes.
 type barePair struct{ here, there *bareServer }
 
 // openPair starts a pair. The caller closes it.

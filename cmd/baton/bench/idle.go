@@ -2,7 +2,6 @@ package bench
 
 import "time"
 
-// idleAfter is the idle time before the memory is measured.
 const idleAfter = time.Second
 
 // measureIdle measures the private memory of a gateway without callers. It omits pages of the

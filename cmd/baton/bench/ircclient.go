@@ -68,7 +68,6 @@ func (c *ircClient) prove(ctx context.Context, line string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(answer), err
 }
 
-// ask sends a line and returns the first later line that contains a text.
 func (c *ircClient) ask(line, until string) (timed, error) {
 	if err := c.say(line); err != nil {
 		return timed{}, err
@@ -81,10 +80,8 @@ func (c *ircClient) say(line string) error {
 	return err
 }
 
-// spoken is an offer as sent by a client.
 type spoken struct{ id, line string }
 
-// offer returns a signed offer to an agent, in the channel.
 func (c *ircClient) offer(ctx context.Context, to federation.DID) (spoken, error) {
 	ev, err := newOffer(ctx, c.key, to, channel)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/baton-gateway/baton/cmd/baton/aircagent"
 )
 
-// reader reads lines, with the time of each.
 type reader struct {
 	lines chan timed
 	close func() error
@@ -22,7 +21,6 @@ type timed struct {
 	at   time.Time
 }
 
-// maxAhead bounds the lines read ahead.
 const maxAhead = 4096
 
 // read reads lines of a connection until it ends. It answers the PINGs of an IRC server, to prove
@@ -45,7 +43,6 @@ func read(from io.Reader, hangUp func() error, pongs io.Writer) *reader {
 	return r
 }
 
-// await returns the next line that contains all of some texts.
 func (r *reader) await(texts ...string) (timed, error) {
 	deadline := time.After(patience)
 	for {

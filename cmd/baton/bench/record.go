@@ -30,7 +30,6 @@ const (
 	printsVersion = "the program prints its version"
 )
 
-// grown is a gateway with a growing record.
 type grown struct {
 	*gateway
 
@@ -234,7 +233,6 @@ func (r *run) measureReplay(ctx context.Context, g *grown) (err error) {
 	return nil
 }
 
-// replay reads pages until it has this many items.
 func replay(ctx context.Context, c *caller, path string, items int) (time.Duration, error) {
 	var read int
 	cursor := ""

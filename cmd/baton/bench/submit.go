@@ -56,7 +56,6 @@ func (r *run) measureSubmit(ctx context.Context) (err error) {
 	return nil
 }
 
-// postgresCallers is the number of concurrent callers of a record on PostgreSQL.
 const postgresCallers = 64
 
 // measurePostgres is measureSubmit with a record on a PostgreSQL server. The floor is commits of
@@ -157,7 +156,6 @@ func spokenOffers(ctx context.Context, people []federation.SigningKey, n int) ([
 	return steps, nil
 }
 
-// newHome returns a home with a record like a gateway's, without limits.
 func newHome(record *registry.Record) *home.Home {
 	key := newKey()
 	key.DID = federation.HomeID(homeName).DID()
@@ -176,7 +174,6 @@ func newHome(record *registry.Record) *home.Home {
 
 const unbounded = 1 << 30
 
-// oneLink makes each step a pending delivery to one link.
 type oneLink struct{}
 
 // Route implements the router of [home.Home].

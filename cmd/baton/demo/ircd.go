@@ -59,7 +59,6 @@ func listenIRCd(ctx context.Context, secret string) (*ircd, error) {
 
 func (d *ircd) addr() string { return d.listener.Addr().String() }
 
-// close ends the server and its link, and waits for both.
 func (d *ircd) close() {
 	_ = d.listener.Close()
 	d.mu.Lock()
@@ -70,7 +69,6 @@ func (d *ircd) close() {
 	d.running.Wait()
 }
 
-// end closes the link and makes next return the reason.
 func (d *ircd) end(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -38,7 +38,6 @@ func (s *Stage) play(ctx context.Context, line *timeline) error {
 	return s.summary(ctx, line, time.Since(start))
 }
 
-// introduce registers the agent and gives alice a key.
 func (s *Stage) introduce(ctx context.Context, line *timeline) error {
 	var err error
 	if s.agent, err = aircagent.New(s.gateway.URL(), agent); err != nil {
@@ -146,7 +145,6 @@ func (s *Stage) readOffer(ctx context.Context) (aircagent.Message, error) {
 	return offer, err
 }
 
-// reply is a message of the agent and the step made from it.
 type reply struct {
 	verb    federation.Verb
 	body    string

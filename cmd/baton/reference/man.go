@@ -48,7 +48,6 @@ func programPage(app *kong.Application) []byte {
 	return page.Bytes()
 }
 
-// commandPage returns the page of one top-level command, with its subcommands.
 func commandPage(app *kong.Application, node *kong.Node) []byte {
 	name := app.Name + "-" + node.Name
 	page := begin(name, 1, node.Help)
@@ -130,7 +129,6 @@ func (r *roff) terms(terms []term) {
 	}
 }
 
-// keys starts the entry of keys that share one comment.
 func (r *roff) keys(keys []string) {
 	for i, key := range keys {
 		macro := ".TQ"

@@ -49,5 +49,4 @@ func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
-// prose returns a text for a cell without code.
 func prose(text string) string { return strings.ReplaceAll(cell(text), "<", "&lt;") }

@@ -42,7 +42,6 @@ func commandsOf(node *kong.Node) (all []command) {
 	return []command{c}
 }
 
-// flagsOf returns the flags declared by a node itself.
 func flagsOf(node *kong.Node) (all []term) {
 	for _, f := range node.Flags {
 		if f.Hidden {

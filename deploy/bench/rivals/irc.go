@@ -25,12 +25,10 @@ const (
 	maxLineBytes = 9216
 )
 
-// titleTag is the tag for the title of an offer.
 const titleTag = "+freeq.at/handoff-task"
 
 const joinTime = 5 * time.Second
 
-// dial connects a client with capabilities, and joins the channel.
 func dial(ctx context.Context, addr, nick, capabilities string) (*client, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -45,7 +43,6 @@ func dial(ctx context.Context, addr, nick, capabilities string) (*client, error)
 	return c, nil
 }
 
-// join registers and joins the channel.
 func (c *client) join(nick, capabilities string) error {
 	if err := c.conn.SetDeadline(time.Now().Add(joinTime)); err != nil {
 		return err
@@ -76,7 +73,6 @@ func (c *client) write(lines string) error {
 	return err
 }
 
-// next returns the next message, and answers PINGs.
 func (c *client) next() (ircmsg.Message, error) {
 	line, err := c.reader.ReadLine()
 	if err != nil {
@@ -92,7 +88,6 @@ func (c *client) next() (ircmsg.Message, error) {
 	return m, nil
 }
 
-// arrival is one numbered line or offer received by a client.
 type arrival struct {
 	kind   string
 	number int
@@ -127,7 +122,6 @@ func numberIn(said string) (number int, ok bool) {
 	return number, err == nil
 }
 
-// read calls got with each message, until the connection ends.
 func (c *client) read(got func(ircmsg.Message)) error {
 	for {
 		m, err := c.next()

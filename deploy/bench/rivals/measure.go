@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// measure runs one case of a way in its own folder.
 func measure(ctx context.Context, folder string, w way, programs map[string]string, c trial) (result, error) {
 	dir, err := os.MkdirTemp(folder, "") // a short name, because the path of a socket below it is bounded
 	if err != nil {
@@ -90,7 +89,6 @@ func (s *stage) probe(ctx context.Context, t *tally) error {
 	}
 }
 
-// load sends all messages, and kills the process of the case after a third of them.
 func (s *stage) load(ctx context.Context, w way, c trial, t *tally) error {
 	third := make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
@@ -145,7 +143,6 @@ func (s *stage) fail(ctx context.Context, w way, c trial) error {
 
 func numberedText(n int) string { return fmt.Sprintf("this is number %d", n) }
 
-// logs returns the end of each process's output, as an error.
 func (s *stage) logs() error {
 	const lastBytes = 1500
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// result is the result of one case. The times are those of received lines.
+// result is the result of one case. The times are of received lines.
 type result struct {
 	Way        string   `json:"way"`
 	Kind       string   `json:"kind"`
@@ -26,7 +26,6 @@ type result struct {
 	Recovered  *float64 `json:"recovered_ms"` // from the restart until the arrival of a line sent after it; null if none arrived
 }
 
-// notRun names a way that was not measured.
 type notRun struct {
 	Way    string `json:"way"`
 	Reason string `json:"reason"`

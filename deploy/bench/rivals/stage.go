@@ -27,7 +27,6 @@ type sender interface {
 	offer(title string) error
 }
 
-// stage has the processes and the clients of one case.
 type stage struct {
 	folder    string
 	programs  map[string]string
@@ -37,10 +36,8 @@ type stage struct {
 	tally     *tally
 }
 
-// startTime bounds the wait for each started component.
 const startTime = 20 * time.Second
 
-// newStage returns a stage without processes.
 func newStage(folder string, programs map[string]string, t *tally) *stage {
 	return &stage{folder: folder, programs: programs, ports: map[string]int{}, tally: t}
 }
@@ -51,14 +48,12 @@ func (s *stage) start(ctx context.Context, w way) error {
 	return w.start(ctx, s)
 }
 
-// stop ends all processes in reverse order.
 func (s *stage) stop() {
 	for _, p := range slices.Backward(s.processes) {
 		p.stop()
 	}
 }
 
-// port returns the free port assigned to a name.
 func (s *stage) port(name string) (int, error) {
 	if port := s.ports[name]; port != 0 {
 		return port, nil
@@ -76,7 +71,6 @@ func (s *stage) port(name string) (int, error) {
 	return s.ports[name], err
 }
 
-// address returns the loopback address with this port.
 func (s *stage) address(name string) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports[name]))
 }
@@ -152,7 +146,6 @@ func (s *stage) running(name string) error {
 	return nil
 }
 
-// fault kills a process, and restarts it after a pause.
 func (s *stage) fault(ctx context.Context, name string, down time.Duration) error {
 	p, err := s.process(name)
 	if err != nil {
@@ -170,10 +163,8 @@ func (s *stage) fault(ctx context.Context, name string, down time.Duration) erro
 // finalError is an error for which a retry is useless.
 type finalError struct{ error }
 
-// pollTime is the retry interval.
 const pollTime = 10 * time.Millisecond
 
-// until retries until success, a final error or the end of ctx.
 func until(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -189,7 +180,6 @@ func until(ctx context.Context, try func() error) error {
 	}
 }
 
-// wait blocks for a duration, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

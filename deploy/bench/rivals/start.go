@@ -17,7 +17,6 @@ type serverLink struct {
 	Dial bool
 }
 
-// startServer runs an IRC server, near or far.
 func startServer(ctx context.Context, s *stage, name string, link serverLink) error {
 	if link.Port == 0 {
 		link.Port = 1 // an unused port: this server never dials

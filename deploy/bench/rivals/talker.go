@@ -12,7 +12,6 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// talker is a client that writes lines and signed offers.
 type talker struct {
 	*client
 
@@ -33,7 +32,6 @@ func newTalker(c *client) (*talker, error) {
 	}, nil
 }
 
-// say implements sender.
 func (t *talker) say(text string) error { return t.write("PRIVMSG " + channel + " :" + text + "\r\n") }
 
 // offer implements sender. The offer is open to the channel.

@@ -48,7 +48,6 @@ func (t *tally) sends(n int) {
 	t.lines[n].sent = t.last
 }
 
-// accepted records the acceptance of a number by the near side.
 func (t *tally) accepted(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

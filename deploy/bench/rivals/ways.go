@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// way is one way to connect two networks.
 type way struct {
 	name     string
 	programs []string // required besides inspircd
@@ -17,7 +16,6 @@ type way struct {
 	start    func(ctx context.Context, s *stage) error
 }
 
-// ways are all ways, in the order of measurement.
 var ways = []way{
 	{name: "baton", programs: []string{"baton"}, bridge: "baton", start: startBaton},
 	{name: "link", start: startLinked},

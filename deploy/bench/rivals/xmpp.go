@@ -66,10 +66,8 @@ func joinRoom(ctx context.Context, addr string, port int, t *tally) (*room, erro
 	}
 }
 
-// enterWait is the retry interval of a join.
 const enterWait = 200 * time.Millisecond
 
-// stanza is any element from the server.
 type stanza struct {
 	XMLName xml.Name
 	From    string `xml:"from,attr"`
@@ -113,7 +111,6 @@ func (r *room) ask(name, format string, values ...any) (stanza, error) {
 	}
 }
 
-// login opens a stream as a guest.
 func (r *room) login() error {
 	const open = `<stream:stream to="localhost" version="1.0" xmlns="jabber:client" xmlns:stream="http://etherx.jabber.org/streams">`
 	if _, err := r.ask("features", open); err != nil {
@@ -191,7 +188,6 @@ func (r *room) read() error {
 	}
 }
 
-// say implements sender.
 func (r *room) say(text string) error {
 	return r.write(`<message type="groupchat" to="%s"><body>%s</body></message>`, r.jid, text)
 }

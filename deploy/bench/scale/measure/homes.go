@@ -35,7 +35,6 @@ registrations_per_hour = 0
 new_dids_per_address_per_hour = 0
 `
 
-// gateway is a home in its own process.
 type gateway struct {
 	child
 
@@ -258,7 +257,6 @@ func (f *trio) note() map[way]tally {
 	return counts
 }
 
-// idle stores the rates of an idle period.
 func (f *trio) idle(counts map[way]tally) {
 	streamSeconds := fewHomes * (fewHomes - 1) * watchTime.Seconds()
 	rate := func(toHub bool, kind string) float64 {
@@ -267,7 +265,6 @@ func (f *trio) idle(counts map[way]tally) {
 	f.c.Pulls, f.c.Heartbeats, f.c.Greetings = rate(true, kindPull), rate(false, kindHeartbeat), rate(true, string(model.Greeting))
 }
 
-// sizes stores the mean sizes of all messages.
 func (f *trio) sizes() error {
 	mean := func(toHub bool, kind string) int { return mean(f.seen, toHub, kind) }
 	f.c.Exchanges = make(map[model.Kind]model.Exchange)
@@ -305,7 +302,6 @@ func (f *trio) agent(ctx context.Context, home int) (*worker, error) {
 	return w, w.Insist(ctx, "inbox", "", nil, nil)
 }
 
-// next waits for the next inbox entry with a verb; "" for any.
 func (w *worker) next(ctx context.Context, verb string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -323,7 +319,6 @@ func (w *worker) next(ctx context.Context, verb string) error {
 	}
 }
 
-// offer makes an offer and waits until its recipient has it.
 func (f *trio) offer(ctx context.Context, from, to *worker, about string) (made agent.Handoff, err error) {
 	body := map[string]string{"title": title, "to": string(to.DID)}
 	if about != "" {
@@ -339,7 +334,6 @@ func (w *worker) step(ctx context.Context, verb, id string) error {
 	return w.Insist(ctx, "handoffs/"+id+"/"+verb, "", struct{}{}, nil)
 }
 
-// ends waits until a handoff has a state at the home of an agent.
 func (w *worker) ends(ctx context.Context, id, state string) error {
 	var h agent.Handoff
 	if err := await(ctx, func() bool { return w.Insist(ctx, "handoffs/"+id, "", nil, &h) == nil && h.State == state }); err != nil {

@@ -43,7 +43,6 @@ func (keyring) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// noRecord is the record of a home without handoffs.
 type noRecord struct{ relay.Record }
 
 // ListPending implements [relay.Record].

@@ -77,7 +77,6 @@ func (t *tap) close() {
 	t.running.Wait()
 }
 
-// reset returns the counts and sets them to zero.
 func (t *tap) reset() map[way]tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +85,6 @@ func (t *tap) reset() map[way]tally {
 	return counts
 }
 
-// mean returns the mean size of the messages of a kind, or 0.
 func mean(counts map[way]tally, toHub bool, kind string) int {
 	c := counts[way{toHub, kind}]
 	return c.bytes / max(c.messages, 1)
@@ -119,7 +117,6 @@ func (t *tap) carry(ctx context.Context, home net.Conn) {
 	both.Wait()
 }
 
-// copy forwards the protocol line by line, with the content of messages.
 func (t *tap) copy(from io.Reader, to io.Writer, toHub bool) error {
 	in, out := bufio.NewReaderSize(from, 64<<10), bufio.NewWriter(to)
 	for {
@@ -145,7 +142,6 @@ func (t *tap) copy(from io.Reader, to io.Writer, toHub bool) error {
 	}
 }
 
-// message forwards and counts the content of one message.
 func (t *tap) message(in io.Reader, out io.Writer, fields []string, lineBytes int, toHub bool) error {
 	size, err := strconv.Atoi(fields[len(fields)-1])
 	if err != nil {

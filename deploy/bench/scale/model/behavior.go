@@ -90,7 +90,6 @@ func mix(seed, a, b uint64) uint64 {
 	return x ^ x>>31
 }
 
-// share returns a number in [0, 1).
 func share(x uint64) float64 { return float64(x>>11) / (1 << 53) }
 
 // popular returns the rank of one of n agents by Zipf's law with exponent 1: the integral of 1/rank

@@ -123,14 +123,12 @@ func (r *run) histories(h *home) Flow {
 	return f
 }
 
-// both returns the traffic of a home that asks and answers a question.
 func (r *run) both(x Exchange) Flow {
 	asks := r.asks(x)
 	asks = asks.plus(r.answers(x))
 	return asks
 }
 
-// asks returns the traffic of a home that asks one question, and answers one.
 func (r *run) asks(x Exchange) Flow {
 	c := r.cfg.Costs.Control
 	return Flow{Sent: 1, Received: 1, SentBytes: int64(x.Question + c.Ack), ReceivedBytes: int64(x.AnswerRead + c.Stored)}

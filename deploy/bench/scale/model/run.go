@@ -131,7 +131,6 @@ func Run(cfg Config) *Result {
 	return &r.result
 }
 
-// do applies one event.
 func (r *run) do(e event) {
 	r.result.Events++
 	switch e.what {
@@ -251,7 +250,6 @@ func side(s step, offerer, offeree Stored) Stored {
 	return offerer
 }
 
-// reader returns the recipient of a step.
 func (r *run) reader(e event) uint32 {
 	if e.step.back() {
 		return e.from
@@ -307,7 +305,6 @@ func (r *run) peak(at micros, messages, bytes int64) {
 	r.result.minutes[i] = r.result.minutes[i].plus(Flow{Sent: messages, SentBytes: bytes})
 }
 
-// search asks other homes for a mailbox, and returns the duration.
 func (r *run) search(h *home) micros {
 	asked := 1
 	if r.cfg.Protocol.SearchesAll {
@@ -353,7 +350,6 @@ func (r *run) open(e event, h *home, filed micros) {
 	r.later(e, at+seconds(wait*r.random.ExpFloat64()))
 }
 
-// openTo returns the number of homes that receive an offer to anyone.
 func (r *run) openTo() int {
 	if most := r.cfg.Protocol.OpenTo; most > 0 {
 		return min(most, r.cfg.Homes-1)

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 )
 
-// world is the homes and agents of one run.
 type world struct {
 	cfg    Config
 	homes  []home
@@ -79,12 +78,10 @@ func stride(n uint64, random *rand.Rand) uint64 {
 	}
 }
 
-// ranked returns the agent with a rank of popularity.
 func (w *world) ranked(rank int) uint32 {
 	return uint32(uint64(rank) * w.step % uint64(len(w.homeOf)))
 }
 
-// recipient returns another agent as the recipient of a message.
 func (w *world) recipient(from uint32, random *rand.Rand) uint32 {
 	b, h := w.cfg.Behavior, &w.homes[w.homeOf[from]]
 	if random.Float64() < b.Local {
