@@ -15,7 +15,7 @@ import (
 // removes such a link.
 type Mounted interface {
 	Link
-	// Mount registers the routes of the link. It does not block.
+	// Mount registers the routes of the link.
 	Mount(mux *http.ServeMux)
 }
 
@@ -34,7 +34,7 @@ type Served interface {
 // links, attempts are counted after they failed.
 type OnceShower interface {
 	Link
-	// ShowsOnce reports whether this delivery shows something at most once. It does not block.
+	// ShowsOnce reports whether this delivery shows something at most once.
 	ShowsOnce(d federation.Delivery) bool
 }
 
@@ -49,14 +49,14 @@ type ReconnectNotifier interface {
 // original place is back.
 type Pinned interface {
 	Link
-	// Unpin lets the next Run use the current place. It does not block.
+	// Unpin lets the next Run use the current place.
 	Unpin()
 }
 
 // Paced is a [Link] whose peer limits the rate of deliveries.
 type Paced interface {
 	Link
-	// PerMinute returns the peer's limit of deliveries per minute; 0 means none. It does not block.
+	// PerMinute returns the peer's limit of deliveries per minute; 0 means none.
 	PerMinute() int
 }
 
@@ -65,7 +65,7 @@ type Paced interface {
 type Recorder interface {
 	Link
 	// Effects returns the rows to write to the link's tables together with a step, and the topics
-	// to wake afterwards. It blocks on the record. After an error, the step is not filed now.
+	// to wake afterwards. After an error, the step is not filed now.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
 	// TextEffects is like Effects, for private text.
 	TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error)
@@ -137,7 +137,6 @@ type Eraser interface {
 	Link
 	// EraseJournals removes the histories of ended sessions with any of these handoffs, or with dry
 	// only counts them. It returns the names of the running sessions, which keep their histories.
-	// It blocks on the record and returns its errors.
 	EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error)
 }
 
@@ -164,14 +163,11 @@ type Notifier interface {
 // Pusher is a [Link] to participants that may have webhooks.
 type Pusher interface {
 	Link
-	// Pushes reports whether the owner of a webhook is a participant of this link. It does not
-	// block.
+	// Pushes reports whether the owner of a webhook is a participant of this link.
 	Pushes(h federation.Webhook) bool
-	// Write returns the content to post for a push: its kind, as words separated by dots, and
-	// JSON. It blocks on the record and returns its errors.
+	// Write returns the content to post for a push: its kind, as words separated by dots, and JSON.
 	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
-	// Taken records a received push in the tables of the link, before the record does. It
-	// blocks on the record and returns its errors.
+	// Taken records a received push in the tables of the link, before the record does.
 	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }
 
@@ -179,8 +175,8 @@ type Pusher interface {
 type Poster interface {
 	Pusher
 	// Posts returns the posts of a push, in order. The push is delivered once all are accepted;
-	// otherwise all are made again. It blocks on the record. It returns the errors of the record,
-	// or an error that wraps [ErrBroken]: then the push becomes a dead letter.
+	// otherwise all are made again. It returns the errors of the record, or an error that wraps
+	// [ErrBroken]: then the push becomes a dead letter.
 	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
 }
 
@@ -223,9 +219,9 @@ type Registrar interface {
 	// Unverified returns the handle under which the link stores messages in the name of a
 	// handle with an unverified sender.
 	Unverified(handle string) string
-	// AllowHeld delivers one message held for its recipient's consent. The consent does not
-	// change. It blocks on the record. It returns [federation.ErrNotFound] if the message is not
-	// held, and otherwise the errors of [Messages.Say].
+	// AllowHeld delivers one message held for its recipient's consent. The consent does not change.
+	// It returns [federation.ErrNotFound] if the message is not held, and otherwise the errors of
+	// [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error
 }
 
@@ -237,9 +233,8 @@ type Peered interface {
 	Peers() []Peer
 	// CheckPeer returns the reason why a name cannot be the name of a peer, or nil.
 	CheckPeer(name string) error
-	// Backlogs returns the queue of each configured peer, even if empty, and the queues of
-	// all other peers together as [OtherPeers] if there are any. It blocks on the record
-	// and returns its errors.
+	// Backlogs returns the queue of each configured peer, even if empty, and the queues of all
+	// other peers together as [OtherPeers] if there are any.
 	Backlogs(ctx context.Context) ([]federation.PeerBacklog, error)
 }
 
@@ -291,7 +286,7 @@ type PeerHome interface {
 type LossReporter interface {
 	Homed
 	// LostSteps reports whether the other home has lost steps of a handoff, and returns a
-	// description of the loss. It does not block.
+	// description of the loss.
 	LostSteps(id federation.HandoffID) (why string, lost bool)
 }
 

@@ -7,6 +7,9 @@
 // link while it is up. Optional functions of a link are abilities: small interfaces such as
 // [ChannelLink] or [Mounted].
 //
+// Unless its comment states otherwise, a method with a context may block on the record and returns
+// its errors, and a method without a context does not block.
+//
 // The package is independent of any network. In each network's folder, only edge.go converts errors
 // of the gateway to errors of the network.
 package bridge

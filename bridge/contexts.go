@@ -27,8 +27,7 @@ type Contexts struct {
 
 // Originals keeps the evidence behind renditions.
 type Originals interface {
-	// Keep files the evidence of a rendition. It blocks on the record and returns its errors. After
-	// a nil error, the evidence is on disk.
+	// Keep files the evidence of a rendition. After a nil error, the evidence is on disk.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
 }
 

@@ -118,8 +118,8 @@ type Consenter interface {
 // Relayer is a [TextLink] that relays the text of channels.
 type Relayer interface {
 	TextLink
-	// Relays returns the channels whose text the link exchanges with other links, as venues of
-	// this federation. It does not block.
+	// Relays returns the channels whose text the link exchanges with other links, as venues of this
+	// federation.
 	Relays() []string
 }
 
@@ -240,7 +240,7 @@ type Webhooks interface {
 	// Enable enables a disabled webhook with a valid address, for the session in h. It returns the
 	// errors of Check, or wraps [federation.ErrNotFound] for a removed webhook.
 	Enable(ctx context.Context, h federation.Webhook) error
-	// PublicKey returns the public key of a webhook, as shown to its owner. It does not block.
+	// PublicKey returns the public key of a webhook, as shown to its owner.
 	PublicKey(id federation.WebhookID) (string, error)
 }
 

@@ -63,24 +63,21 @@ type Gateway interface {
 	// link may submit many steps concurrently: the gateway limits concurrent judgements. If ctx
 	// ends before the judgement, nothing is filed, and the error is that of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// View returns a handoff, or the zero View if unknown. It blocks on the record and returns its
-	// errors.
+	// View returns a handoff, or the zero View if unknown.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
 	// Name returns the display name of a DID: the handle of an agent, the nick of an IRC user, or
-	// otherwise the shortened DID. It blocks on the record.
+	// otherwise the shortened DID.
 	Name(ctx context.Context, did federation.DID) string
-	// Same reports whether two DIDs belong to one agent. It blocks on the record and returns its
-	// errors.
+	// Same reports whether two DIDs belong to one agent.
 	Same(ctx context.Context, a, b federation.DID) (bool, error)
 	// Owner returns the owner of a did:key whose key the gateway keeps, and any other DID
-	// unchanged. Messages to the DID of a kept key go to its owner. It blocks on the record and
-	// returns its errors.
+	// unchanged. Messages to the DID of a kept key go to its owner.
 	Owner(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Place returns the place on IRC for an offer from a network without channels, and its dialect.
 	// An offer to an online user is private to that user; any other offer is written in a channel
 	// of the user's link. An open offer, which has no recipient, goes to the channel if a link
 	// lists it, or otherwise to the first channel of the first link. Place returns the zero Place
-	// if no link reaches the recipient. It blocks on the record and returns its errors.
+	// if no link reaches the recipient.
 	Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error)
 }
 
@@ -129,11 +126,10 @@ type Keys interface {
 	// the key. It blocks on the host of the document. Its error is the reason of a
 	// [federation.Unverifiable] verdict.
 	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
-	// Learn records the key of a DID. It blocks on the record. The error wraps
-	// [*federation.UnavailableError] if the record cannot be written now.
+	// Learn records the key of a DID. The error wraps [*federation.UnavailableError] if the record
+	// cannot be written now.
 	Learn(ctx context.Context, report federation.KeyReport) error
-	// Revoked reports whether a key was revoked for a DID at a time. It blocks on the record
-	// and returns its errors.
+	// Revoked reports whether a key was revoked for a DID at a time.
 	Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 }
 
@@ -178,16 +174,16 @@ type Secrets interface {
 
 // PubSub wakes waiters inside one gateway. Wake-ups may be lost, so each waiter also polls.
 type PubSub interface {
-	// Wake wakes all subscribers of the topics. It does not block.
+	// Wake wakes all subscribers of the topics.
 	Wake(topics ...string)
 	// Subscribe returns a channel that holds one token after a wake-up of the topic, until stop is
-	// called. It does not block.
+	// called.
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
 }
 
 // LimitSource has the limits of links, which a reload may change.
 type LimitSource interface {
-	// Current returns the current limits. It does not block.
+	// Current returns the current limits.
 	Current() Limits
 }
 

@@ -155,8 +155,7 @@ func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 // Heard retries a pending delivery to a DID once, after the DID sent a step on the link.
 func (s *Supervisor) Heard(did federation.DID) { s.outbox.Probe(did) }
 
-// Dial ends the wait before the next dial, and lets a [Pinned] link change its place. It does not
-// block.
+// Dial ends the wait before the next dial, and lets a [Pinned] link change its place.
 func (s *Supervisor) Dial() {
 	if pinned, ok := s.link.(Pinned); ok {
 		pinned.Unpin()

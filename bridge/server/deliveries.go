@@ -75,7 +75,7 @@ func (g *Gateway) rerouteOnce(ctx context.Context) error {
 }
 
 // ReviveBlocked reschedules deliveries abandoned because of a blocked home, if the home is no
-// longer blocked. It blocks on the record, and returns its error.
+// longer blocked.
 func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 	var before int64
 	for {

@@ -21,14 +21,14 @@ import (
 type HomeLink interface {
 	bridge.PeerHome
 	bridge.TextLink
-	// Known returns the address data of the home. It does not block.
+	// Known returns the address data of the home.
 	Known() federation.KnownHome
-	// Blocked reports whether an operator blocked the home. It does not block.
+	// Blocked reports whether an operator blocked the home.
 	Blocked() bool
 	// Move asks the home to take over the mailbox of a DID. It blocks on the network. If the home
 	// refuses, the error is a [*federation.RefusalError].
 	Move(ctx context.Context, did federation.DID) error
-	// ReportMisbehavior records an invalid claim of the home. It blocks on the record.
+	// ReportMisbehavior records an invalid claim of the home.
 	ReportMisbehavior(ctx context.Context, kind federation.MisbehaviorKind, why string)
 }
 

@@ -264,9 +264,9 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 type skewed interface {
 	HomeLink
 	bridge.Hearer
-	// Skew returns the lead of the local clock over the other home's clock. It does not block.
+	// Skew returns the lead of the local clock over the other home's clock.
 	Skew() time.Duration
-	// Compared returns the local time of the last clock comparison. It does not block.
+	// Compared returns the local time of the last clock comparison.
 	Compared() time.Time
 }
 

@@ -223,10 +223,10 @@ func problemOf(err error) error {
 	return problem
 }
 
-// ClockDoubt returns the reason why the clock is unconfirmed, or "". It does not block.
+// ClockDoubt returns the reason why the clock is unconfirmed, or "".
 func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
 
-// AcceptClock confirms the clock, and reports whether it was in doubt. It does not block.
+// AcceptClock confirms the clock, and reports whether it was in doubt.
 func (s *Server) AcceptClock(by string) bool { return s.clock.Accept(by) }
 
 // homePolicy returns the policy of a configuration. It adds mistakes in its rules to those in the

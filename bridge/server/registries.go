@@ -53,8 +53,7 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	}
 }
 
-// Peers returns the registries and homes named by the configuration or an operator. It does not
-// block.
+// Peers returns the registries and homes named by the configuration or an operator.
 func (s *Server) Peers() []admin.Peer { return append(s.registries(), s.homes.shapes()...) }
 
 func (s *Server) registries() []admin.Peer {
@@ -140,7 +139,7 @@ func NewPeerModes(record *registry.Record) *PeerModes {
 	return m
 }
 
-// Read loads the recorded modes. It blocks on the record, and returns its error.
+// Read loads the recorded modes.
 func (m *PeerModes) Read(ctx context.Context) error {
 	kept, err := m.PeerModes(ctx)
 	if err != nil {

@@ -153,8 +153,7 @@ func (s *Server) settings(file *configs.File) []admin.Setting {
 }
 
 // SetLogLevel sets the level of a package and its subpackages, or of all packages for "", and
-// returns the new levels. A dry run changes none. It does not block. Its error is a
-// [*bridge.ProblemError].
+// returns the new levels. A dry run changes none. Its error is a [*bridge.ProblemError].
 func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error) {
 	if s.options.Levels == nil {
 		return admin.LogLevels{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway keeps no log"}
@@ -187,7 +186,7 @@ const changedTopic = "changed"
 // rereadEvery is the polling interval for changes of other replicas, because wake-ups may be lost.
 const rereadEvery = 5 * time.Second
 
-// TellReplicas makes the other replicas of the home reload changed state. It does not block.
+// TellReplicas makes the other replicas of the home reload changed state.
 func (g *Gateway) TellReplicas() { g.deps.PubSub.Wake(changedTopic) }
 
 // FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls

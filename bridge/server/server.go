@@ -10,7 +10,8 @@
 //
 // A Gateway uses links through the interfaces of package bridge, and the record directly. It opens
 // nothing: the Server passes the open parts to it. All methods may be called concurrently, except
-// [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
+// [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time. The blocking rules
+// of package bridge apply, except to [LinkSet.Stop], [Server.Close] and [LastError].
 package server
 
 import (

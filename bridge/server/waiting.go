@@ -180,7 +180,7 @@ func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role 
 }
 
 // Receipt returns the receipt of a filed step. It is deterministic. The view determines its dialect
-// and venue. It blocks on the record and returns its errors.
+// and venue.
 func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
 	return g.home.Load().Receipt(ctx, entry, v)
 }
