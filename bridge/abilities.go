@@ -29,9 +29,9 @@ type Served interface {
 }
 
 // OnceShower is a [Link] that shows something at most once, such as a readable line. Each attempt
-// is on disk before Deliver is called; the first attempt is stored with the step.
-// [federation.Delivery.Attempt] is then the number of attempts that may have shown it. For other
-// links, attempts are counted after they failed.
+// is on disk before Deliver is called; the first attempt is stored with the step. A positive
+// [federation.Delivery.Attempt] means that an earlier attempt may have shown it. For other links,
+// attempts are counted after they failed.
 type OnceShower interface {
 	Link
 	// ShowsOnce reports whether this delivery shows something at most once.

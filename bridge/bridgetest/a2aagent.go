@@ -32,9 +32,9 @@ import (
 type A2AAgent struct {
 	*httptest.Server
 
-	// Before and After are called with the method of each call of the bindings JSONRPC and GRPC, before
-	// the agent gets it and after the agent has answered; nil for no call. Their error breaks the
-	// connection, and over GRPC the call.
+	// Before and After are called with the method of each JSONRPC or GRPC call, before the agent
+	// receives it and after it has answered. They may be nil. Their error breaks the connection, or
+	// over GRPC the call.
 	Before, After func(method string) error
 	// Card changes the card before it is served; it may be nil.
 	Card func(card map[string]any)

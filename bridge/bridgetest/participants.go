@@ -128,7 +128,7 @@ func (p *Participants) owners() routing.Owners {
 	return routing.Owners{Record: p.Record, Kept: SeededKey, DIDKey: identity.ParseKeyDID}
 }
 
-// keptKeys has no links, and returns the kept keys of the parties.
+// keptKeys routes to no links, only to the kept keys of the parties.
 type keptKeys struct{ of *Participants }
 
 // Route implements the router of [home.Home].

@@ -84,9 +84,9 @@ func (s *Server) Passport(ctx context.Context, view federation.View, now time.Ti
 	return bridge.Document{MediaType: passport.MediaType, Content: text}, err
 }
 
-// mountAdmin registers the operator API and the probes on the socket. It also registers them on
-// admin.listen, with the operator page, for callers with a token. Profiles and metrics require a
-// token beyond loopback; with admin.debug = "token", profiles always do.
+// mountAdmin registers the operator API and the probes on the socket and on admin.listen. On
+// admin.listen, it also registers the operator page, and the API requires a token. Profiles and
+// metrics there require a token beyond loopback; with admin.debug = "token", profiles always do.
 func (s *Server) mountAdmin() {
 	s.mountOperator(s.socketMux, admin.Everybody)
 	s.mountProbes(s.socketMux, nil, nil)

@@ -191,7 +191,7 @@ func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []Lin
 	return all
 }
 
-// CheckPeer returns the reason why a name is invalid for a peer of any link, or nil.
+// CheckPeer returns nil if a link can have a peer with this name, and otherwise the reason.
 func (l *LinkSet) CheckPeer(name string) error {
 	err := fmt.Errorf("a link that has peers, to know %s", name)
 	for link := range able[bridge.Peered](l) {

@@ -230,7 +230,7 @@ func printError(streams std, asJSON bool, command string, err error) int {
 	return code
 }
 
-// classify returns exit code, word and seconds to wait for an error.
+// classify returns the exit code, the word and the retry delay in seconds for an error.
 func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage, "usage", 0
