@@ -27,8 +27,8 @@ type queued[T comparable] struct {
 
 type holder struct {
 	from   netip.Prefix
-	items  *list.List // oldest first
-	oldest uint64     // order of the first item
+	items  *list.List
+	oldest uint64
 	index  int
 }
 

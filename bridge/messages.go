@@ -150,7 +150,7 @@ type Lookup string
 // The states. The zero Lookup means that no lookup was made.
 const (
 	InFlight   Lookup = "inFlight"
-	NoAccount  Lookup = "noAccount"  // the answer: a guest
+	NoAccount  Lookup = "noAccount"  // the user is a guest
 	NoSuchName Lookup = "noSuchNick" // the answer: no user has that name
 	TimedOut   Lookup = "timedOut"
 )

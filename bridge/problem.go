@@ -13,13 +13,13 @@ import (
 // Codes of problems other than refusals.
 const (
 	CodeUsage         = "usage"
-	CodeNotFound      = "not-found"      // the named object does not exist
-	CodeUnknownName   = "unknown-name"   // no participant has the name
-	CodeAmbiguousName = "ambiguous-name" // several participants have the name
-	CodeUnauthorized  = "unauthorized"   // the caller is not authenticated
+	CodeNotFound      = "not-found" // the named object does not exist
+	CodeUnknownName   = "unknown-name"
+	CodeAmbiguousName = "ambiguous-name"
+	CodeUnauthorized  = "unauthorized" // the caller is not authenticated
 	CodeForbidden     = "forbidden"
 	CodeUnavailable   = "unavailable"
-	CodeFailed        = "failed" // any other error
+	CodeFailed        = "failed"
 )
 
 // unavailableAfter is the Retry-After for an outage of unknown length.

@@ -16,8 +16,8 @@ type LinkState string
 const (
 	LinkUp       LinkState = "up"       // the peer has authenticated
 	LinkDialling LinkState = "dialling" // dialling, accepting, or waiting to retry
-	LinkDown     LinkState = "down"     // not running
-	LinkStandby  LinkState = "standby"  // another replica of the home runs it
+	LinkDown     LinkState = "down"
+	LinkStandby  LinkState = "standby" // another replica of the home runs it
 )
 
 // Status is the current state of a link, with the reason.
@@ -29,9 +29,9 @@ type Status struct {
 
 // Unforwarded counts requests from trusted proxies without a usable client address.
 type Unforwarded struct {
-	Header     string // configured header
-	Unreadable int    // requests rejected with 400
-	Unnamed    int    // requests without the header, not subject to limits and blocks by address
+	Header     string
+	Unreadable int // requests rejected with 400
+	Unnamed    int // requests without the header, not subject to limits and blocks by address
 	Last       string
 	At         time.Time
 }

@@ -86,7 +86,7 @@ func Bearers(tokens *operators.Operators) Admission { return NewTokenCheck(token
 // concurrently.
 type TokenCheck struct {
 	tokens *operators.Operators
-	wrong  credential.Addresses // counts wrong tokens
+	wrong  credential.Addresses
 
 	mu   sync.Mutex
 	good map[[32]byte]bool // digests of the tokens accepted since the start

@@ -85,7 +85,7 @@ type Deps struct {
 	Gateway Gateway
 	Links   Links
 	Server  Server
-	Hooks   bridge.Webhooks // creates webhooks; nil for none
+	Hooks   bridge.Webhooks // may be nil
 	PubSub  bridge.PubSub
 
 	// These are as in [bridge.Ports]; Names are its Bindings.

@@ -44,7 +44,7 @@ type Checkup struct {
 	Home        federation.HomeID
 	Key         string   // current signing key, as a did:key
 	Folder      string   // data_dir
-	RecordFiles []string // data_dir and its record files
+	RecordFiles []string // including data_dir
 	ClockDoubt  string   // "" if confirmed
 	Unfinished  []string // DIDs with an unfinished erasure
 	// UnfinishedErr is the error from reading these DIDs.

@@ -41,7 +41,7 @@ func CheckReadiness(ctx context.Context, parts []Part, down []string) Readiness 
 // profiles and metrics.
 type Probes struct {
 	Ready    func(ctx context.Context) Readiness
-	Metrics  http.Handler // nil for none
+	Metrics  http.Handler // may be nil
 	Standing func(ctx context.Context) Standing
 	// HomesDown returns the names of unreachable homes, for a /readyz request that includes them.
 	HomesDown func() []string

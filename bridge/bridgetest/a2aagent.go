@@ -50,7 +50,7 @@ type A2AAgent struct {
 type A2ATask struct {
 	ID       wire.TaskID
 	Context  string
-	Messages []*wire.Message // received by the agent
+	Messages []*wire.Message
 
 	updates chan wire.Event
 }

@@ -45,7 +45,7 @@ type Agent struct {
 
 	// Set by the registration.
 	DID, Domain   string
-	Token         string // access token
+	Token         string
 	RefreshToken  string
 	RegistryKey   ed25519.PublicKey
 	RegistryKeyID string

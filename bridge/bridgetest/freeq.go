@@ -27,7 +27,7 @@ const freeqRate = 100
 
 // FreeqConfig is the configuration of a [Freeq] and its peer.
 type FreeqConfig struct {
-	Name     string             // of the server
+	Name     string
 	Endpoint ed25519.PrivateKey // signs its envelopes
 	Server   ed25519.PrivateKey // signs its receipts
 	Peer     string             // endpoint ID of the only accepted peer
@@ -47,9 +47,9 @@ type Freeq struct {
 	conn       net.Conn // nil without a link
 	dialled    bool     // conn was dialled by the server
 	duplicates int      // rejected connections
-	next       uint64   // last event ID
-	highWater  uint64   // of the peer's event IDs, on this connection
-	window     int64    // the current clock second
+	next       uint64
+	highWater  uint64 // of the peer's event IDs, on this connection
+	window     int64  // the current clock second
 	counted    int
 	dropped    int
 	lose       int // drop each n-th event of the peer; 0 for none
@@ -71,7 +71,7 @@ type Freeq struct {
 	log        []freeqRow
 	keys       map[string]ed25519.PublicKey // "did kid", of users and fetched
 	mute       map[string]bool
-	peers      []*Freeq      // other servers
+	peers      []*Freeq
 	lag        time.Duration // of messages between peers
 	relayed    chan relayed
 	shown      []Shown
@@ -82,7 +82,7 @@ type Freeq struct {
 
 type freeqTask struct {
 	id, kind, venue          string
-	state, home              string // home is an endpoint id
+	state, home              string // home is an endpoint ID
 	offerer, offeree, worker string
 }
 

@@ -14,7 +14,7 @@ const maxRelayed = 4096
 // value ends a server.
 type relayed struct {
 	due  time.Time
-	from string // endpoint id
+	from string // endpoint ID
 	m    map[string]any
 	keys map[string]ed25519.PublicKey
 }

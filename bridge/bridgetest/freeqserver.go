@@ -20,7 +20,7 @@ import (
 // FreeqServer is a real freeq-server in its own process. Make one with [NewFreeqServer], name its
 // peers, and start it.
 type FreeqServer struct {
-	ID      string // endpoint ID
+	ID      string
 	API     string // base address of its web API
 	IRC     string // address for its clients
 	Address string // UDP, for its peers

@@ -52,7 +52,7 @@ type InspIRCd struct {
 	binary     string
 	ClientAddr string
 	LinkAddr   string
-	config     string // path
+	config     string
 	cmd        *exec.Cmd
 	exited     chan struct{}
 }

@@ -108,7 +108,7 @@ type IRCClient struct {
 	conn     net.Conn
 	received *messages
 	writing  sync.Mutex
-	mute     atomic.Bool // PING is not answered
+	mute     atomic.Bool
 	running  sync.WaitGroup
 }
 

@@ -27,14 +27,14 @@ import (
 type IRCdConfig struct {
 	Listen       string // "" = a free port on the loopback
 	Name, SID    string
-	LinkName     string        // the gateway's server name
-	SendPassword string        // sent by this server
-	RecvPassword string        // expected from the peer
-	TLS          *tls.Config   // of links in both directions; nil for plain text
-	Plaintext    bool          // offer no CHALLENGE
-	Tagless      bool          // without the module for message tags
-	Protocol     int           // 1206, as InspIRCd 4, or 1205, as InspIRCd 3; 0 means 1205
-	Users        []string      // nicks
+	LinkName     string      // the gateway's server name
+	SendPassword string      // sent by this server
+	RecvPassword string      // expected from the peer
+	TLS          *tls.Config // of links in both directions; nil for plain text
+	Plaintext    bool        // offer no CHALLENGE
+	Tagless      bool        // without the module for message tags
+	Protocol     int         // 1206, as InspIRCd 4, or 1205, as InspIRCd 3; 0 means 1205
+	Users        []string
 	Channels     []string      // all users are in all of them
 	ChannelModes string        // of all channels; "" means +nt
 	Skew         time.Duration // lead of this server's clock over ours
@@ -64,7 +64,7 @@ type IRCd struct {
 	channels  map[string]*ircdChannel
 	heldPongs int // held back; -1 to hold none
 	lose      int // number of steps of a connection before the server loses everything; 0 to lose nothing
-	lost      int // steps
+	lost      int
 	msgids    int
 	errs      []error
 }

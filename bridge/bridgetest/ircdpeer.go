@@ -23,7 +23,7 @@ type ircdPeer struct {
 	dialled   bool   // by this server
 	asked     bool   // it sent SERVER first
 	challenge string // ours
-	theirs    string // their challenge
+	theirs    string
 	sid       string // theirs, once authenticated
 	bursting  bool
 	steps     int // TAGMSG messages read

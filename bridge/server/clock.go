@@ -38,8 +38,8 @@ type Clock struct {
 	zero   time.Time // confirmed time at uptime 0
 	doubt  string    // "" if confirmed
 	since  time.Time // start of the doubt, by the wall clock
-	by     string    // source of the last confirmation
-	logged string    // last logged doubt
+	by     string    // of the last confirmation
+	logged string
 	marked time.Duration
 }
 

@@ -68,8 +68,8 @@ type Gateway struct {
 	refusals refusals
 
 	blocks   atomic.Pointer[federation.Blocks] // nil if there are no blocks
-	blocking sync.Mutex                        // held while blocks change
-	blocked  []federation.Block                // as last read; guarded by blocking
+	blocking sync.Mutex
+	blocked  []federation.Block // as last read; guarded by blocking
 }
 
 var _ bridge.Gateway = (*Gateway)(nil)

@@ -38,7 +38,7 @@ func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) admin.Key
 		shown.KeyID = signing.RegistryKeyID(key.Public)
 	case identity.EndpointKey:
 		shown.EndpointID = identity.EndpointID(key.Public)
-	case identity.KeptSecret, identity.TokenSecret: // have no public part
+	case identity.KeptSecret, identity.TokenSecret: // no public part
 	}
 	return shown
 }

@@ -43,6 +43,6 @@ func (l *LastError) Set(text string, now time.Time) {
 
 // Read returns the stored line, or "" if there is none.
 func (l *LastError) Read() string {
-	text, _ := os.ReadFile(l.path) // none
+	text, _ := os.ReadFile(l.path) // an unreadable file counts as empty
 	return strings.TrimSpace(string(text))
 }

@@ -101,7 +101,7 @@ type Retention struct {
 	Finished     time.Duration
 	AIRCMessages time.Duration
 	IDs          time.Duration // IDs of deleted steps
-	Dead         time.Duration // dead letters and notices
+	Dead         time.Duration
 }
 
 const pruneEvery = time.Minute

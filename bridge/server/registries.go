@@ -169,7 +169,7 @@ type LinkPeer struct {
 // with a mode set by an operator, by name. It omits the latter if skip returns true.
 func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []LinkPeer {
 	var all []LinkPeer
-	network := agents.Link // of an unconfigured peer
+	network := agents.Link // for an unconfigured peer
 	for link := range able[bridge.Peered](links) {
 		network = link.Network()
 		for _, peer := range link.Peers() {

@@ -39,7 +39,7 @@ type Senders struct {
 }
 
 type senderMinute struct {
-	number  int64                        // since 1970
+	number  int64                        // minutes since 1970
 	senders map[string]map[string]Sender // by kind and name
 }
 

@@ -86,7 +86,7 @@ type Server struct {
 	rates          *home.Rates
 	strangers      *home.Strangers
 	client         *identity.Client // for requests to strangers
-	registryClient *identity.Client // for requests to other registries
+	registryClient *identity.Client
 	locator        *routing.Locator
 	homes          *homes
 	traces         *tracing.Tracer // nil if not configured
@@ -103,7 +103,7 @@ type Server struct {
 	logins credential.Addresses
 	// guesses counts the wrong login codes of each address.
 	guesses credential.Guesses
-	writes  credential.Addresses // steps and AIRC messages
+	writes  credential.Addresses
 	// enrolments counts the new agents and IRC accounts of each address.
 	enrolments credential.Addresses
 
@@ -117,7 +117,7 @@ type Server struct {
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *PeerModes
 
-	certificateFiles atomic.Pointer[configs.TLS] // certificate files as last read
+	certificateFiles atomic.Pointer[configs.TLS] // as last read
 
 	resolving *prometheus.HistogramVec
 
@@ -131,7 +131,7 @@ type Server struct {
 // Options are the settings of a server from its program, not from its configuration.
 type Options struct {
 	Networks          Networks
-	Version, Revision string // of the program
+	Version, Revision string
 	Log               *slog.Logger
 
 	// Reread reloads the configuration; nil without a configuration file.

@@ -35,7 +35,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 		g.record(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
-	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
+	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is reachable
 	judged, err = g.inTurn(ctx, ev, func(h *home.Home) (federation.Judgement, error) { return h.Submit(ctx, ev, time.Now()) })
 	if err == nil && judged.Awaits && !judged.Duplicate {
 		err = g.admitted(ctx, judged)

@@ -151,7 +151,7 @@ func homeRules(id federation.HomeID, file *configs.File, check func(federation.D
 // Wiring has the parts of a server for opening links. The zero value suffices to check a
 // configuration.
 type Wiring struct {
-	Version      string // version of the program
+	Version      string
 	Ports        bridge.Ports
 	Record       *registry.Record
 	Freeq        freeq.Deps

@@ -39,9 +39,9 @@ import (
 
 // The times of a run.
 const (
-	startTime        = time.Minute      // until all agents are known, and the first offers have arrived
-	calmTime         = 3 * time.Second  // before the first kill
-	downTime         = 2 * time.Second  // downtime of a killed process
+	startTime        = time.Minute     // until all agents are known, and the first offers have arrived
+	calmTime         = 3 * time.Second // before the first kill
+	downTime         = 2 * time.Second
 	recoverTime      = 30 * time.Second // time from a restart until offers arrive everywhere again
 	chaosRecoverTime = 3 * time.Minute  // the same after other faults
 	drainTime        = 3 * time.Minute  // from the last offer until its completion

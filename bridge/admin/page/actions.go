@@ -13,9 +13,9 @@ import (
 )
 
 type action struct {
-	back  string           // page with its list, unless the form names another
-	noun  string           // of the equivalent command
-	needs federation.Scope // scope of its API route
+	back  string // page with its list, unless the form names another
+	noun  string // of the equivalent command
+	needs federation.Scope
 	// send requests the change from the API, and returns the number of changed items.
 	send func(r request, f form, act admin.Act) (int, error)
 	// choices are the values of the field beside the reason, if any.
@@ -26,9 +26,9 @@ type action struct {
 
 type form struct {
 	verb, name   string
-	link, peer   string   // link or peer of one delivery, or of the filter
-	older, cause string   // age and cause in the filter
-	rows         []string // selected rows
+	link, peer   string // link or peer of one delivery, or of the filter
+	older, cause string // age and cause in the filter
+	rows         []string
 	choice, back string
 }
 

@@ -160,7 +160,7 @@ func commandsOf(a action, f form) [][]string {
 	case a.noun == "dead":
 		return [][]string{slices.Concat(start, f.rows)}
 	}
-	var commands [][]string // one for each destination
+	var commands [][]string // one per destination
 	changes, _ := f.feedChanges()
 	for len(changes) > 0 {
 		to := changes[0]

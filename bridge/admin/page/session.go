@@ -36,7 +36,7 @@ type kept struct {
 	csrf   string
 	began  time.Time
 	ends   time.Time
-	notice string // shown with the next page
+	notice string // for the next page
 }
 
 type sessions struct {

@@ -62,7 +62,7 @@ type section struct {
 	Command string
 	Charts  []chart
 	Bulk    *bulk  // actions on many rows; may be nil
-	Actions []link // actions for the whole table
+	Actions []link // for the whole table
 	Intro   string // before the actions
 }
 
@@ -70,7 +70,7 @@ type table struct {
 	Caption string
 	Columns []heading
 	Rows    []row
-	Empty   string // text for an empty table
+	Empty   string
 	Older   string // address of the next page, "" after the last
 }
 
@@ -110,7 +110,7 @@ type timeline struct {
 type step struct {
 	Key, Verb, DID, By, Provenance, Verdict, Note string
 	At                                            *moment
-	Evidence                                      string // address
+	Evidence                                      string
 	Deliveries                                    []cell
 	Signed                                        []detail
 }

@@ -20,8 +20,8 @@ import (
 
 // Table declares a list, for terminals and for the operator page.
 type Table[T any] struct {
-	Caption string              // on the page
-	Command string              // command that prints the list
+	Caption string // on the page
+	Command string
 	Empty   string              // on the page, for an empty list
 	Key     func(item T) string // stable key of an item across versions of the page
 	Columns []Column[T]
@@ -30,7 +30,7 @@ type Table[T any] struct {
 
 // Column is a column of a list. An output omits it if the heading there is "".
 type Column[T any] struct {
-	Page, Terminal string // headings
+	Page, Terminal string
 	Value          func(item T) Value
 }
 
@@ -152,7 +152,7 @@ func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(ou
 // Terminal is the output of a command.
 type Terminal struct {
 	Out, Err io.Writer
-	JSON     bool     // machine-readable output
+	JSON     bool
 	Command  []string // for the command of the next page
 }
 

@@ -36,7 +36,7 @@ type stage struct {
 type agent struct {
 	handle          string
 	key             federation.SigningKey
-	domain          string // domain of the registry
+	domain          string
 	access, refresh string
 }
 

@@ -20,8 +20,8 @@ type stage struct {
 	suffix string // makes nicks and rooms unique
 	keys   map[string]federation.SigningKey
 	actors map[string]*actor
-	synced int              // number of PINGs
-	offers int              // number of offers
+	synced int // PINGs
+	offers int
 	offer  federation.Event // last offer, titled with its number
 }
 

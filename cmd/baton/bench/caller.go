@@ -26,7 +26,7 @@ import (
 
 // caller is an agent logged in over plain HTTP.
 type caller struct {
-	address string // of the gateway
+	address string
 	key     federation.SigningKey
 	token   string
 }

@@ -49,7 +49,7 @@ record_bytes_per_hour = 0
 type gateway struct {
 	name               string
 	program, dir       string
-	public, admin, irc string // addresses
+	public, admin, irc string
 	process            *exec.Cmd
 	ended              chan struct{} // closed when the process has ended
 }

@@ -124,7 +124,7 @@ func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 			}
 		}
 		if reached < size {
-			break // the time limit has expired
+			break
 		}
 	}
 	for _, row := range rows {

@@ -14,7 +14,7 @@ type command struct {
 	name     string // such as "baton handoff show"
 	synopsis string // such as "baton handoff show ID [flags]"
 	help     string
-	detail   string // detailed help, in paragraphs
+	detail   string // in paragraphs
 	example  string // without indentation
 	terms    []term // arguments, then flags
 }
