@@ -121,6 +121,7 @@ const (
 	Restart   Effect = "restart"   // with the next start
 )
 
+// Effect returns how the change takes effect.
 func (c Change) Effect() Effect {
 	table, _, _ := strings.Cut(c.Key, ".")
 	table, _, _ = strings.Cut(table, "[")

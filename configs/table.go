@@ -101,6 +101,7 @@ func (f *File) Changed(old *File, names ...string) []string {
 // Path returns the path of a file named by the table, like [File.Path].
 func (t Table) Path(name string) string { return t.file.Path(name) }
 
+// Equal reports whether two tables have the same content.
 func (t Table) Equal(other Table) bool {
 	return t.name == other.name && reflect.DeepEqual(t.values, other.values)
 }

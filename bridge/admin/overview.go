@@ -104,6 +104,7 @@ func (o *Operator) samples(ctx context.Context, now time.Time) ([]Sample, error)
 	return all, err
 }
 
+// StandingOf returns the state of a link.
 func StandingOf(s bridge.LinkStatus) LinkStanding {
 	return LinkStanding{Name: s.Link.Name(), Network: s.Link.Network(), State: s.Status.State, LastError: s.Status.LastError}
 }

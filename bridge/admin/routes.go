@@ -98,6 +98,7 @@ func routes() []mounted {
 	}
 }
 
+// Mount registers the routes for the admitted callers.
 func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	for _, each := range routes() {
 		var parameters []string

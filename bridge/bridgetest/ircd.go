@@ -204,12 +204,14 @@ func (d *IRCd) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessag
 // Received returns all messages of the gateway not returned by [IRCd.Next], in order.
 func (d *IRCd) Received() []IRCMessage { return d.received.all() }
 
+// Err returns all mistakes of the gateway.
 func (d *IRCd) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return errors.Join(d.errs...)
 }
 
+// Send writes a line to the gateway unchanged.
 func (d *IRCd) Send(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

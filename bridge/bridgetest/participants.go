@@ -43,6 +43,7 @@ type Participants struct {
 	charged int
 }
 
+// NewParticipants returns a new gateway.
 func NewParticipants(tb testing.TB) *Participants {
 	tb.Helper()
 	p := &Participants{Record: storetest.Open(tb), Woken: &Topics{}, Steps: 59, members: map[string][]federation.DID{}}

@@ -56,6 +56,7 @@ func SeededKey(name string) federation.SigningKey {
 	}
 }
 
+// Bindings implements [bridge.Bindings] with entries of a test.
 type Bindings struct {
 	Names   []federation.BoundName
 	Links   map[federation.DID]string // place of each DID's last signature

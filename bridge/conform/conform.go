@@ -121,6 +121,7 @@ type Totals struct {
 	Skipped int `json:"skipped"`
 }
 
+// Count counts results.
 func Count(results []Result) Totals {
 	t := Totals{Cases: len(results)}
 	for _, r := range results {

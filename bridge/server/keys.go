@@ -26,6 +26,7 @@ func KeyFolder(file *configs.File) identity.KeyFolder {
 	return identity.KeyFolder{Dir: file.Path(keysFolder), Signer: identity.Signer(file.Keys.Signer)}
 }
 
+// ShowKey returns the public part of a key for display.
 func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) admin.Key {
 	shown := admin.Key{
 		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),

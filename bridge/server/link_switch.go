@@ -20,6 +20,7 @@ const (
 	ClockLease   = "tidy" // jobs due by the clock
 )
 
+// LinkLease returns the lease of a link.
 func LinkLease(name string) string { return "link " + name }
 
 // leaseWait is how long a starting replica waits for the lease of a link before it assumes that

@@ -12,6 +12,7 @@ import (
 // Rates gives networks access to the rate limits of DIDs.
 type Rates struct{ gateway *Gateway }
 
+// Rates returns the rates of DIDs.
 func (g *Gateway) Rates() Rates { return Rates{g} }
 
 func (r Rates) perMinute() int { return r.gateway.home.Load().Limits.EventsPerMinute }

@@ -24,6 +24,7 @@ type Plot struct {
 	Bands   [][2]float64 `json:"bands,omitempty"` // parts of the x axis that are marked
 }
 
+// Series is one line of a diagram.
 type Series struct {
 	Name   string       `json:"name"`
 	Points [][2]float64 `json:"points"`

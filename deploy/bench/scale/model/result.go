@@ -52,6 +52,7 @@ type Cause struct {
 	Bytes    float64
 }
 
+// HomeUse is the use of one home.
 type HomeUse struct {
 	Agents int
 	Work   Flow  // steps and text with the hub

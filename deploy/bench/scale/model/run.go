@@ -20,6 +20,7 @@ type Config struct {
 	Outage   *Outage // may be nil
 }
 
+// Outage is the absence of one home for a time.
 type Outage struct {
 	Home        int
 	Hour, Hours int
