@@ -3,7 +3,7 @@
 //
 // A [Network], returned by the folder of the network, opens a [Link] for each table of the
 // configuration, and gives it [Ports]. A link reads steps from its peer and submits them to its
-// [Gateway]. A [Supervisor] dials the link again after a loss, and delivers the [Outbox] of the
+// [Gateway]. A [Supervisor] dials the link again after a loss, and delivers the outbox of the
 // link while it is up. Optional functions of a link are abilities: small interfaces such as
 // [ChannelLink] or [Mounted].
 //

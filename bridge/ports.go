@@ -115,8 +115,8 @@ type Evidence interface {
 	// context stored here gets its hash. Any other step is returned unchanged, and so is a step if
 	// there is no space for its context.
 	Refer(ctx context.Context, ev federation.Event) (federation.Event, error)
-	// Store stores a context uploaded by a participant. It returns [federation.ErrBlobTooLarge]
-	// and [federation.ErrNoBlobRoom].
+	// Store stores a context uploaded by a participant. Its errors include
+	// [federation.ErrBlobTooLarge] and [federation.ErrBlobQuota].
 	Store(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
 }
 

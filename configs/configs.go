@@ -20,7 +20,7 @@
 //	if err := file.Err(); err != nil {
 //
 // Secrets and the certificate are separate files, named by the configuration ([File.Secret],
-// [File.TLSConfig]). [Reference] returns the file with every key and its default.
+// [File.Certificate]). [Reference] returns the file with every key and its default.
 //
 // A File is not safe for concurrent use until Err has been called. After that it is immutable.
 package configs

@@ -120,9 +120,9 @@ func (t Table) Mistake(key, why string) {
 // keys; keys missing in the table keep their value. Values of the wrong type are added to the
 // mistakes of the file.
 //
-// Fields are strings, booleans, integers, durations, types that unmarshal from text, slices of
-// these, maps from a name to one of these, structs for subtables, and slices of structs for lists
-// of tables.
+// Fields are strings, booleans, integers, durations, types that unmarshal from text, and slices of
+// these. Maps go from a name to one of these. Structs are subtables, and slices of structs are
+// lists of tables.
 func (t Table) Decode(into any) {
 	fields := map[string]reflect.Value{}
 	target := reflect.ValueOf(into).Elem()

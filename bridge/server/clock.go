@@ -220,9 +220,8 @@ func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	return ahead
 }
 
-// clocks returns the lead of the local clock over the clock of each home, from the Date of its
-// profile or the last comparison through the hub. It omits homes with neither, and blocks on the
-// homes.
+// clocks returns the lead of the local clock over each home's clock, from the Date of its profile
+// or the last comparison through the hub. It omits homes with neither, and blocks on the homes.
 func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, clockTime)
 	defer cancel()

@@ -127,9 +127,9 @@ func unfinishedErasures(file *configs.File) ([]string, error) {
 	return dids, err
 }
 
-// RecordCopies returns the files that may still have erased text: copies of the record below
-// data_dir left by a migration, a restore or a backup, and the folder of the batches exchanged
-// between homes through this gateway. It blocks on the disk.
+// RecordCopies returns the files that may still have erased text. These are copies of the record
+// below data_dir, left by a migration, a restore or a backup, and the folder of the batches
+// exchanged between homes through this gateway. It blocks on the disk.
 func (s *Server) RecordCopies() ([]string, error) {
 	found, err := backup.Copies(RestoreTarget(s.file))
 	if err != nil {

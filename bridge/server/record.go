@@ -187,8 +187,8 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 	return gone, err
 }
 
-// pruneText deletes channel lines, which are kept only as long as duplicates may arrive, then
-// messages, and then the chat history, which has copies of both.
+// pruneText deletes channel lines, messages, and then the chat history, which has copies of both.
+// Channel lines are kept only as long as duplicates may arrive.
 func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
 	if keep.Chat > 0 {
 		if _, err := inBatches(func(limit int) (int, error) { return record.PruneLines(ctx, now.Add(-keep.Chat), limit) }); err != nil {

@@ -165,8 +165,8 @@ type LinkPeer struct {
 	Set bool
 }
 
-// LinkPeers returns the peers of links in the order of the configuration, and then the other peers
-// with a mode set by an operator, by name. It omits the latter if skip returns true.
+// LinkPeers returns the peers of links in the order of the configuration. Other peers with a mode
+// set by an operator follow, by name, unless skip returns true.
 func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []LinkPeer {
 	var all []LinkPeer
 	network := agents.Link // for an unconfigured peer

@@ -226,9 +226,9 @@ func (r *refusals) of(ev federation.Event) *federation.RefusalError {
 	return r.kept[i]
 }
 
-// AwaitRuling waits until the home of a remote handoff has ruled on a waiting step of an operator,
-// and returns the entry of the filed step. The error is a [*federation.RefusalError] if the home
-// refused the step, that of ctx if it ends before the ruling, and otherwise that of the record.
+// AwaitRuling waits for the ruling on a waiting step of an operator in a remote handoff, and
+// returns the entry of the filed step. The error is a [*federation.RefusalError] if the home
+// refused the step, and that of ctx if it ends first. Otherwise it is that of the record.
 func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	tick := time.NewTicker(rulingPoll)
 	defer tick.Stop()

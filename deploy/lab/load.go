@@ -242,7 +242,7 @@ func (o outcome) err() error {
 }
 
 // audit compares the acknowledged offers with the inboxes of the workers and of the offerers, read
-// from their start, and with the steps of each handoff at the homes of both.
+// from their start. It also compares the steps of each handoff at the homes of both.
 func (l *load) audit(ctx context.Context) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTime)
 	defer cancel()

@@ -1,12 +1,11 @@
 // Package bench measures the cost of a gateway on its machine. It starts the program as an operator
 // does, with a new record and without limits, and calls it over loopback sockets. Each figure is
 // compared with a floor measured alternately in the same run: the performance of the same machine
-// without a gateway.
+// without a gateway. Ratios are comparable between machines; absolute figures are not.
 //
-// The floors are bare Ed25519 verifications on all cores, a server that only verifies a step and
-// files it as one row, a pair of such servers, sockets with one disk write between them, bare
-// commits of a PostgreSQL server, and a small record for a large one. Ratios are comparable between
-// machines; absolute figures are not.
+// The floors are bare Ed25519 verifications on all cores, and sockets with one disk write between
+// them. Others are a server that only verifies a step and files it as one row, and a pair of such
+// servers. PostgreSQL is compared with bare commits, and a large record with a small one.
 package bench
 
 import (
