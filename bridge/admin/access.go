@@ -82,8 +82,7 @@ const maxGood = 1 << 10
 // spec: RFC 6750 §2.1, §3.1
 func Bearers(tokens *operators.Operators) Admission { return NewTokenCheck(tokens).Admit }
 
-// TokenCheck checks the tokens of operators. Make one with [NewTokenCheck]. It may be used
-// concurrently.
+// TokenCheck checks the tokens of operators. It may be used concurrently.
 type TokenCheck struct {
 	tokens *operators.Operators
 	wrong  credential.Addresses

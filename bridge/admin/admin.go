@@ -107,7 +107,7 @@ type Deps struct {
 	Ended <-chan struct{}
 }
 
-// Operator is the operator API. Make one with [New].
+// Operator is the operator API.
 type Operator struct{ deps Deps }
 
 // New returns the operator API of a gateway.

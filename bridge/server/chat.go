@@ -28,7 +28,7 @@ const (
 )
 
 // fullQueues is the set of full queues of channel text, by link and order. Its size is bounded by
-// the pairs of relayed channels. It may be used concurrently.
+// the pairs of relayed channels.
 type fullQueues struct{ m sync.Map }
 
 // record stores whether a queue is full, and reports whether it just became full.
@@ -45,7 +45,7 @@ func (f *fullQueues) record(link string, order federation.HandoffID, full bool) 
 // maxTyped exceeds the typing notifications of two networks during the delay of one.
 const maxTyped = 1024
 
-// typed holds the message IDs of the last typing notifications. It may be used concurrently.
+// typed holds the message IDs of the last typing notifications.
 type typed struct {
 	mu  sync.Mutex
 	ids irc.Recent

@@ -29,7 +29,7 @@ const (
 // the wall clock until the wall clock jumps relative to the uptime of the machine, or is more than
 // an hour ahead of the last confirmed time at startup. Then it advances with the uptime, until
 // another home, NTP or an operator confirms the wall clock, or the wall clock is correct again.
-// Expiry may therefore be late, but never early. Its methods may be called concurrently.
+// Expiry may therefore be late, but never early.
 type Clock struct {
 	cfg ClockConfig
 	log *slog.Logger

@@ -11,8 +11,7 @@ import (
 
 const lastErrorFile = "last-error"
 
-// LastError stores the last logged error in a file, for baton doctor of a stopped gateway. Its
-// methods may be called concurrently.
+// LastError stores the last logged error in a file, for baton doctor of a stopped gateway.
 type LastError struct {
 	path string
 

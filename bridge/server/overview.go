@@ -21,7 +21,7 @@ const (
 	checksWait = time.Second // wait of a reader for the first checks
 )
 
-// lastChecks holds the last results of the doctor. It may be used concurrently.
+// lastChecks holds the last results of the doctor.
 type lastChecks struct {
 	running singleflight.Group
 

@@ -125,7 +125,7 @@ func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bo
 }
 
 // PeerModes has the modes set by operators for other registries and homes. They override the
-// configuration. Its methods may be called concurrently.
+// configuration.
 type PeerModes struct {
 	*registry.Record
 

@@ -19,8 +19,7 @@ import (
 var ErrEnding = errors.New("the gateway is stopping")
 
 // Reloads reloads the configuration of a running gateway, one reload at a time. The links opened by
-// a reload end with the gateway, not with the request. Make one with [NewReloads]. Its methods may
-// be called concurrently.
+// a reload end with the gateway, not with the request.
 type Reloads[T any] struct {
 	reload func(ctx context.Context, dry bool) (T, error)
 	asked  chan reloadAsk[T]

@@ -32,7 +32,7 @@ const unproved = "(unproved)"
 type Sender = bridge.Sender
 
 // Senders counts the steps of each sender in the last hour. In a minute with too many senders, it
-// drops the senders with the fewest steps. The zero Senders is empty. It may be used concurrently.
+// drops the senders with the fewest steps. The zero Senders is empty.
 type Senders struct {
 	mu      sync.Mutex
 	minutes [senderMinutes]senderMinute

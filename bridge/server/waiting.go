@@ -194,7 +194,7 @@ const rulingPoll = 50 * time.Millisecond
 const maxRefusals = 256
 
 // refusals stores the refusals of operators' steps by other homes, for commands waiting for
-// rulings. It may be used concurrently.
+// rulings.
 type refusals struct {
 	mu   sync.Mutex
 	kept []*federation.RefusalError // the oldest first

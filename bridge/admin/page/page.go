@@ -50,7 +50,7 @@ type Deps struct {
 	Ended  <-chan struct{} // closed when the gateway stops, which ends all event streams
 }
 
-// Page is the operator page. Make one with [New].
+// Page is the operator page.
 type Page struct {
 	deps     Deps
 	api      *client.Client
