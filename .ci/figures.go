@@ -1,10 +1,9 @@
-// Command figures prints how large the code is and how its comments read.
+// Command figures prints the size of the code and statistics of its comments.
 //
 //	go run .ci/figures.go [-check]
 //
 // It counts Go files of the repository: production files without tests, test kits and generated
-// code. With -check it exits with 1 if a word of [limits] is more frequent in comments than it
-// may be.
+// code. With -check it exits with 1 if comments exceed the frequencies of [limits].
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"strings"
 )
 
-// kits are the folders whose code only tests, measurements and the demo use.
+// kits are folders with code only for tests, measurements and the demo.
 var kits = regexp.MustCompile(`test(/|$)|^bridge/conform/|^cmd/baton/(bench|demo|aircagent)|^deploy/|^federation/store/bare`)
 
 // limits bounds patterns in comments, each per 10,000 words.
@@ -35,13 +34,12 @@ var limits = []struct {
 	{"alone", regexp.MustCompile(`(?i)\balone\b`), 1},
 }
 
-// A sentence of more than longWords words is long; longMost of all sentences may be.
+// A sentence with more than longWords words is long. At most longMost of all sentences may be long.
 const (
 	longWords = 30
 	longMost  = 0.03
 )
 
-// count holds the figures of a set of files.
 type count struct {
 	files, lines, interfaces, unexported int
 	packages                             map[string]bool
@@ -103,7 +101,6 @@ func main() {
 	}
 }
 
-// add counts one file.
 func (c *count) add(folder string, file *ast.File, lines int) {
 	c.files++
 	c.lines += lines

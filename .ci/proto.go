@@ -1,5 +1,5 @@
-// Command proto generates the Go code of the protocol buffers in a folder. It compiles them in
-// Go, so that no protoc is needed:
+// Command proto generates the Go code of the protocol buffers in a folder. It compiles them in Go,
+// without protoc:
 //
 //	go run -modfile=.tools/go.mod .ci/proto.go translate/macpmode/macpv1
 package main
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// generate writes the code of each .proto file of a folder beside it.
+// generate writes the code next to each .proto file of a folder.
 func generate(folder string) error {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.proto"))
 	if err != nil {
@@ -65,7 +65,7 @@ func generate(folder string) error {
 	return nil
 }
 
-// descriptor returns a compiled file as a plugin of protoc reads it.
+// descriptor returns a compiled file as input for a plugin of protoc.
 func descriptor(file protoreflect.FileDescriptor) *descriptorpb.FileDescriptorProto {
 	return protodesc.ToFileDescriptorProto(file)
 }

@@ -8,20 +8,19 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The optional abilities of a [Link]. Callers check a link for an ability, never for its type or
-// its network. All methods may be called while Run runs. The abilities for private text are in
-// messages.go, and those for the status of a link in status.go.
+// Callers test a [Link] for one of these optional abilities, never for its type or network. All
+// methods may be called while Run runs. See also messages.go and status.go.
 
-// Mounted is a [Link] served by the public HTTP listener. Its routes are registered once: a
-// reload neither adds nor removes such a link.
+// Mounted is a [Link] with permanent routes on the public HTTP listener. A reload neither adds nor
+// removes such a link.
 type Mounted interface {
 	Link
-	// Mount registers the routes of the link. It does not block.
+	// Mount registers the routes of the link.
 	Mount(mux *http.ServeMux)
 }
 
 // Served is a [Link] with one route on the public HTTP listener. A reload may add, replace or
-// remove the link; the route then leads to the running link, or is 404.
+// remove the link. Without a running link, the route is 404.
 type Served interface {
 	Link
 	http.Handler
@@ -29,14 +28,13 @@ type Served interface {
 	Pattern() string
 }
 
-// OnceShower is a [Link] that shows something at most once, such as a readable line.
-// [federation.Delivery.Attempt] shows the link whether an earlier attempt may have shown it. Each
-// attempt is on disk before Deliver is called; the first attempt is stored with the step. For
-// other links, attempts are counted after they failed.
+// OnceShower is a [Link] that shows something at most once, such as a readable line. Each attempt
+// is on disk before Deliver is called; the first attempt is stored with the step. A positive
+// [federation.Delivery.Attempt] means that an earlier attempt may have shown it. For other links,
+// attempts are counted after they failed.
 type OnceShower interface {
 	Link
-	// ShowsOnce reports whether this delivery shows something at most once. It
-	// does not block.
+	// ShowsOnce reports whether this delivery shows something at most once.
 	ShowsOnce(d federation.Delivery) bool
 }
 
@@ -51,24 +49,23 @@ type ReconnectNotifier interface {
 // original place is back.
 type Pinned interface {
 	Link
-	// Unpin lets the next Run use the current place. It does not block.
+	// Unpin lets the next Run use the current place.
 	Unpin()
 }
 
 // Paced is a [Link] whose peer limits the rate of deliveries.
 type Paced interface {
 	Link
-	// PerMinute returns the peer's limit of deliveries per minute; 0 means none. It does not
-	// block.
+	// PerMinute returns the peer's limit of deliveries per minute; 0 means none.
 	PerMinute() int
 }
 
-// Recorder is a [Link] with its own tables in the record. Its rows about a step are filed in
-// one transaction with the step, and are not delivered by the outbox.
+// Recorder is a [Link] with its own tables in the record. Its rows about a step are filed in one
+// transaction with the step, not delivered by the outbox.
 type Recorder interface {
 	Link
 	// Effects returns the rows to write to the link's tables together with a step, and the topics
-	// to wake afterwards. It blocks on the record. After an error, the step is not filed now.
+	// to wake afterwards. After an error, the step is not filed now.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
 	// TextEffects is like Effects, for private text.
 	TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error)
@@ -104,10 +101,10 @@ type PresenceLink interface {
 
 // PresenceChange is a change of a user of a link whose text was relayed.
 type PresenceChange struct {
-	Link string         // link of the user
-	DID  federation.DID // under which its text was relayed
+	Link string
+	DID  federation.DID // under which the user's text was relayed
 
-	Gone bool // the user left the network
+	Gone bool
 	// Name is the new nick, and Now the DID under which later text is relayed: a new DID if the
 	// user has no DID of its own. Both are empty unless the nick changed.
 	Name string
@@ -131,17 +128,15 @@ type Replayer interface {
 // ClientCloser is a [Link] whose clients connect to this gateway itself.
 type ClientCloser interface {
 	Link
-	// CloseClients closes the connections of the clients that match a condition. It does not wait
-	// for the end of their connections.
+	// CloseClients closes the connections of matching clients. It does not wait for them to end.
 	CloseClients(blocked func(federation.Source) bool)
 }
 
 // Eraser is a [Link] that keeps text of handoffs in journals.
 type Eraser interface {
 	Link
-	// EraseJournals removes the histories of ended sessions with any of these handoffs, or with
-	// dry only counts them. It returns the names of the running sessions, which keep their
-	// histories. It blocks on the record and returns its errors.
+	// EraseJournals removes the histories of ended sessions with any of these handoffs, or with dry
+	// only counts them. It returns the names of the running sessions, which keep their histories.
 	EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error)
 }
 
@@ -168,14 +163,11 @@ type Notifier interface {
 // Pusher is a [Link] to participants that may have webhooks.
 type Pusher interface {
 	Link
-	// Pushes reports whether the owner of a webhook is a participant of this link. It does not
-	// block.
+	// Pushes reports whether the owner of a webhook is a participant of this link.
 	Pushes(h federation.Webhook) bool
-	// Write returns the content to post for a push: its kind, as words separated by dots, and
-	// JSON. It blocks on the record and returns its errors.
+	// Write returns the content to post for a push: its kind, as words separated by dots, and JSON.
 	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
-	// Taken records that the owner of the webhook has received the push, before the record does. It
-	// blocks on the record and returns its errors.
+	// Taken records a received push in the tables of the link, before the record does.
 	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }
 
@@ -183,8 +175,8 @@ type Pusher interface {
 type Poster interface {
 	Pusher
 	// Posts returns the posts of a push, in order. The push is delivered once all are accepted;
-	// otherwise all are made again. It blocks on the record. It returns the errors of the record,
-	// or an error that wraps [ErrBroken]: then the push becomes a dead letter.
+	// otherwise all are made again. It returns the errors of the record, or an error that wraps
+	// [ErrBroken]: then the push becomes a dead letter.
 	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
 }
 
@@ -206,9 +198,8 @@ type InboxReader interface {
 // links of the HTTP listener accept such a token too.
 type Authenticator interface {
 	Link
-	// Authenticate returns the participant of the token in a request. It returns false without a
-	// valid token of this link, or if the session has ended. It blocks on the record and returns
-	// its errors.
+	// Authenticate returns the participant of the token in a request. It returns false for an
+	// invalid token or an ended session. It blocks on the record and returns its errors.
 	Authenticate(r *http.Request) (who Authenticated, ok bool, err error)
 }
 
@@ -221,7 +212,6 @@ type Authenticated struct {
 // Registrar is a [Link] that gives participants handles at a domain of this gateway.
 type Registrar interface {
 	Link
-	// Domain returns the domain.
 	Domain() string
 	// HandlesOf returns the handles of a DID of another network. The first name is the
 	// earliest known name of the DID, "" if it was never seen.
@@ -229,9 +219,9 @@ type Registrar interface {
 	// Unverified returns the handle under which the link stores messages in the name of a
 	// handle with an unverified sender.
 	Unverified(handle string) string
-	// AllowHeld delivers one message held for its recipient's consent. The consent does not
-	// change. It blocks on the record. It returns [federation.ErrNotFound] if the message is not
-	// held, and otherwise the errors of [Messages.Say].
+	// AllowHeld delivers one message held for its recipient's consent. The consent does not change.
+	// It returns [federation.ErrNotFound] if the message is not held, and otherwise the errors of
+	// [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error
 }
 
@@ -243,9 +233,8 @@ type Peered interface {
 	Peers() []Peer
 	// CheckPeer returns the reason why a name cannot be the name of a peer, or nil.
 	CheckPeer(name string) error
-	// Backlogs returns the queue of each configured peer, even if empty, and the queues of
-	// all other peers together as [OtherPeers] if there are any. It blocks on the record
-	// and returns its errors.
+	// Backlogs returns the queue of each configured peer, even if empty, and the queues of all
+	// other peers together as [OtherPeers] if there are any.
 	Backlogs(ctx context.Context) ([]federation.PeerBacklog, error)
 }
 
@@ -266,8 +255,8 @@ type Introducer interface {
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 }
 
-// OtherPeers is the label of all unconfigured peers. A remote party can invent such names, and
-// labels come from closed sets.
+// OtherPeers is the label of all unconfigured peers. Labels come from closed sets, and a remote
+// party can invent names.
 const OtherPeers = "others"
 
 // KeyServer is a [Link] to a server that publishes the keys of its users.
@@ -280,7 +269,6 @@ type KeyServer interface {
 // Homed is a [Link] to another home, which orders the handoffs opened there.
 type Homed interface {
 	Link
-	// Home returns the other home.
 	Home() federation.HomeID
 }
 
@@ -289,8 +277,7 @@ type Homed interface {
 // PeerHome is private here, and the other home places it.
 type PeerHome interface {
 	Homed
-	// Houses reports whether the other home has the mailbox of a DID. It sends a request to that
-	// home. It blocks on the network.
+	// Houses asks the other home whether it has the mailbox of a DID. It blocks on the network.
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
 
@@ -299,7 +286,7 @@ type PeerHome interface {
 type LossReporter interface {
 	Homed
 	// LostSteps reports whether the other home has lost steps of a handoff, and returns a
-	// description of the loss. It does not block.
+	// description of the loss.
 	LostSteps(id federation.HandoffID) (why string, lost bool)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Subnet returns the network that limits count as one client: one IPv4 address, or one /64 of
-// IPv6. It returns the zero Prefix for the zero Addr.
+// Subnet returns the network that limits count as one client: an IPv4 address or an IPv6 /64. It
+// returns the zero Prefix for the zero Addr.
 func Subnet(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	bits := federation.SubnetBits
@@ -25,9 +25,9 @@ func Subnet(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// SubnetOf is [Subnet] of an address as net/http and net.Conn write it, "host:port" or only a host.
-// Text without an IP address is the zero Prefix. Limits by address do not apply to it: it
-// represents all clients of a trusted proxy that forwards no client addresses.
+// SubnetOf is [Subnet] for the text form of net/http and net.Conn: "host:port" or only a host. It
+// returns the zero Prefix for text without an IP address. Limits by address do not apply to it,
+// because it represents all clients of a trusted proxy that forwards no client addresses.
 func SubnetOf(remote string) netip.Prefix {
 	if from, err := netip.ParseAddrPort(remote); err == nil {
 		return Subnet(from.Addr())

@@ -1,14 +1,17 @@
-// Package bridge is the base of all networks: the description of a network, links and their
-// abilities, the ports of a link, and the supervisor of a link.
+// Package bridge is the base of all networks: links, their abilities and ports, and their
+// supervisor.
 //
-// A [Network] is a value returned by the folder of the network. It opens a [Link] for each table
-// of the configuration, and gives it [Ports]. A link reads steps from its peer and submits them to
-// its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the [Outbox] of
-// the link while the link is up. Further functions of a link are abilities, each a small interface
-// such as [ChannelLink] or [Mounted].
+// A [Network], returned by the folder of the network, opens a [Link] for each table of the
+// configuration, and gives it [Ports]. A link reads steps from its peer and submits them to its
+// [Gateway]. A [Supervisor] dials the link again after a loss, and delivers the outbox of the
+// link while it is up. Optional functions of a link are abilities: small interfaces such as
+// [ChannelLink] or [Mounted].
 //
-// The package is independent of any network. Each network has a folder below this one with a file
-// edge.go, the only place that converts errors of the gateway to errors of the network.
+// Unless its comment states otherwise, a method with a context may block on the record and returns
+// its errors, and a method without a context does not block.
+//
+// The package is independent of any network. In each network's folder, only edge.go converts errors
+// of the gateway to errors of the network.
 package bridge
 
 import (
@@ -20,7 +23,7 @@ import (
 
 // Link is one configured peer of a network, connected or not. One goroutine owns its state.
 type Link interface {
-	// Name is unique among all links. It is the label in logs, metrics and the outbox.
+	// Name is unique among all links. It labels logs, metrics and the outbox.
 	Name() string
 	// Network is the label of the network in metrics, such as "spanningtree".
 	Network() string
@@ -47,22 +50,22 @@ const (
 	WebhooksTopic = "hooks"
 )
 
-// OutboxTopic is the topic of a link whose outbox has a new delivery.
+// OutboxTopic is the topic of new deliveries in the outbox of a link.
 func OutboxTopic(link string) string { return "feed." + link }
 
-// InboxTopic is the topic of an agent of the gateway's registry with a new message.
+// InboxTopic is the topic of new messages for an agent of the gateway's registry.
 func InboxTopic(handle string) string { return "inbox." + handle }
 
-// RulingTopic is the topic of a home with steps waiting for its ruling.
+// RulingTopic is the topic of steps waiting for the ruling of a home.
 func RulingTopic(home federation.HomeID) string { return "ruling." + string(home) }
 
-// DIDTopic is the topic of a DID whose inbox has a new step.
+// DIDTopic is the topic of new steps in the inbox of a DID.
 func DIDTopic(did federation.DID) string { return "did." + string(did) }
 
 // SessionsTopic is the topic for ended sessions of a participant.
 func SessionsTopic(participant string) string { return "sessions." + participant }
 
-// HandoffTopic is the topic of a handoff with a new step.
+// HandoffTopic is the topic of new steps of a handoff.
 func HandoffTopic(id federation.HandoffID) string { return "handoff." + id.String() }
 
 // KeyError is one mistake in a network's table of the configuration.
@@ -71,15 +74,13 @@ type KeyError struct {
 	Why string
 }
 
-// Error implements error.
 func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 
-// Network describes a foreign protocol: how its links are configured and opened. It is a value
-// returned by the folder of the network; the program has a list of all networks.
+// Network describes a foreign protocol: how its links are configured and opened.
 type Network struct {
-	Name  string // the label in metrics, such as "spanningtree"
-	Table string // table of the configuration, such as "irc.spanningtree"
-	// Many allows any number of tables, one for each link.
+	Name  string
+	Table string // such as "irc.spanningtree"
+	// Many allows several tables, each for one link.
 	Many bool
 	// Reference is the network's part of the reference file: each key of the table with its
 	// default and its purpose. A repeatable table is commented out.
@@ -96,8 +97,8 @@ var ErrOff = errors.New("turned off")
 
 // Table is one table of the configuration.
 type Table interface {
-	// Decode writes the table into the struct behind a pointer. The tags "toml" of its fields are
-	// the keys; fields without a key in the table keep their value. The file collects unknown keys
-	// and values of the wrong type as mistakes, so Decode returns none.
+	// Decode writes the table into the struct behind a pointer. The "toml" tags of its fields are
+	// the keys; fields without a key in the table keep their value. Decode returns no error: the
+	// file collects unknown keys and values of the wrong type as mistakes.
 	Decode(into any)
 }

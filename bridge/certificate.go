@@ -10,21 +10,20 @@ import (
 // ErrNoCertificate is the error of a TLS handshake before the first certificate was issued.
 var ErrNoCertificate = errors.New("no certificate has been issued yet: see baton doctor")
 
-// ChallengeProtocol is the protocol named by an ACME server in the handshake of a TLS-ALPN-01
-// challenge.
+// ChallengeProtocol is the protocol of the TLS handshake in a TLS-ALPN-01 challenge.
 //
 // spec: RFC 8737 §6.2
 const ChallengeProtocol = "acme-tls/1"
 
-// Certificate is the certificate of [tls]. All listeners and links present the same one, and each new
-// handshake presents the current one. Its methods may be called concurrently.
+// Certificate is the certificate of [tls], shared by all listeners and links. A new handshake
+// presents the current one. Its methods may be called concurrently.
 type Certificate struct {
 	current   atomic.Pointer[tls.Certificate]
 	challenge func(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-// NewCertificate returns the holder of a certificate. The certificate is nil if none has been issued yet.
-// The function challenge returns the certificate for a TLS-ALPN-01 challenge; it is nil without ACME.
+// NewCertificate returns the holder of a certificate, nil if none has been issued yet. The function
+// challenge returns the certificate for a TLS-ALPN-01 challenge; it is nil without ACME.
 func NewCertificate(first *tls.Certificate, challenge func(hello *tls.ClientHelloInfo) (*tls.Certificate, error)) *Certificate {
 	c := &Certificate{challenge: challenge}
 	c.current.Store(first)
@@ -37,8 +36,8 @@ func (c *Certificate) Set(next *tls.Certificate) { c.current.Store(next) }
 // Current returns the current certificate, or nil if none has been issued yet.
 func (c *Certificate) Current() *tls.Certificate { return c.current.Load() }
 
-// Config returns a new TLS configuration with the certificate, for a listener or a dialler, with
-// the protocols accepted by a listener.
+// Config returns a new TLS configuration with the certificate, for a listener or a dialler. A
+// listener accepts the protocols.
 func (c *Certificate) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,

@@ -20,15 +20,14 @@ type Contexts struct {
 	Originals Originals
 	// Admit returns the reason why a DID must not upload a context now; nil admits all DIDs.
 	Admit     func(ctx context.Context, owner federation.DID, now time.Time) error
-	PublicURL string                    // public URL of this gateway, without a path
+	PublicURL string
 	Limits    func() (one, ofDID int64) // maximum bytes of one context, and of all contexts of a DID; 0 means no limit per DID
 	Log       *slog.Logger
 }
 
 // Originals keeps the evidence behind renditions.
 type Originals interface {
-	// Keep files the evidence of a rendition. It blocks on the record and returns its errors.
-	// After a nil error the evidence is on disk.
+	// Keep files the evidence of a rendition. After a nil error, the evidence is on disk.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
 }
 
@@ -77,8 +76,7 @@ func (c Contexts) Refer(ctx context.Context, ev federation.Event) (federation.Ev
 	return ev, nil
 }
 
-// hashed adds the hash of the context that a step refers to, if the context is stored here
-// and the step has no hash.
+// hashed adds the hash of a context stored here to a step that refers to it without a hash.
 func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	capability := federation.CapabilityIn(ev.Context)
 	if capability == "" || ev.ContextHash != "" || !strings.HasPrefix(ev.Context, c.PublicURL+federation.BlobPath) {
@@ -95,9 +93,8 @@ func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, nil
 }
 
-// ContextServer serves the contexts in [Contexts] to holders of their capabilities. Contexts are
-// served without a media type that a browser would open, because the gateway does not know their
-// type.
+// ContextServer serves the contexts in [Contexts] to holders of their capabilities. It sets no
+// media type that a browser would open, because the type is unknown.
 type ContextServer struct {
 	Blobs federation.Blobs
 	Log   *slog.Logger
@@ -108,7 +105,6 @@ func (s ContextServer) Mount(mux *http.ServeMux) {
 	mux.Handle("GET "+federation.BlobPath+"{capability}", s)
 }
 
-// ServeHTTP answers with a context or a part of it.
 func (s ContextServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	capability, err := federation.ParseCapability(r.PathValue("capability"))
 	var blob federation.Blob

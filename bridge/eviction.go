@@ -6,12 +6,12 @@ import (
 	"net/netip"
 )
 
-// EvictionQueue orders the items of clients at a listener, such as connections, for eviction: the
-// oldest item of the address with the most items is evicted first. A client that opens many
+// EvictionQueue orders the items of clients at a listener, such as connections, for eviction. The
+// oldest item of the address with the most items is evicted first, so a client that opens many
 // connections evicts only its own.
 //
-// Make one with [NewEvictionQueue]. It is not safe for concurrent use. Each method takes
-// constant time, or grows with the logarithm of the number of addresses.
+// Make one with [NewEvictionQueue]. It is not safe for concurrent use. The time of each method is
+// at most logarithmic in the number of addresses.
 type EvictionQueue[T comparable] struct {
 	places  map[T]*list.Element // each of a *queued[T] in the list of its holder
 	holders map[netip.Prefix]*holder
@@ -25,12 +25,11 @@ type queued[T comparable] struct {
 	order uint64 // smaller is older
 }
 
-// holder is an address with its items.
 type holder struct {
 	from   netip.Prefix
-	items  *list.List // oldest first
-	oldest uint64     // order of the first item
-	index  int        // in the heap
+	items  *list.List
+	oldest uint64
+	index  int
 }
 
 // NewEvictionQueue returns an empty queue.
@@ -38,8 +37,7 @@ func NewEvictionQueue[T comparable]() *EvictionQueue[T] {
 	return &EvictionQueue[T]{places: map[T]*list.Element{}, holders: map[netip.Prefix]*holder{}}
 }
 
-// Add appends an item as the newest of an address. An item already in the queue keeps its
-// place.
+// Add appends an item as the newest of an address. An item already in the queue keeps its place.
 func (q *EvictionQueue[T]) Add(from netip.Prefix, item T) {
 	if q.places[item] != nil {
 		return
@@ -87,8 +85,8 @@ func (q *EvictionQueue[T]) Of(from netip.Prefix) int {
 	return 0
 }
 
-// Next returns the oldest item of the address that holds the most, and that address. The
-// third result is false if the queue is empty.
+// Next returns the oldest item of the address with the most items, and that address. The third
+// result is false if the queue is empty.
 func (q *EvictionQueue[T]) Next() (item T, from netip.Prefix, ok bool) {
 	if len(q.order) == 0 {
 		return item, from, false
@@ -97,8 +95,7 @@ func (q *EvictionQueue[T]) Next() (item T, from netip.Prefix, ok bool) {
 	return entry[T](h.items.Front()).item, h.from, true
 }
 
-// NextOf returns the oldest item of an address. The second result is false if it holds
-// none.
+// NextOf returns the oldest item of an address, and false if there is none.
 func (q *EvictionQueue[T]) NextOf(from netip.Prefix) (item T, ok bool) {
 	h := q.holders[from]
 	if h == nil {
@@ -112,14 +109,11 @@ func entry[T comparable](place *list.Element) *queued[T] {
 	return q
 }
 
-// heaviest is a heap of addresses: the one with the most items is first, and among equals the one
-// with the oldest item.
+// heaviest is a heap of addresses by number of items; ties are broken by the oldest item.
 type heaviest []*holder
 
-// Len implements [heap.Interface], as do the other methods.
 func (h *heaviest) Len() int { return len(*h) }
 
-// Less reports whether i loses an item before j.
 func (h *heaviest) Less(i, j int) bool {
 	a, b := (*h)[i], (*h)[j]
 	if a.items.Len() != b.items.Len() {
@@ -128,7 +122,6 @@ func (h *heaviest) Less(i, j int) bool {
 	return a.oldest < b.oldest
 }
 
-// Swap exchanges two addresses.
 func (h *heaviest) Swap(i, j int) {
 	all := *h
 	all[i], all[j] = all[j], all[i]

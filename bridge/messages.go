@@ -9,33 +9,33 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Messages carries private text between participants, and text between channels. A message is not a step. Its methods
-// block on the record; their other errors wrap [*federation.UnavailableError].
+// Messages carries private text between participants, and text between channels. A message is not a
+// step. The methods block on the record; errors not listed below wrap
+// [*federation.UnavailableError].
 type Messages interface {
 	// Say stores a message. The caller sets ID (zero for a new one), Author, To, Body, About,
 	// Fields and Arrival. The field [federation.Reply] is the message ID in the author's network.
-	// The Place of the Arrival is that of a [Recipient]. After a nil error, the message is on
-	// disk. A message with the ID of an earlier one returns the earlier result and changes
-	// nothing. The error is a [*federation.RefusalError] for a refused message, and wraps
-	// [federation.ErrNotFound] if no link reaches the recipient.
+	// The Place of the Arrival is that of a [Recipient]. After a nil error, the message is on disk.
+	// A repeated ID changes nothing and returns the earlier result. The error is a
+	// [*federation.RefusalError] for a refused message, and wraps [federation.ErrNotFound] if no
+	// link reaches the recipient.
 	Say(ctx context.Context, t federation.Text, original signing.Original) (Said, error)
 	// Relay files a line of a channel for the other links that relay the channel. The caller sets
 	// ID, of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. After a nil
-	// error, the line is on disk. A line with the ID of an earlier one changes nothing, which
-	// stops loops over other gateways. The error is a [*federation.RefusalError] for a refused
-	// line, and for the first line without space in the queue of a link: all other links get that
-	// line.
+	// error, the line is on disk. A repeated ID changes nothing, which stops loops over other
+	// gateways. The error is a [*federation.RefusalError] for a refused line. The first line that
+	// finds the queue of a link full gets this error too, but all other links get that line.
 	Relay(ctx context.Context, line federation.Text, original signing.Original) error
-	// Addressee returns the recipient for NICK@LINK. It returns [federation.ErrNotFound] if there
-	// is no such link, or if the nick is invalid there.
+	// Addressee returns the recipient for NICK@LINK, or [federation.ErrNotFound] for an unknown
+	// link or a nick that is invalid there.
 	Addressee(ctx context.Context, address string) (Recipient, error)
 	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of a
 	// configured registry, and files a new participant. It blocks on the peer. It returns
 	// [federation.ErrNotFound] if no peer has the name, and wraps [*federation.UnavailableError] if
 	// the peer is unreachable.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
-	// Guest returns the gateway's DID for a user of a link without its own DID. It ignores the
-	// case of the nick. It does not block.
+	// Guest returns the gateway's DID for a user of a link without its own DID. It ignores the case
+	// of the nick, and does not block.
 	Guest(link, nick string) federation.DID
 	// Decide records whether a participant accepts messages of a sender. The decision applies on
 	// every network. Decide returns [federation.ErrTooManyContacts] if the limit of senders is
@@ -67,14 +67,14 @@ type Recipient struct {
 
 // Said is the result of a message.
 type Said struct {
-	Text  federation.Text // on file
-	Known bool            // already on file
-	Away  bool            // the message waits: the recipient is not connected, or another home must accept it
-	// Forwarded is true if another home or registry must accept the message. This gateway does not
-	// know whether the recipient is connected there.
+	Text  federation.Text
+	Known bool // already on file
+	Away  bool // the message waits: the recipient is not connected, or another home must accept it
+	// Forwarded is true if another home or registry must accept the message. Whether the recipient
+	// is connected there is unknown.
 	Forwarded bool
-	// ToNick is true if the next user with the recipient's nick gets a waiting message, because a
-	// guest has no DID.
+	// ToNick is true if the recipient is a guest, which has no DID. The next user with its nick
+	// gets the waiting message.
 	ToNick bool
 }
 
@@ -104,8 +104,7 @@ type Messenger interface {
 // block on the record, and return its errors.
 type Consenter interface {
 	Link
-	// Consents reports whether the network stores the decisions of a DID about a
-	// sender.
+	// Consents reports whether the network stores the decisions of a DID about a sender.
 	Consents(ctx context.Context, person, sender federation.DID) (bool, error)
 	// Decide stores the decision of such a DID about a sender.
 	Decide(ctx context.Context, c federation.Contact, now time.Time) error
@@ -119,13 +118,12 @@ type Consenter interface {
 // Relayer is a [TextLink] that relays the text of channels.
 type Relayer interface {
 	TextLink
-	// Relays returns the channels whose text the link exchanges with other links, as venues of
-	// this federation. It does not block.
+	// Relays returns the channels whose text the link exchanges with other links, as venues of this
+	// federation.
 	Relays() []string
 }
 
-// IdentityClaim is a claim of a gateway about the identity of a person, depending on the kind of
-// identification.
+// IdentityClaim is a gateway's claim about the identity of a person.
 //
 // spec: freeq identity-claims
 type IdentityClaim string
@@ -140,8 +138,8 @@ const (
 	Unknown    IdentityClaim = "unknown"    // nothing is known; the person may still have an account
 )
 
-// stamped returns the time from which servers mark each message with the account of its sender.
-// An older message without a mark may have a sender with an account.
+// stamped returns the time since which servers mark each message with the account of its sender.
+// The sender of an older, unmarked message may have an account.
 //
 // spec: freeq identity-claims "stamping_epoch"
 func stamped() time.Time { return time.Date(2026, time.August, 1, 0, 0, 0, 0, time.UTC) }
@@ -149,25 +147,25 @@ func stamped() time.Time { return time.Date(2026, time.August, 1, 0, 0, 0, 0, ti
 // Lookup is the state of the lookup of the account of a name.
 type Lookup string
 
-// The states. The zero Lookup was never asked.
+// The states. The zero Lookup means that no lookup was made.
 const (
 	InFlight   Lookup = "inFlight"
-	NoAccount  Lookup = "noAccount"  // the answer: a guest
+	NoAccount  Lookup = "noAccount"  // the user is a guest
 	NoSuchName Lookup = "noSuchNick" // the answer: no user has that name
 	TimedOut   Lookup = "timedOut"
 )
 
-// Seen has the evidence in one message about its sender, and the current data about the sender.
+// Seen has the evidence about the sender of one message.
 type Seen struct {
-	Account federation.DID // account tag of the message; empty for none
+	Account federation.DID // account tag; empty for none
 	Origin  string         // the server that relayed it, empty for our own
-	Present bool           // the sender is connected now
-	Live    federation.DID // current DID of the sender, or the DID found by the lookup
-	At      time.Time      // time of the message; zero if unknown
+	Present bool
+	Live    federation.DID // current DID of the sender, or the result of the lookup
+	At      time.Time      // zero if unknown
 }
 
 // ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes
-// precedence over the present user of the name. The DID is empty if none is known.
+// precedence over the current user of the name. The DID is empty if none is known.
 func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	switch {
 	case s.Origin != "":
@@ -182,7 +180,7 @@ func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	return Unknown, ""
 }
 
-// ClaimOfPerson returns the claim about the person with a name without evidence in a message: the
+// ClaimOfPerson returns the claim about a named person without evidence in a message. It uses the
 // DID bound to the name here, or otherwise the peer's statement, which may be an account.
 func ClaimOfPerson(bound federation.DID, byPeer, account bool, asked Lookup) (IdentityClaim, federation.DID) {
 	switch {
@@ -219,18 +217,15 @@ func answered(asked Lookup) IdentityClaim {
 	return Unknown
 }
 
-// ErrAddress is returned by [Webhooks.Register] for an address to which the gateway does not
-// post.
+// ErrAddress is returned by [Webhooks.Register] for a forbidden address.
 var ErrAddress = errors.New("nothing is posted to this address")
 
 // ErrBroken is wrapped by an error of [Poster.Posts] for a push that can never be made.
 var ErrBroken = errors.New("this push can never be made")
 
-// Webhooks registers the webhooks of participants: addresses to which the gateway posts
-// their notifications.
+// Webhooks registers the webhooks of participants, to which the gateway posts their notifications.
 type Webhooks interface {
-	// Check returns nil for an address that Register accepts now, and otherwise the error of
-	// Register. It blocks on the network.
+	// Check returns the error that Register would return for an address. It blocks on the network.
 	Check(ctx context.Context, address string) error
 	// Register stores a webhook of a DID, or of the participant with a handle, made in a session:
 	// see [federation.Webhook.In]. Its error wraps [ErrAddress], [federation.ErrTooManyWebhooks] or
@@ -243,10 +238,9 @@ type Webhooks interface {
 	// applies to each followed handoff separately.
 	Follow(ctx context.Context, h federation.Webhook, now time.Time) (federation.Webhook, error)
 	// Enable enables a disabled webhook with a valid address, for the session in h. It returns the
-	// errors of Check, or an error that wraps [federation.ErrNotFound] for a removed webhook.
+	// errors of Check, or wraps [federation.ErrNotFound] for a removed webhook.
 	Enable(ctx context.Context, h federation.Webhook) error
-	// PublicKey returns the public key of a webhook, as shown to its owner. It does not
-	// block.
+	// PublicKey returns the public key of a webhook, as shown to its owner.
 	PublicKey(id federation.WebhookID) (string, error)
 }
 

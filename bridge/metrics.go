@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Metrics are the common counters of all networks. Labels come from closed sets:
-// names of networks, links, verbs and codes, never a DID or an id.
+// Metrics are the common counters of all networks. Labels come from closed sets, never a DID or an
+// ID.
 type Metrics struct {
 	Events     *prometheus.CounterVec   // network verb verdict outcome
 	Refusals   *prometheus.CounterVec   // network code
@@ -64,7 +64,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.Strangers = counter("strangers_refused_total", "Requests of DIDs new to the record that were told to come later, by the limit that they met.", "reason")
 	m.Chat = counter("chat_lines_total", "Lines of channels that a link brought for other links, by what came of them.", "network", "link", "outcome")
 	for _, reason := range federation.NewDIDLimitReasons() {
-		m.Strangers.WithLabelValues(string(reason)) // there from the start
+		m.Strangers.WithLabelValues(string(reason)) // present from the start
 	}
 	m.Faults = counter("faults_total", "Contained panics, by the part of the program that they ended.", "where")
 	m.Faults.WithLabelValues(RequestFault) // present from the start
@@ -76,7 +76,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// RequestFault is the place of a fault in an HTTP request.
+// RequestFault is the label of faults in HTTP requests.
 const RequestFault = "request"
 
 // Fault logs and counts a contained panic, and reports whether err is one. The label names the
@@ -91,16 +91,15 @@ func (m *Metrics) Fault(ctx context.Context, log *slog.Logger, where string, err
 	return true
 }
 
-// Tracer traces the steps of a gateway for operators. Its methods do not block, and may be
-// called concurrently. A nil Tracer records nothing.
+// Tracer traces steps for operators. Its methods do not block, and may be called concurrently. A
+// nil Tracer records nothing.
 type Tracer interface {
-	// Submitted records the judgement of a step submitted by a link, an agent or
-	// another home.
+	// Submitted records the judgement of a step submitted by a link, an agent or another home.
 	Submitted(ctx context.Context, j Judged)
 	// RecordRuling records the judgement of a step after its home's ruling.
 	RecordRuling(ctx context.Context, j Judged)
-	// Delivering begins to record one attempt of a delivery. The link delivers with the returned
-	// context. The caller calls end with the result of the attempt.
+	// Delivering starts the trace of one delivery attempt. The link delivers with the returned
+	// context. The caller calls end with the result.
 	Delivering(ctx context.Context, link Link, d federation.Delivery) (delivering context.Context, end func(error))
 }
 
@@ -109,5 +108,5 @@ type Judged struct {
 	Event     federation.Event // as received
 	Judgement federation.Judgement
 	Err       error
-	Start     time.Time // start of the judgement
+	Start     time.Time
 }

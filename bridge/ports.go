@@ -11,13 +11,13 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Ports is the part of the gateway open to every link. If a network needs more, such as the
-// record, that is an argument of its function Network.
+// Ports is the part of the gateway open to every link. Other parts, such as the record, are
+// arguments of a network's function Network.
 type Ports struct {
 	Home      federation.HomeID
 	PublicURL string // public URL of this gateway, without a path and without a slash at the end
 	HTTP      HTTP
-	// Certificate is the certificate of the gateway; nil if the configuration names none.
+	// Certificate is nil if the configuration names none.
 	Certificate *Certificate
 	Metrics     *Metrics
 	Log         *slog.Logger
@@ -40,61 +40,56 @@ type Ports struct {
 	Resolve func(ctx context.Context, text string) (Recipient, error)
 }
 
-// HTTP is the configuration of HTTP: the public listener and its clients, and the client of
-// the gateway.
+// HTTP configures the public HTTP listener and the gateway's HTTP client.
 type HTTP struct {
 	Listen       string         // "" for no listener
 	Origins      []string       // origins of web pages that may call it
 	Proxies      []netip.Prefix // trusted to name the address of a client
-	MaxBodyBytes int64          // maximum size of a request body
-	MaxWait      time.Duration  // maximum wait of a request for new data
-	FetchPrivate bool           // the client of the gateway reads private addresses and plain http
-	MaxStreams   int            // concurrent watchers of an inbox, of all callers together
+	MaxBodyBytes int64
+	MaxWait      time.Duration // maximum wait of a request for new data
+	FetchPrivate bool          // the client of the gateway reads private addresses and plain http
+	MaxStreams   int           // maximum concurrent watchers of inboxes, of all callers together
 }
 
 // Gateway files the steps read by a link, and provides data for steps written by a link.
 type Gateway interface {
 	// Submit judges one inbound step and files it. After a nil error, the step is on disk. A
 	// [*federation.RefusalError] is final, except one that Waits: its step is on disk too, and the
-	// gateway judges the step again. Any other error wraps [*federation.UnavailableError], and the
-	// link submits the step again later. Submit writes the log line and counts the step; the link
-	// reports a refusal to its peer.
+	// gateway judges it again. Any other error wraps [*federation.UnavailableError]; the link must
+	// submit the step again later. Submit logs and counts the step; the link reports a refusal to
+	// its peer.
 	//
-	// Submit waits at most one second for a missing key; after that the step waits for it in the
-	// record. A link may submit many steps concurrently, because the gateway limits the number of
-	// judged steps. If ctx ends before the step is judged, nothing is filed, and the error is the
-	// error of ctx.
+	// Submit waits at most one second for a missing key; then the step is deferred in the record. A
+	// link may submit many steps concurrently: the gateway limits concurrent judgements. If ctx
+	// ends before the judgement, nothing is filed, and the error is that of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// View returns a handoff, or the zero View for an unknown one. It blocks on the record and
-	// returns its errors.
+	// View returns a handoff, or the zero View if unknown.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
 	// Name returns the display name of a DID: the handle of an agent, the nick of an IRC user, or
-	// otherwise the shortened DID. It blocks on the record.
+	// otherwise the shortened DID.
 	Name(ctx context.Context, did federation.DID) string
-	// Same reports whether two DIDs belong to one agent. It blocks on the record and returns its
-	// errors.
+	// Same reports whether two DIDs belong to one agent.
 	Same(ctx context.Context, a, b federation.DID) (bool, error)
 	// DIDs returns the DIDs of the agent with a DID, this one among them: the DIDs that it acts as, and
 	// the DIDs of the keys that the gateway keeps for it. It blocks on the record and returns its errors.
 	DIDs(ctx context.Context, did federation.DID) ([]federation.DID, error)
 	// Owner returns the owner of a did:key whose key the gateway keeps, and any other DID
-	// unchanged. Messages to the DID of a kept key go to its owner. It blocks on the record and
-	// returns its errors.
+	// unchanged. Messages to the DID of a kept key go to its owner.
 	Owner(ctx context.Context, did federation.DID) (federation.DID, error)
-	// Place returns the place on IRC for an offer from a network without channels, and its
-	// dialect. An offer to an online user is private to that user; any other offer is written in a
-	// channel of the user's link. An open offer, which has no recipient, is written in the channel
-	// if a link lists it, or otherwise in the first channel of the first link. Place returns the
-	// zero Place if no link reaches the recipient. It blocks on the record and returns its errors.
+	// Place returns the place on IRC for an offer from a network without channels, and its dialect.
+	// An offer to an online user is private to that user; any other offer is written in a channel
+	// of the user's link. An open offer, which has no recipient, goes to the channel if a link
+	// lists it, or otherwise to the first channel of the first link. Place returns the zero Place
+	// if no link reaches the recipient.
 	Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error)
 }
 
-// Signer has the keys with which a gateway signs. Its methods do not block.
+// Signer has the gateway's signing keys. Its methods do not block.
 type Signer interface {
 	// Own returns the current key for steps of the home itself.
 	Own() federation.SigningKey
-	// Kept returns the gateway's key for a name. The key of a name never changes. Names are
-	// "airc:" and a handle for an agent, and "person:" and a DID for any other participant.
+	// Kept returns the gateway's key for a name, which never changes. Names are "airc:" and a
+	// handle for an agent, and "person:" and a DID for any other participant.
 	Kept(name string) federation.SigningKey
 }
 
@@ -105,53 +100,51 @@ type Bindings interface {
 	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
 	// Of returns the bindings of a DID; it is not an error if there are none.
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	// Seen returns the place of a DID's last signed step, or
-	// [federation.ErrNotFound].
+	// Seen returns the place of a DID's last signed step, or [federation.ErrNotFound].
 	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// Participant returns the DID of the participant with a handle of this gateway or a name
 	// declared here, or [federation.ErrNotFound].
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
 
-// Evidence stores objects to which steps refer: the original bytes of a rendition, and contexts
-// that are too large for a step. Its methods block on the record and return its errors; after a
-// nil error the bytes are on disk.
+// Evidence stores objects to which steps refer: the original bytes of renditions, and contexts too
+// large for a step. Its methods block on the record and return its errors. After a nil error the
+// bytes are on disk.
 type Evidence interface {
 	// Keep files the evidence of a rendition.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
-	// Refer stores the inline context of a step and returns the step with a reference instead,
-	// which is always the same for a recorded handoff. A reference to a context stored here gets
-	// its hash. Any other step is returned unchanged, and so is a step if there is no space for
-	// its context.
+	// Refer replaces the inline context of a step by a reference, and stores the context. The
+	// reference to a given context is always the same for a recorded handoff. A reference to a
+	// context stored here gets its hash. Any other step is returned unchanged, and so is a step if
+	// there is no space for its context.
 	Refer(ctx context.Context, ev federation.Event) (federation.Event, error)
-	// Store stores a context uploaded by a participant. It returns [federation.ErrBlobTooLarge]
-	// and [federation.ErrNoBlobRoom].
+	// Store stores a context uploaded by a participant. Its errors include
+	// [federation.ErrBlobTooLarge] and [federation.ErrBlobQuota].
 	Store(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
 }
 
-// Keys proves DIDs by the keys in their documents, and stores their past keys.
+// Keys proves DIDs with their documents, and stores their past keys.
 type Keys interface {
 	// Proved verifies that a DID signed a message with a key in its current document, and returns
 	// the key. It blocks on the host of the document. Its error is the reason of a
 	// [federation.Unverifiable] verdict.
 	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
-	// Learn records the key of a DID. It blocks on the record, and returns an error that wraps
-	// [*federation.UnavailableError] when the record cannot be written now.
+	// Learn records the key of a DID. The error wraps [*federation.UnavailableError] if the record
+	// cannot be written now.
 	Learn(ctx context.Context, report federation.KeyReport) error
-	// Revoked reports whether a key was revoked for a DID at a time. It blocks on the record
-	// and returns its errors.
+	// Revoked reports whether a key was revoked for a DID at a time.
 	Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 }
 
 // Blocks looks up the sources blocked by operators.
 type Blocks interface {
-	// Blocked returns a [*federation.RefusalError] for a blocked source, and an error that
-	// wraps [*federation.UnavailableError] if the record cannot be read now. It reads the
-	// record only for a source with DIDs or handles, and counts each refusal.
+	// Blocked counts and returns a [*federation.RefusalError] for a blocked source. It reads the
+	// record only for a source with DIDs or handles; the error wraps [*federation.UnavailableError]
+	// if that fails.
 	Blocked(ctx context.Context, s federation.Source) error
 }
 
-// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step. A link
+// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step; a link
 // checks connections, logins and all other requests before it looks up a key.
 func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
 	if p.Blocks == nil {
@@ -168,8 +161,8 @@ func (p Ports) EvidenceOf(ctx context.Context, original signing.Original, venue 
 // Presence reports which users are connected to the networks of this gateway.
 type Presence interface {
 	// Left reports whether a DID sent its last step on a network with known users, and is not
-	// connected there now. It is false if the link to that network is down, or if the record
-	// cannot be read. It blocks on the record and on the owner of the link.
+	// connected there now. It is false if that link is down or the record cannot be read. It blocks
+	// on the record and on the owner of the link.
 	Left(ctx context.Context, did federation.DID) bool
 	// Changed notifies the other links that a user of a link left, went away or changed its nick.
 	// It blocks on their owners.
@@ -179,28 +172,26 @@ type Presence interface {
 // Secrets reads secret files.
 type Secrets interface {
 	// Secret returns the secret in a file named by the configuration. It blocks on the disk.
-	// Its error describes the problem with the file.
 	Secret(file string) (string, error)
 }
 
 // PubSub wakes waiters inside one gateway. Wake-ups may be lost, so each waiter also polls.
 type PubSub interface {
-	// Wake wakes all subscribers of the topics. It does not block.
+	// Wake wakes all subscribers of the topics.
 	Wake(topics ...string)
-	// Subscribe returns a channel that holds one token after the topic was woken, until stop is
-	// called. It does not block.
+	// Subscribe returns a channel that holds one token after a wake-up of the topic, until stop is
+	// called.
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
 }
 
-// LimitSource has the limits of links, which may change while the gateway runs.
+// LimitSource has the limits of links, which a reload may change.
 type LimitSource interface {
-	// Current returns the current limits. It does not block.
+	// Current returns the current limits.
 	Current() Limits
 }
 
-// Limits bound the input of a link before any signature check. Zero means no limit; each rate
-// is a bucket that starts full with one period's worth. Limits implements [LimitSource] for
-// limits that do not change.
+// Limits bound the input of a link before any signature check. Zero means no limit; each rate is a
+// bucket that starts full with one period's worth. Limits is a constant [LimitSource].
 type Limits struct {
 	UserEventsPerMinute int // limit for one remote user; excess events are refused
 	LinkEventsPerSecond int // limit for the whole link; above it the link reads more slowly, without refusals
@@ -208,16 +199,16 @@ type Limits struct {
 	ContextBytes int64
 	// MaxDeadline bounds the time to the deadline of an offer; 0 means no limit.
 	MaxDeadline time.Duration
-	// Concurrent connections at a listener: of one address ([Subnet]), and of all
-	// clients not yet registered.
+	// Concurrent connections at a listener: of one address ([Subnet]), and of all clients not yet
+	// registered.
 	ConnectionsPerAddress, UnregisteredConnections int
 }
 
 // Current implements [LimitSource].
 func (l Limits) Current() Limits { return l }
 
-// LiveLimits are limits replaced by a new configuration. The zero LiveLimits has no limits.
-// Its methods may be called concurrently.
+// LiveLimits is a replaceable [LimitSource]. The zero LiveLimits has no limits. Its methods may be
+// called concurrently.
 type LiveLimits struct{ now atomic.Pointer[Limits] }
 
 // Set replaces the current limits.

@@ -12,14 +12,14 @@ import (
 
 // Codes of problems other than refusals.
 const (
-	CodeUsage         = "usage"          // the request is malformed
-	CodeNotFound      = "not-found"      // the named object does not exist
-	CodeUnknownName   = "unknown-name"   // no participant has the name
-	CodeAmbiguousName = "ambiguous-name" // several participants have the name
-	CodeUnauthorized  = "unauthorized"   // the caller is unknown
-	CodeForbidden     = "forbidden"      // the caller must not do this
-	CodeUnavailable   = "unavailable"    // temporarily unavailable
-	CodeFailed        = "failed"         // any other error
+	CodeUsage         = "usage"
+	CodeNotFound      = "not-found" // the named object does not exist
+	CodeUnknownName   = "unknown-name"
+	CodeAmbiguousName = "ambiguous-name"
+	CodeUnauthorized  = "unauthorized" // the caller is not authenticated
+	CodeForbidden     = "forbidden"
+	CodeUnavailable   = "unavailable"
+	CodeFailed        = "failed"
 )
 
 // unavailableAfter is the Retry-After for an outage of unknown length.
@@ -36,7 +36,6 @@ type ProblemError struct {
 	RetryAfter int    `json:"retry_after"` // in seconds; 0 if it is unknown
 }
 
-// Error implements error.
 func (p *ProblemError) Error() string { return p.Detail }
 
 // UsageProblem returns the problem of a malformed request.
@@ -49,8 +48,8 @@ func OneLine(err error) string {
 	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }
 
-// ProblemOf returns the problem of an error. It hides the text of an unknown error, which
-// is a bug of the gateway.
+// ProblemOf returns the problem of an error. It hides the text of an unknown error, which is a bug
+// of the gateway.
 func ProblemOf(err error) ProblemError {
 	p := ProblemError{Status: http.StatusInternalServerError, Code: CodeFailed, Detail: "something went wrong here; the log has it"}
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
@@ -107,7 +106,7 @@ func statusOf(code federation.RefusalCode) int {
 	switch code {
 	case federation.NeedSignature, federation.SignatureInvalid, federation.AccountRequired:
 		return http.StatusUnauthorized
-	case federation.SignatureUnverifiable: // it could not be deferred: the client must send it again
+	case federation.SignatureUnverifiable: // it could not be deferred: the client must resend it
 		return http.StatusServiceUnavailable
 	case federation.ActorMismatch, federation.WrongSender, federation.WrongVenue, federation.PolicyDenied, federation.MissingCapability:
 		return http.StatusForbidden

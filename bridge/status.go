@@ -14,29 +14,29 @@ type LinkState string
 
 // The states of a link.
 const (
-	LinkUp       LinkState = "up"       // the peer has authenticated: steps are exchanged
+	LinkUp       LinkState = "up"       // the peer has authenticated
 	LinkDialling LinkState = "dialling" // dialling, accepting, or waiting to retry
-	LinkDown     LinkState = "down"     // not running
-	LinkStandby  LinkState = "standby"  // another replica of the home runs it
+	LinkDown     LinkState = "down"
+	LinkStandby  LinkState = "standby" // another replica of the home runs it
 )
 
 // Status is the current state of a link, with the reason.
 type Status struct {
 	State     LinkState
-	NextDial  time.Time // zero unless it waits to dial
+	NextDial  time.Time // zero unless waiting to dial
 	LastError string    // reason for the end of the last session; "" before
 }
 
 // Unforwarded counts requests from trusted proxies without a usable client address.
 type Unforwarded struct {
-	Header     string    // configured header
-	Unreadable int       // requests rejected with 400
-	Unnamed    int       // requests without the header, not subject to limits and blocks by address
-	Last       string    // reason for the last one
-	At         time.Time // time of the last one
+	Header     string
+	Unreadable int // requests rejected with 400
+	Unnamed    int // requests without the header, not subject to limits and blocks by address
+	Last       string
+	At         time.Time
 }
 
-// Hearer is a [Link] that reports when its peer last sent something.
+// Hearer is a [Link] that reports the time of its peer's last message.
 type Hearer interface {
 	Link
 	// Heard returns the time of the last read, or the zero time before the first. It may be called
@@ -44,9 +44,9 @@ type Hearer interface {
 	Heard() time.Time
 }
 
-// Hearing stores the time of the last read of a link. A [Link] that embeds it is a [Hearer]. The
-// zero Hearing is ready. It may be used concurrently.
-type Hearing struct{ last atomic.Int64 } // unix nanoseconds; 0 before anything was read
+// Hearing makes a [Link] that embeds it a [Hearer]. The zero Hearing is ready. It may be used
+// concurrently.
+type Hearing struct{ last atomic.Int64 } // unix nanoseconds; 0 before the first read
 
 // Hear records the time of a read.
 func (h *Hearing) Hear(now time.Time) { h.last.Store(now.UnixNano()) }
@@ -59,11 +59,11 @@ func (h *Hearing) Heard() time.Time {
 	return time.Time{}
 }
 
-// DisconnectNotifier is a [Link] whose Run continues after the connection has ended, to judge the
-// steps already read.
+// DisconnectNotifier is a [Link] whose Run continues after a disconnect, to judge the steps already
+// read.
 type DisconnectNotifier interface {
 	Link
-	// Disconnected returns a channel that holds a token after the connection of the current Run has
+	// Disconnected returns a channel that holds a token after the current Run's connection has
 	// ended.
 	Disconnected() <-chan struct{}
 }
@@ -75,7 +75,7 @@ type DisconnectSignal struct{ ended chan struct{} }
 // NewDisconnectSignal returns a signal for a new link.
 func NewDisconnectSignal() DisconnectSignal { return DisconnectSignal{make(chan struct{}, 1)} }
 
-// SignalDisconnect signals the end of the connection. It does not block.
+// SignalDisconnect signals the end of the connection without blocking.
 func (l DisconnectSignal) SignalDisconnect() {
 	select {
 	case l.ended <- struct{}{}:
@@ -95,8 +95,8 @@ type Describer interface {
 
 // Description holds the details of a link besides its status.
 type Description struct {
-	// Negotiated is the outcome of the negotiation, in terms of the network; empty while the
-	// link is not up.
+	// Negotiated is the outcome of the negotiation, in terms of the network; empty while the link
+	// is not up.
 	Negotiated map[string]string
 	Skew       time.Duration // lead of our clock over the peer's; zero if unknown
 	Channels   []string      // as venues; empty for a network without channels
@@ -108,11 +108,10 @@ type Description struct {
 	Agent *AgentDescription
 }
 
-// AgentDescription is an external agent. The fields of its card are empty
-// until the link was up.
+// AgentDescription is an external agent. The fields of its card are empty until the link was up.
 type AgentDescription struct {
 	DID      federation.DID
-	Card     string // its address
+	Card     string
 	Name     string
 	Version  string
 	Protocol string   // binding and version
@@ -168,26 +167,25 @@ type LinkStatus struct {
 // Sender counts the steps of one sender.
 type Sender struct {
 	Name    string
-	Steps   int   // all judged
-	Refused int   // of these
-	Limited int   // refused because of a rate
+	Steps   int
+	Refused int
+	Limited int   // refused because of a rate limit
 	Blocked int   // steps, logins and connections refused because of an operator's block
-	Bytes   int64 // size in bytes of the documents and evidence of all steps
+	Bytes   int64 // documents and evidence of all steps
 }
 
 // Purged counts the handoffs and steps ended by the purge of a source.
 type Purged struct {
 	federation.Purged
 
-	Handoffs int // handoffs offered here by the source
+	Handoffs int
 }
 
-// OrphanAfter is the silence of a home after which the handoffs that it orders count as
-// orphaned.
+// OrphanAfter is the silence of a home after which its handoffs count as orphaned.
 const OrphanAfter = 24 * time.Hour
 
-// WhyOrphaned returns the reason why a handoff is orphaned: its home has lost steps of it, or is
-// silent, see [Orphaned]. It returns "" for any other handoff.
+// WhyOrphaned returns the reason why a handoff is orphaned, "" if it is not. Its home has lost
+// steps of it, or is silent, see [Orphaned].
 func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) string {
 	if !v.Remote || v.Over {
 		return ""
@@ -206,9 +204,9 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 }
 
 // Orphaned reports whether a handoff is open at another home that has been silent for
-// [OrphanAfter]: its link read nothing, and no step of the handoff arrived. No step records this,
-// and the home may return, so work that is offered again may be done twice. The links are all
-// links of the gateway, and up reports whether a link is up.
+// [OrphanAfter]: its link read nothing, and no step of the handoff arrived. No step records this.
+// The home may return, so work that is offered again may be done twice. The links are all links of
+// the gateway, and up reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {

@@ -19,8 +19,7 @@ import (
 
 var errEnded = errors.New("bridge: the link ended")
 
-// Backoff between two dials of a link: exponential with jitter, and reset after a peer has
-// authenticated.
+// The backoff of dials is exponential with jitter. It is reset after a peer has authenticated.
 const (
 	firstWait = 500 * time.Millisecond
 	lastWait  = 30 * time.Second
@@ -41,7 +40,7 @@ type Supervisor struct {
 	dialNow chan struct{} // holds a token after [Supervisor.Dial]
 }
 
-// NewSupervisor returns the supervisor of one link. Nothing runs until Run.
+// NewSupervisor returns the supervisor of one link. It starts nothing.
 func NewSupervisor(link Link, rows deliveries.Rows, wakes PubSub, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
@@ -82,7 +81,6 @@ func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
 	return err
 }
 
-// readers returns the readers of the link's notices as a destination.
 func (s *Supervisor) readers(link Notifier) delivery.Destination {
 	to := delivery.Destination{Name: ReadersOf(link), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
 	to.Deliver = func(ctx context.Context, d federation.Delivery) error {
@@ -104,7 +102,7 @@ func (s *Supervisor) readers(link Notifier) delivery.Destination {
 	return to
 }
 
-// ReadersOf returns the name of the readers of a link's notices as a destination.
+// ReadersOf returns the destination name of the readers of a link's notices.
 func ReadersOf(link Link) string {
 	if _, ok := link.(InboxReader); ok {
 		return federation.NoticesOf(federation.InboxLink)
@@ -112,8 +110,8 @@ func ReadersOf(link Link) string {
 	return federation.NoticesOf(link.Name())
 }
 
-// Tell delivers the notices of the link until ctx ends. Links other than a [Mounted] one do this
-// themselves while they are up.
+// Tell delivers the notices of a [Mounted] link until ctx ends. Other links do this while they are
+// up.
 func (s *Supervisor) Tell(ctx context.Context) {
 	if s.notices == nil {
 		return
@@ -134,12 +132,11 @@ func (s *Supervisor) ended(_ context.Context, d federation.Delivery, rows int, h
 	}
 }
 
-// OnLoss sets the function called after each loss of the link's connection. The function must
-// not block. Call OnLoss before Run.
+// OnLoss sets the function called after each loss of the link's connection. The function must not
+// block. Call OnLoss before Run.
 func (s *Supervisor) OnLoss(do func()) { s.onLoss = do }
 
-// Trace sets the tracer of delivery attempts; nil records none. Call Trace
-// before Run.
+// Trace sets the tracer of delivery attempts; nil records none. Call Trace before Run.
 func (s *Supervisor) Trace(t Tracer) { s.tracer = t }
 
 // Up reports whether the link has an authenticated peer now.
@@ -151,15 +148,14 @@ func (s *Supervisor) Status() Status { return s.status.get() }
 // Name returns the name of the link.
 func (s *Supervisor) Name() string { return s.link.Name() }
 
-// Fresh records a step that is about to be filed together with its first attempt. For any other
-// step, the first attempt counts as made.
+// Fresh records that the first attempt of a step is pending, before the step is filed. For any
+// other step, the first attempt counts as made.
 func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 
-// Heard records that a DID sent a step on the link. A pending delivery is retried once.
+// Heard retries a pending delivery to a DID once, after the DID sent a step on the link.
 func (s *Supervisor) Heard(did federation.DID) { s.outbox.Probe(did) }
 
-// Dial ends the wait before the next dial, and lets a [Pinned] link change its place. It does not
-// block.
+// Dial ends the wait before the next dial, and lets a [Pinned] link change its place.
 func (s *Supervisor) Dial() {
 	if pinned, ok := s.link.(Pinned); ok {
 		pinned.Unpin()
@@ -193,15 +189,15 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// contained is session, with panics in the link's code returned as errors of the connection.
+// contained is session, but returns panics in the link's code as errors of the connection.
 func (s *Supervisor) contained(ctx context.Context, onUp, onLoss func()) error {
 	err := fault.Catch(func() error { return s.session(ctx, onUp, onLoss) })
 	s.metrics.Fault(ctx, s.log, "link "+s.link.Name(), err)
 	return err
 }
 
-// session runs the link once, and delivers its outbox until the connection has ended. It calls
-// onUp when the link is up, and onLoss once, after the connection has ended.
+// session runs the link once, and delivers its outbox while connected. It calls onUp when the link
+// is up, and onLoss once, after the connection has ended.
 func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	delivering, stop := context.WithCancel(ctx)
@@ -252,8 +248,8 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	return group.Wait()
 }
 
-// deliver runs the outbox. A link served by the HTTP listener has no connection to end, so its
-// outbox restarts after a panic.
+// deliver runs the outbox. The outbox of a link served by the HTTP listener restarts after a panic,
+// because there is no connection to end.
 func (s *Supervisor) deliver(ctx context.Context) error {
 	wake, stop := s.wakes.Subscribe(OutboxTopic(s.link.Name()))
 	defer stop()
@@ -268,8 +264,8 @@ func (s *Supervisor) deliver(ctx context.Context) error {
 	}
 }
 
-// lost returns the channel that gets a token at the end of the connection, or nil for a link whose
-// Run returns at that time. It removes the token of an earlier session.
+// lost returns the channel of disconnects, or nil for a link whose Run returns on disconnect. It
+// removes the token of an earlier session.
 func (s *Supervisor) lost() <-chan struct{} {
 	loser, ok := s.link.(DisconnectNotifier)
 	if !ok {
@@ -291,7 +287,7 @@ func newWaits() *backoff.ExponentialBackOff {
 
 // waitToDial waits before the next dial of the link, or until the peer is back or [Supervisor.Dial].
 func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
-	var back <-chan struct{} // nil for a link without this ability
+	var back <-chan struct{} // nil for a link that is no ReconnectNotifier
 	if returner, ok := s.link.(ReconnectNotifier); ok {
 		back = returner.Reconnected()
 	}
@@ -309,7 +305,7 @@ func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// Sleep blocks for a time, or until ctx ends.
+// Sleep blocks for a duration, or until ctx ends.
 func Sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -319,7 +315,6 @@ func Sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// perMinute returns the link's limit of deliveries per minute; 0 means none.
 func perMinute(link Link) int {
 	if paced, ok := link.(Paced); ok {
 		return paced.PerMinute()

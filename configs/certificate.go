@@ -12,29 +12,28 @@ import (
 	"time"
 )
 
-// The modes of the table [TLS].
+// The modes of [TLS].
 const (
 	FilesMode = "files" // the operator replaces the files
 	ACMEMode  = "acme"  // the gateway orders certificates
 )
 
-// ACME is the table of the authority that issues the certificate and of its orders.
+// ACME is the table of the certificate authority and of its orders.
 type ACME struct {
 	Email      string   `toml:"email"`       // contact of the account; empty for none
 	Domains    []string `toml:"domains"`     // names in the certificate; empty for home.name only
 	Directory  string   `toml:"directory"`   // URL of the directory
-	CAFile     string   `toml:"ca_file"`     // authorities for the TLS of the directory; empty for the authorities of the system
+	CAFile     string   `toml:"ca_file"`     // certificate authorities for the directory; empty for the authorities of the system
 	HTTPListen string   `toml:"http_listen"` // host:port of a listener for HTTP-01; empty for none
 }
 
-// SpeaksTLS reports whether the configuration names a certificate, or an authority that issues one.
+// SpeaksTLS reports whether the configuration names a certificate or an authority that issues one.
 func (f *File) SpeaksTLS() bool { return f.certificate != nil || f.TLS.Mode == ACMEMode }
 
-// Certificate returns the certificate that the files had when the configuration was read. It is
-// nil without files.
+// Certificate returns the certificate as read with the configuration, or nil without files.
 func (f *File) Certificate() *tls.Certificate { return f.certificate }
 
-// ACMEDomains returns the names required in the certificate of ACME.
+// ACMEDomains returns the names required in the ACME certificate.
 func (f *File) ACMEDomains() []string {
 	if len(f.ACME.Domains) == 0 {
 		return []string{f.Home.Name}
@@ -83,8 +82,8 @@ func (f *File) acme(t Table) {
 	}
 }
 
-// tls reads the certificate if the file names one. A missing certificate, or one that does not
-// match its key, is a mistake.
+// tls reads the certificate if the file names one. A missing certificate, or a mismatched key, is a
+// mistake.
 func (f *File) tls(t Table) {
 	oneOf(t, "mode", f.TLS.Mode, FilesMode, ACMEMode)
 	if f.TLS.Mode == ACMEMode {
@@ -115,15 +114,15 @@ func (f *File) tls(t Table) {
 	f.certificate = pair
 }
 
-// ReadPair reads a certificate with its chain, and its key, each from a file in PEM. The error is one
-// line that names the file.
+// ReadPair reads a certificate with its chain, and its key, from PEM files. The error is one line
+// that names the file.
 func ReadPair(certFile, keyFile string) (*tls.Certificate, error) {
 	pair, certErr, keyErr := readPair(certFile, keyFile)
 	return pair, errors.Join(certErr, keyErr)
 }
 
-// readPair is [ReadPair] with separate errors for each file. An error about both is reported for
-// the certificate.
+// readPair is [ReadPair] with separate errors for each file. An error about both belongs to the
+// certificate.
 func readPair(certFile, keyFile string) (pair *tls.Certificate, certErr, keyErr error) {
 	chain, certErr := readCertificate(certFile)
 	key, keyErr := ReadSecret(keyFile)
@@ -137,7 +136,7 @@ func readPair(certFile, keyFile string) (pair *tls.Certificate, certErr, keyErr 
 	return &both, nil, nil
 }
 
-// maxCertificateBytes bounds a certificate with its chain: a few certificates of about 2 kB each.
+// maxCertificateBytes allows a chain of certificates of about 2 kB each.
 const maxCertificateBytes = 64 << 10
 
 func readCertificate(path string) ([]byte, error) {

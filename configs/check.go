@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// The checks of the frame: one method for each table. It adds its mistakes to the given table.
+// One method checks each table of the frame, and adds its mistakes to the given table.
 
 func (f *File) home(t Table) {
 	switch {
@@ -222,8 +222,7 @@ func oneOf(t Table, key, value string, allowed ...string) {
 	}
 }
 
-// listenAddress accepts host:port, with nothing before the colon for all addresses,
-// and "" for no listener.
+// listenAddress accepts host:port, with an empty host for all addresses, and "" for no listener.
 func listenAddress(t Table, key, value string) {
 	if value == "" {
 		return
@@ -237,7 +236,6 @@ func listenAddress(t Table, key, value string) {
 	}
 }
 
-// isPublic reports whether an address belongs to a host on the internet.
 func isPublic(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -254,7 +252,6 @@ func isShared(address netip.Addr) bool {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10).Contains(address)
 }
 
-// parseOrigin accepts scheme://host[:port] and nothing after it.
 func parseOrigin(s string) (*url.URL, bool) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme+"://"+u.Host != s {
@@ -263,8 +260,8 @@ func parseOrigin(s string) (*url.URL, bool) {
 	return u, true
 }
 
-// maxLineBytes bounds a description: it shares one line of IRC, of 512 bytes, with
-// names of up to 255 bytes.
+// maxLineBytes bounds a description: it shares one line of IRC, of 512 bytes, with names of up to
+// 255 bytes.
 const maxLineBytes = 200
 
 func isLine(s string) bool {
@@ -290,7 +287,7 @@ func isHostName(s string) bool {
 	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
 }
 
-// Warnings returns problems with which the gateway still starts, such as an expired certificate.
+// Warnings returns problems that do not prevent the start, such as an expired certificate.
 func (f *File) Warnings(now time.Time) (all []Mistake) {
 	if host, _, err := net.SplitHostPort(f.Admin.Listen); err == nil && isWildcard(host) {
 		all = append(all, f.mistake("admin.listen", "admin.listen", "it has no TLS, and listens on all addresses: let a firewall pass only a private network to it"))

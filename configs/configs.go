@@ -1,14 +1,14 @@
 // Package configs loads the configuration file.
 //
-// The file is TOML and is read strictly. An unknown key, a value of the wrong type, a
-// missing required key and an unworkable value are mistakes. Each mistake has its file and
-// line, and [File.Err] returns all of them:
+// The file is TOML and is read strictly. An unknown key, a value of the wrong type, a missing
+// required key and an unworkable value are mistakes. [File.Err] returns all of them, each with its
+// file and line:
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package handles the frame: all tables except the tables of networks. A network owns the struct
-// of its table, and decodes the table into it ([Table.Decode]). The caller calls [File.Err] last,
-// after all owners have decoded their tables:
+// The package handles the frame: all tables except the networks' tables. A network decodes its table
+// into its own struct ([Table.Decode]). The caller calls [File.Err] after all owners have decoded
+// their tables:
 //
 //	file, err := configs.Load("baton.toml")
 //	...
@@ -20,10 +20,9 @@
 //	if err := file.Err(); err != nil {
 //
 // Secrets and the certificate are separate files, named by the configuration ([File.Secret],
-// [File.TLSConfig]). [Reference] returns the file with every key and its default.
+// [File.Certificate]). [Reference] returns the file with every key and its default.
 //
-// Only one goroutine may use a File until Err has been called. After that it is immutable and may
-// be shared.
+// A File is not safe for concurrent use until Err has been called. After that it is immutable.
 package configs
 
 import (
@@ -36,7 +35,7 @@ import (
 	"time"
 )
 
-// Config is the frame of the file: all tables except the tables of networks.
+// Config is the frame of the file: all tables except the networks' tables.
 type Config struct {
 	Home      Home
 	HTTP      HTTP
@@ -59,7 +58,7 @@ type Config struct {
 
 // Home is the table with the identity of this gateway.
 type Home struct {
-	Name        string `toml:"name"`        // required; a lower-case host name, the gateway's name on every network
+	Name        string `toml:"name"`        // required; a lower-case host name, the same on every network
 	Description string `toml:"description"` // for people, in server lists; one line
 	DataDir     string `toml:"data_dir"`    // record, keys and secrets; relative to the configuration file
 }
@@ -68,15 +67,15 @@ type Home struct {
 type HTTP struct {
 	Listen         string         `toml:"listen"`          // host:port; empty for no listener
 	TLS            bool           `toml:"tls"`             // with the certificate of [TLS]
-	PublicURL      string         `toml:"public_url"`      // public URL of the listener; without a path
+	PublicURL      string         `toml:"public_url"`      // of the listener; without a path
 	CORSOrigins    []string       `toml:"cors_origins"`    // "*", or scheme://host[:port]
 	MaxBodyBytes   int64          `toml:"max_body_bytes"`  // of one request
 	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // trusted to name the client address
 
-	ForwardedHeader string `toml:"forwarded_header"` // the header with that address: "x-forwarded-for" or "forwarded"
+	ForwardedHeader string `toml:"forwarded_header"` // header with the client address: "x-forwarded-for" or "forwarded"
 }
 
-// TLS is the table of the certificate. All listeners and links with TLS share it.
+// TLS is the table of the certificate, shared by all listeners and links with TLS.
 type TLS struct {
 	Mode     string `toml:"mode"`      // [FilesMode] or [ACMEMode]
 	CertFile string `toml:"cert_file"` // PEM, with the chain; both files or neither, relative to data_dir
@@ -102,8 +101,8 @@ type Binding struct {
 // Peer is one [[peers]] table: another home. Package server decodes it and checks the DID.
 type Peer struct {
 	Name string `toml:"name"` // required; its home.name
-	DID  string `toml:"did"`  // required; what it sends must be signed by it
-	URL  string `toml:"url"`  // its URL, without a path; empty for a home reachable only through the hub
+	DID  string `toml:"did"`  // required; must sign its messages
+	URL  string `toml:"url"`  // without a path; empty for a home reachable only through the hub
 	Path string `toml:"path"` // "relay", through the hub, or "https"
 	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
 
@@ -111,7 +110,7 @@ type Peer struct {
 	CAFile string `toml:"ca_file"` // additional certificate authorities for its HTTPS; empty for none
 }
 
-// Relay is the table of our own NATS.
+// Relay is the table of the gateway's own NATS.
 type Relay struct {
 	URLs      []string `toml:"urls"`       // of servers or a cluster; empty for one in this process
 	CredsFile string   `toml:"creds_file"` // with urls: a JWT credentials file, or:
@@ -122,15 +121,15 @@ type Relay struct {
 	MaxBytes  int64    `toml:"max_bytes"`  // of a stream
 }
 
-// Bounds of the streams of our own NATS.
+// Bounds of these streams.
 const (
 	MaxReplicas        = 5
-	DefaultStreamBytes = 16 << 20 // which the server reserves for each stream
+	DefaultStreamBytes = 16 << 20 // reserved by the server for each stream
 	minStreamBytes     = 8 << 20  // room for a few batches
 )
 
-// Hub is the table of the NATS server through which homes of several operators connect. The
-// package that speaks NATS decodes it.
+// Hub is the table of the NATS server between homes of several operators. The package with the NATS
+// client decodes it.
 type Hub struct {
 	URLs      []string `toml:"urls"`       // empty for none
 	CredsFile string   `toml:"creds_file"` // a JWT credentials file, or
@@ -145,7 +144,7 @@ type Fetch struct {
 	Timeout      time.Duration `toml:"timeout"`       // of one fetch, body included
 	MaxBytes     int64         `toml:"max_bytes"`     // of one document
 	PerHost      int           `toml:"per_host"`      // requests per second to one host
-	// DeniedNetworks are CIDRs that are never dialled, even with AllowPrivate.
+	// DeniedNetworks are CIDRs never dialled, even with AllowPrivate.
 	DeniedNetworks []string `toml:"denied_networks"`
 }
 
@@ -190,7 +189,8 @@ type Agents struct {
 // Policy is the table of the permissions of each party.
 type Policy struct {
 	Require string `toml:"require"` // the lowest accepted provenance, "signed" or "vouched"
-	// OpenOffers is "members", "agents" or "any": which DIDs may offer in a channel over REST, MCP and A2A.
+	// OpenOffers selects the DIDs that may offer in a channel over REST, MCP and A2A: "members",
+	// "agents" or "any".
 	OpenOffers string `toml:"open_offers"`
 	ClaimCaps  bool   `toml:"claim_caps"` // a claimer must have declared every capability that the offer names
 }
@@ -205,8 +205,8 @@ type Rule struct {
 	Require    string   `toml:"require"`    // "signed", "vouched", "nothing" or "deny"
 }
 
-// Limits is the table of limits. A number of zero means no limit. A rate is a token bucket that
-// starts full and holds one period.
+// Limits is the table of limits. Zero means no limit. A rate is a token bucket that starts full and
+// holds one period.
 type Limits struct {
 	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID
 	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, new agents and IRC accounts, from one address
@@ -223,17 +223,15 @@ type Limits struct {
 	MaxDeadline          time.Duration `toml:"max_deadline"`           // from an offer to its deadline
 	MaxHops              int           `toml:"max_hops"`               // homes through which a step may pass
 
-	// The limits of one address, which is one IPv4 address or one /64 of IPv6, and of all
-	// connections together.
+	// The limits of one address (an IPv4 address or an IPv6 /64), and of all connections together.
 	ConnectionsPerAddress     int `toml:"connections_per_address"`      // to the listener for IRC clients, including WebSockets
 	HTTPConnectionsPerAddress int `toml:"http_connections_per_address"` // to the public HTTP listener; also requests in progress
-	HTTPConnections           int `toml:"http_connections"`             // to the public HTTP listener; 0 for half of the open files that the system allows
-	UnregisteredConnections   int `toml:"unregistered_connections"`     // IRC clients that have not registered yet, of all addresses
+	HTTPConnections           int `toml:"http_connections"`             // to the public HTTP listener; 0 for half of the open files allowed by the system
+	UnregisteredConnections   int `toml:"unregistered_connections"`     // unregistered IRC clients, of all addresses
 	LoginsPerMinute           int `toml:"logins_per_minute"`            // of one address: attempts to prove a DID, challenges and tokens
 	AddressEventsPerMinute    int `toml:"address_events_per_minute"`    // steps and AIRC messages of one address, over all its DIDs
 
-	// The shares of one sender, and the limits of DIDs that the record has known for less than an
-	// hour.
+	// The shares of one sender, and the limits of DIDs first recorded less than an hour ago.
 	InboxEventsPerSender     int   `toml:"inbox_events_per_sender"`       // of one sender, waiting for one DID
 	InboxBytesPerSender      int64 `toml:"inbox_bytes_per_sender"`        // of one sender, waiting for one DID
 	FirstContacts            int   `toml:"first_contacts"`                // messages held for one AIRC agent until it consents
@@ -243,11 +241,11 @@ type Limits struct {
 	RecordBytesPerHour       int64 `toml:"record_bytes_per_hour"`         // growth of the record above which new DIDs are refused
 }
 
-// MinIDs is the shortest time to keep the IDs of deleted steps: as long as the
-// signer of a step may send it again.
+// MinIDs is the shortest time to keep the IDs of deleted steps: as long as the signer may resend a
+// step.
 const MinIDs = 720 * time.Hour
 
-// Retention is the table of retention times. Zero means for ever.
+// Retention is the table of retention times. Zero means forever.
 type Retention struct {
 	Unanswered   time.Duration `toml:"unanswered"`    // an offer without a deadline; then it expires
 	Abandoned    time.Duration `toml:"abandoned"`     // an assigned handoff without progress; then it expires
@@ -360,13 +358,12 @@ func Default() Config {
 //go:embed baton.toml
 var frame string
 
-// networksMark is the line of the frame to replace by the tables of the
-// networks.
+// networksMark is the line of the frame replaced by the tables of the networks.
 const networksMark = "#%networks\n"
 
 // Reference returns the configuration file with every key, its default and its purpose: the frame,
-// with the parts of the networks in their order. Repeatable tables are commented out, so that the
-// file is valid without changes.
+// with the parts of the networks in their order. Repeatable tables are commented out, so the file
+// is valid unchanged.
 func Reference(parts ...string) string {
 	return strings.Replace(frame, networksMark, strings.Join(parts, "\n"), 1)
 }
@@ -375,12 +372,11 @@ func Reference(parts ...string) string {
 // database or log named by mistake.
 const MaxSecretBytes = 16 << 10
 
-// Secret reads a file named by the configuration for its content, such as a password, like
-// [ReadSecret].
+// Secret reads a secret file named by the configuration, like [ReadSecret].
 func (f *File) Secret(name string) (string, error) { return ReadSecret(f.Path(name)) }
 
-// ReadSecret reads a file with a secret. Only its owner may have access to it. Line ends after the
-// secret are not part of it. The error is one line with the remedy.
+// ReadSecret reads a file with a secret. Only its owner may have access to it. Trailing line ends
+// are removed. The error is one line with the remedy.
 func ReadSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

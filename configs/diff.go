@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// Change is one key with different values in two readings of a file.
+// Change is a key with different values in two versions of a file.
 type Change struct {
 	Key    string // such as "limits.max_deadline", or "irc.spanningtree[lab].address"
-	Before string // as TOML; "" if the older reading has no such key
-	After  string // as TOML; "" if the newer reading has no such key
+	Before string // as TOML; "" if the older version has no such key
+	After  string // as TOML; "" if the newer version has no such key
 	Line   int    // line in the newer version; 0 for a missing key
 }
 
-// Diff returns the keys whose values differ from an older version of the file, in order. A table of
-// a list is identified by its name, else by its position.
+// Diff returns the keys whose values differ from an older version of the file, in order. A table in
+// a list is identified by its name, or otherwise by its position.
 func (f *File) Diff(old *File) []Change {
 	before, after := leaves{}, leaves{}
 	before.add("", "", old.tables)
@@ -45,11 +45,9 @@ type leaf struct {
 	path string // as in lineIndex
 }
 
-// leaves are the values of a document, by the names of their keys.
 type leaves map[string]leaf
 
-// add adds the keys of a table. The name is for people; the path has positions in place of
-// names.
+// add adds the keys of a table. The name is for people; the path has positions instead of names.
 func (l leaves) add(name, path string, table map[string]any) {
 	for key, value := range table {
 		name, path := keyPath(name, key), keyPath(path, key)
@@ -68,7 +66,6 @@ func (l leaves) add(name, path string, table map[string]any) {
 	}
 }
 
-// tablesIn returns the tables of a list of tables, and nil for any other value.
 func tablesIn(value any) []map[string]any {
 	list := reflect.ValueOf(value)
 	if list.Kind() != reflect.Slice || list.Len() == 0 {
@@ -85,8 +82,7 @@ func tablesIn(value any) []map[string]any {
 	return tables
 }
 
-// itemName returns the name of a table in a list, or its position if the name is missing or
-// not its own.
+// itemName returns the unique name of a table in a list, or its position.
 func itemName(items []map[string]any, i int) string {
 	name, named := items[i]["name"].(string)
 	for j, other := range items {
@@ -115,7 +111,7 @@ func valueText(value any) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// Effect is how a changed key takes effect after a running gateway reads its file again.
+// Effect is how a changed key takes effect in a running gateway.
 type Effect string
 
 // The effects of changed keys.
@@ -142,9 +138,9 @@ func (c Change) Effect() Effect {
 	return Reconnect
 }
 
-// Changes returns the changes of a running gateway by a reading of the file, in the order of the
-// lines. A key that needs a restart is compared with the reading at the start of the gateway, and
-// any other key with the last one.
+// Changes returns the changes of a running gateway by a new version of the file, in the order of
+// the lines. A key that needs a restart is compared with the version at the start of the gateway,
+// and any other key with the last one.
 func (f *File) Changes(started, last *File) []Change {
 	var changes []Change
 	add := func(old *File, restart bool) {

@@ -17,8 +17,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// MaxFileBytes bounds the configuration file: far above thousands of links, and
-// low enough to be harmless if --config names another file by mistake.
+// MaxFileBytes is far above thousands of links. It limits the harm of a wrong file in --config.
 const MaxFileBytes = 1 << 20
 
 // File is one configuration file. It collects the mistakes found by this package and by the owners
@@ -29,13 +28,13 @@ type File struct {
 	name        string
 	tables      map[string]any // the whole document
 	lines       lineIndex
-	claimed     map[string]bool // tables requested by an owner
+	claimed     map[string]bool
 	mistakes    []Mistake
-	certificate *tls.Certificate // nil without files of one
+	certificate *tls.Certificate // nil without certificate files
 }
 
-// Load reads a file. The error is a [*InvalidError] when the file is not TOML, and any other
-// when it cannot be read. [File.Err] returns all other mistakes.
+// Load reads a file. The error is a [*InvalidError] if the file is not TOML, and another error if
+// it cannot be read. [File.Err] returns all other mistakes.
 func Load(path string) (*File, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the file, with --config
 	if err != nil {
@@ -52,8 +51,8 @@ func Load(path string) (*File, error) {
 	return Parse(path, string(text))
 }
 
-// Parse is like [Load], but reads a text. The name is the name of its file. Mistakes show it, and
-// home.data_dir is relative to its folder.
+// Parse is like [Load], but reads a text. Mistakes show the name of its file, and home.data_dir is
+// relative to its folder.
 func Parse(name, text string) (*File, error) {
 	f := &File{Config: Default(), name: name, claimed: map[string]bool{}}
 	if _, err := toml.Decode(text, &f.tables); err != nil {
@@ -68,7 +67,6 @@ func Parse(name, text string) (*File, error) {
 	return f, nil
 }
 
-// frame decodes and checks the tables of [Config].
 func (f *File) frame() {
 	f.home(f.decoded("home", &f.Home))
 	f.acme(f.decoded("tls.acme", &f.ACME))
@@ -79,7 +77,7 @@ func (f *File) frame() {
 	f.identity(f.decoded("identity", &f.Identity))
 	f.keys(f.decoded("keys", &f.Keys))
 	f.store(f.decoded("store", &f.Store))
-	f.claim("relay.hub") // decoded by the package that speaks NATS
+	f.claim("relay.hub") // decoded by the package with the NATS client
 	f.relay(f.decoded("relay", &f.Relay))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.decoded("agents", &f.Agents)
@@ -98,8 +96,8 @@ func (f *File) decoded(name string, into any) Table {
 	return t
 }
 
-// Err returns a [*InvalidError] with every mistake so far, or nil. A table not
-// requested by an owner counts as unknown, so request all of them first.
+// Err returns a [*InvalidError] with every mistake so far, or nil. A table not requested by an
+// owner counts as unknown, so request all of them first.
 func (f *File) Err() error {
 	mistakes := inOrder(slices.Concat(f.mistakes, f.unclaimed("", f.tables)))
 	if len(mistakes) == 0 {
@@ -108,7 +106,6 @@ func (f *File) Err() error {
 	return &InvalidError{Mistakes: mistakes}
 }
 
-// unclaimed finds the keys outside of all requested tables.
 func (f *File) unclaimed(path string, table map[string]any) []Mistake {
 	var found []Mistake
 	known := f.claimsBelow(path)
@@ -130,7 +127,6 @@ func (f *File) unclaimed(path string, table map[string]any) []Mistake {
 	return found
 }
 
-// claimsBelow returns the next part of each claimed name below a path.
 func (f *File) claimsBelow(path string) []string {
 	var parts []string
 	for name := range maps.Keys(f.claimed) {
@@ -155,8 +151,8 @@ func (f *File) mistake(path, key, why string) Mistake {
 	return Mistake{File: f.name, Line: max(1, line), Key: key, Why: why}
 }
 
-// SecretFiles returns the paths of the secret files named by the file: certificates and authorities
-// are public.
+// SecretFiles returns the secret files named by the configuration. Certificates and authorities are
+// public.
 func (f *File) SecretFiles() []string {
 	var paths []string
 	var walk func(value any)
@@ -185,15 +181,14 @@ func (f *File) SecretFiles() []string {
 	return slices.Compact(paths)
 }
 
-// Line returns the line of a key, such as "limits.clock_skew" or "policy.rules[1]", and 0 for
-// a missing one.
+// Line returns the line of a key, such as "limits.clock_skew" or "policy.rules[1]", or 0.
 func (f *File) Line(path string) int { return f.lines[path] }
 
-// Name returns the path of the configuration itself, as given.
+// Name returns the path of the configuration, as given.
 func (f *File) Name() string { return f.name }
 
-// Path resolves a file name of the configuration: relative names are below
-// home.data_dir, which is relative to the configuration's own folder.
+// Path resolves a file name of the configuration. Relative names are below home.data_dir, which is
+// relative to the configuration's own folder.
 func (f *File) Path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -205,9 +200,8 @@ func (f *File) Path(name string) string {
 	return filepath.Join(dir, name)
 }
 
-// assign writes one TOML value into a field. It is stricter than the TOML library,
-// which accepts a bare number as a duration in nanoseconds, and a number or a
-// boolean as any text.
+// assign writes one TOML value into a field. It is stricter than the TOML library, which accepts a
+// bare number as nanoseconds, and a number or a boolean as any text.
 func assign(field reflect.Value, value any) error {
 	if text, ok := reflect.TypeAssert[encoding.TextUnmarshaler](field.Addr()); ok {
 		return assignText(text, value)
@@ -265,8 +259,7 @@ func assignText(field encoding.TextUnmarshaler, value any) error {
 	return field.UnmarshalText([]byte(text))
 }
 
-// assignSlice replaces the whole slice: a list in the file is not appended to the
-// default.
+// assignSlice replaces the default list instead of appending to it.
 func assignSlice(field reflect.Value, value any) error {
 	items, ok := value.([]any)
 	if !ok {
@@ -282,7 +275,7 @@ func assignSlice(field reflect.Value, value any) error {
 	return nil
 }
 
-// assignMap replaces the whole map. The names are free: a table of the file decides about them.
+// assignMap replaces the whole map. Any name is allowed in it.
 func assignMap(field reflect.Value, value any) error {
 	table, ok := value.(map[string]any)
 	if !ok {

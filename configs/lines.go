@@ -7,15 +7,12 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// lineIndex maps each key of a file to its line. The TOML library does not expose positions, and a
-// mistake without a line number is hard to find.
-//
-// Keys are paths as [keyPath] and [itemPath] build them, as in
-// "irc.spanningtree[1].address". A table has the line of its header or, without
-// one, of the first key that implies it.
+// lineIndex maps each key of a file to its line, because the TOML library does not expose
+// positions. Keys are paths made by [keyPath] and [itemPath], such as
+// "irc.spanningtree[1].address". A table has the line of its header or, without one, of the first
+// key that implies it.
 type lineIndex map[string]int
 
-// keyPath returns the path of a key in a table; the path of the whole file is "".
 func keyPath(table, key string) string {
 	key = toml.Key{key}.String() // quoted unless it is a bare key
 	if table == "" {
@@ -26,8 +23,7 @@ func keyPath(table, key string) string {
 
 func itemPath(array string, i int) string { return array + "[" + strconv.Itoa(i) + "]" }
 
-// indexLines reads the positions from valid TOML. It does not validate: for any
-// other text the index is meaningless.
+// indexLines reads the positions from valid TOML. For any other text the index is meaningless.
 func indexLines(text string) lineIndex {
 	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} { // byte order marks, which the library skips
 		text = strings.TrimPrefix(text, mark)
@@ -56,7 +52,6 @@ type scanner struct {
 
 func (s *scanner) more() bool { return s.pos < len(s.text) }
 
-// peek returns the next byte, 0 at the end.
 func (s *scanner) peek() byte {
 	if !s.more() {
 		return 0
@@ -64,14 +59,13 @@ func (s *scanner) peek() byte {
 	return s.text[s.pos]
 }
 
-// skip moves over n bytes and counts the lines in them.
+// skip moves over n bytes and counts lines.
 func (s *scanner) skip(n int) {
 	n = min(n, len(s.text)-s.pos)
 	s.line += strings.Count(s.text[s.pos:s.pos+n], "\n")
 	s.pos += n
 }
 
-// skipUntil moves to the next byte in stop, or to the end.
 func (s *scanner) skipUntil(stop string) {
 	n := strings.IndexAny(s.text[s.pos:], stop)
 	if n < 0 {
@@ -80,7 +74,6 @@ func (s *scanner) skipUntil(stop string) {
 	s.skip(n)
 }
 
-// skipBlank moves over white space, line ends and comments.
 func (s *scanner) skipBlank() {
 	for s.more() {
 		switch s.peek() {
@@ -94,15 +87,14 @@ func (s *scanner) skipBlank() {
 	}
 }
 
-// record keeps the line of a path that is new.
 func (s *scanner) record(path string, line int) {
 	if _, seen := s.index[path]; !seen {
 		s.index[path] = line
 	}
 }
 
-// header reads "[a.b]" or "[[a.b]]" and returns the path of that table. A header
-// below an array of tables is about the array's last item.
+// header reads "[a.b]" or "[[a.b]]" and returns the path of that table. A header below an array of
+// tables refers to the array's last item.
 func (s *scanner) header() string {
 	line := s.line
 	array := strings.HasPrefix(s.text[s.pos:], "[[")
@@ -154,7 +146,6 @@ func (s *scanner) skipSpace() {
 	}
 }
 
-// key reads a dotted key and the white space after it.
 func (s *scanner) key() []string {
 	var names []string
 	for {
@@ -184,7 +175,6 @@ func unquote(quoted string) string {
 	return v.K
 }
 
-// value reads the value of a path, and the keys inside it.
 func (s *scanner) value(path string) {
 	switch c := s.peek(); c {
 	case '"', '\'':
@@ -201,7 +191,6 @@ func (s *scanner) value(path string) {
 	}
 }
 
-// list reads a bracketed list: an array, or an inline table.
 func (s *scanner) list(end byte, item func(i int)) {
 	s.skip(1)
 	for i := 0; ; i++ {
@@ -219,9 +208,9 @@ func (s *scanner) list(end byte, item func(i int)) {
 	}
 }
 
-// quoted moves over a string that opens with quote. Three quotes begin a multi-line string, whose
-// text may itself end in quotes: up to two by the grammar, or three if the library misreads the
-// quote after an escaped backslash as escaped.
+// quoted moves over a string that starts with quote. Three quotes start a multi-line string. Its
+// text may end in quotes: up to two by the grammar, or three if the library misreads the quote
+// after an escaped backslash as escaped.
 func (s *scanner) quoted(quote byte) {
 	one := string(quote)
 	many := strings.Repeat(one, 3)

@@ -12,10 +12,11 @@ import (
 type Listener struct {
 	Key     string // such as "http.listen"
 	Address string // host:port
-	path    string // path of the key in the file
+	path    string // of the key in the file
 }
 
-// Listeners returns the TCP addresses of all listeners, in the order of the file. A unix socket is none.
+// Listeners returns the TCP addresses of all listeners, in the order of the file. It omits unix
+// sockets.
 func (f *File) Listeners() []Listener {
 	all := []Listener{{"http.listen", f.HTTP.Listen, "http.listen"}, {"admin.listen", f.Admin.Listen, "admin.listen"}}
 	if f.TLS.Mode == ACMEMode {
@@ -53,7 +54,6 @@ func (f *File) Listeners() []Listener {
 	return slices.CompactFunc(all, func(a, b Listener) bool { return a.path == b.path })
 }
 
-// sharedPorts adds a mistake for each listener that needs the port of another listener.
 func (f *File) sharedPorts() {
 	all := f.Listeners()
 	for i, second := range all {
@@ -66,8 +66,7 @@ func (f *File) sharedPorts() {
 	}
 }
 
-// overlap reports whether two listeners cannot have their addresses at the same time. A port of 0 is
-// chosen by the system.
+// overlap reports whether two listeners conflict. The system chooses a free port for 0.
 func overlap(a, b string) bool {
 	hostA, portA, _ := net.SplitHostPort(a)
 	hostB, portB, _ := net.SplitHostPort(b)

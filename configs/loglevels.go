@@ -14,7 +14,6 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// modulePath precedes the folder of a package in the names of its functions.
 const modulePath = "github.com/baton-gateway/baton/"
 
 // LogLevels are the levels of the log: a default, and exceptions for some packages. The zero value
@@ -25,7 +24,7 @@ type LogLevels struct {
 	packages atomic.Pointer[map[string]slog.Level] // by folder; nil for none
 }
 
-// Level returns the lowest level that any package has.
+// Level returns the lowest level of any package.
 func (l *LogLevels) Level() slog.Level {
 	lowest := l.general.Level()
 	for _, level := range l.special() {
@@ -41,7 +40,7 @@ func (l *LogLevels) special() map[string]slog.Level {
 	return nil
 }
 
-// Set sets the level of a folder, or of all of them for "".
+// Set sets the level of a folder, or of all folders for "".
 func (l *LogLevels) Set(folder string, level slog.Level) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -56,8 +55,8 @@ func (l *LogLevels) Set(folder string, level slog.Level) {
 	l.packages.Store(&set)
 }
 
-// of returns the level of the package of a program counter: the level of its folder, else of the
-// nearest parent folder, else the default.
+// of returns the level for a program counter: of its package's folder or the nearest parent with a
+// level, or the default.
 func (l *LogLevels) of(pc uintptr) slog.Level {
 	special := l.special()
 	if len(special) == 0 {
@@ -71,7 +70,6 @@ func (l *LogLevels) of(pc uintptr) slog.Level {
 	return l.general.Level()
 }
 
-// folderOf returns the folder of the package of a program counter.
 func folderOf(pc uintptr) string {
 	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
 	if strings.HasPrefix(frame.Function, "main.") {
@@ -83,7 +81,7 @@ func folderOf(pc uintptr) string {
 	return name[:slash] + last
 }
 
-// All returns the default level, and the different levels of folders.
+// All returns the default level, and the exceptions by folder.
 func (l *LogLevels) All() (general slog.Level, folders map[string]slog.Level) {
 	return l.general.Level(), l.special()
 }
@@ -93,7 +91,6 @@ func (l *LogLevels) Handler(h slog.Handler) slog.Handler {
 	return leveled{h, l}
 }
 
-// leveled is a handler that logs each package at its level.
 type leveled struct {
 	slog.Handler
 
@@ -122,8 +119,7 @@ func (h leveled) WithGroup(name string) slog.Handler {
 }
 
 // Handler returns the log handler: text for people, or one JSON object per line. The level may
-// change while the handler is in use. The function mask hides secrets in the texts and errors of a
-// line.
+// change during use. The function mask hides secrets in the texts and errors of a line.
 func (l Log) Handler(out io.Writer, level slog.Leveler, mask func(text string) string) slog.Handler {
 	masked := func(_ []string, a slog.Attr) slog.Attr {
 		text := ""

@@ -14,7 +14,7 @@ import (
 type Table struct {
 	file   *File
 	path   string // with the position in an array, as in "irc.spanningtree[1]"
-	name   string // without, as in "irc.spanningtree"
+	name   string // without the position, as in "irc.spanningtree"
 	values map[string]any
 }
 
@@ -32,8 +32,8 @@ func (f *File) Table(name string) Table {
 	return t
 }
 
-// Tables returns the tables of a repeatable name, such as "irc.spanningtree", in
-// the order of the file.
+// Tables returns the tables of a repeatable name, such as "irc.spanningtree", in the order of the
+// file.
 func (f *File) Tables(name string) []Table {
 	value, ok := f.claim(name)
 	if !ok {
@@ -69,7 +69,7 @@ func (t Table) inner(key string) Table {
 	return inner
 }
 
-// claim records that a table has an owner and returns its content.
+// claim marks a table as owned and returns its content.
 func (f *File) claim(name string) (any, bool) {
 	f.claimed[name] = true
 	return f.lookup(name)
@@ -89,7 +89,7 @@ func (f *File) lookup(name string) (any, bool) {
 	return value, true
 }
 
-// Changed returns the named tables that differ from an older reading of the file.
+// Changed returns the named tables that differ from an older version of the file.
 func (f *File) Changed(old *File, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		before, _ := old.lookup(name)
@@ -106,8 +106,8 @@ func (t Table) Equal(other Table) bool {
 	return t.name == other.name && reflect.DeepEqual(t.values, other.values)
 }
 
-// Mistake adds a mistake about one of the table's keys, present or not, to the mistakes of the
-// file; with key "", it is about the whole table.
+// Mistake adds a mistake about a key of the table, present or not, to the mistakes of the file. The
+// key "" means the whole table.
 func (t Table) Mistake(key, why string) {
 	path, name := t.path, t.name
 	if key != "" {
@@ -116,13 +116,13 @@ func (t Table) Mistake(key, why string) {
 	t.file.mistakes = append(t.file.mistakes, t.file.mistake(path, name, why))
 }
 
-// Decode writes the table into the struct that a pointer points to. The tags "toml" of its
-// fields name the keys; keys missing in the table keep their value. Values of the wrong type
-// are added to the mistakes of the file.
+// Decode writes the table into the struct behind a pointer. The "toml" tags of its fields are the
+// keys; keys missing in the table keep their value. Values of the wrong type are added to the
+// mistakes of the file.
 //
-// Fields are strings, booleans, integers, durations, types that read themselves from text,
-// slices of these, maps from a name to one of these, structs for tables below this one, and
-// slices of structs for lists of tables.
+// Fields are strings, booleans, integers, durations, types that unmarshal from text, and slices of
+// these. Maps go from a name to one of these. Structs are subtables, and slices of structs are
+// lists of tables.
 func (t Table) Decode(into any) {
 	fields := map[string]reflect.Value{}
 	target := reflect.ValueOf(into).Elem()
@@ -136,7 +136,7 @@ func (t Table) Decode(into any) {
 		switch {
 		case known:
 			t.decodeKey(key, value, field)
-		case !t.file.claimed[keyPath(t.name, key)]: // else it is a table with an owner of its own
+		case !t.file.claimed[keyPath(t.name, key)]: // otherwise it is a table with its own owner
 			t.Mistake(key, unknown("key", key, slices.Collect(maps.Keys(fields))))
 		}
 	}
@@ -159,8 +159,8 @@ func (t Table) decodeKey(key string, value any, field reflect.Value) {
 	}
 }
 
-// isTable reports whether the type of a field represents a table. A struct that unmarshals itself
-// from text, such as a network address, is not.
+// isTable reports whether the type of a field represents a table. A struct that unmarshals from
+// text, such as a network address, does not.
 func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -169,7 +169,6 @@ func wantError(what string, value any) error {
 	return fmt.Errorf("want %s, not %s", what, kindOf(value))
 }
 
-// kindOf names the type of a TOML value for people.
 func kindOf(value any) string {
 	switch value.(type) {
 	case string:
@@ -191,12 +190,11 @@ func kindOf(value any) string {
 // Mistake is one mistake in a file.
 type Mistake struct {
 	File string // as passed to [Load]
-	Line int    // line of the key, or else of its table's header, from 1
-	Key  string // with its table, as in "home.name"; empty for the file as a whole
+	Line int    // line of the key, or otherwise of its table's header, from 1
+	Key  string // with its table, as in "home.name"; empty for the whole file
 	Why  string
 }
 
-// String returns the line for the operator.
 func (m Mistake) String() string {
 	if m.Key == "" {
 		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Why)
@@ -204,10 +202,10 @@ func (m Mistake) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", m.File, m.Line, m.Key, m.Why)
 }
 
-// InvalidError has all mistakes of one file, in the order of its lines.
+// InvalidError has all mistakes of one file, in line order.
 type InvalidError struct{ Mistakes []Mistake }
 
-// Error implements error. The text has one line per mistake.
+// Error returns one line per mistake.
 func (e *InvalidError) Error() string {
 	lines := make([]string, len(e.Mistakes))
 	for i, m := range e.Mistakes {
@@ -227,7 +225,7 @@ func inOrder(mistakes []Mistake) []Mistake {
 	})
 }
 
-// unknown returns the reason why a name is a mistake, and the name that was probably meant.
+// unknown returns the reason why a name is unknown, with a similar known name if there is one.
 func unknown(what, name string, known []string) string {
 	const typos = 2 // maximum edit distance of a likely typo
 	best, distance := "", typos+1
@@ -242,7 +240,7 @@ func unknown(what, name string, known []string) string {
 	return fmt.Sprintf("unknown %s, did you mean %s?", what, best)
 }
 
-// editDistance counts the bytes to insert, delete or replace between two names.
+// editDistance returns the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

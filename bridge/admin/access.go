@@ -21,26 +21,24 @@ import (
 	"github.com/baton-gateway/baton/federation/store/operators"
 )
 
-// Admission decides which callers to serve. It returns a name for the audit log, a
-// [*ProblemError] for a refused caller, or an error wrapping
-// [*federation.UnavailableError] if it cannot decide now. It may be called
-// concurrently, and repeatedly for a long request.
+// Admission decides which callers to serve. It returns a name for the audit log, a [*ProblemError]
+// for a refused caller, or an error wrapping [*federation.UnavailableError] if it cannot decide
+// now. It may be called concurrently, and repeatedly for a long request.
 type Admission func(r *http.Request, needs federation.Scope) (actor string, err error)
 
-// Everybody admits each caller that can connect, under the listener's name for it: the
-// permissions of a socket decide which processes can open it.
+// Everybody admits each caller that can connect, under the listener's name for it. The permissions
+// of a socket decide which processes can open it.
 func Everybody(r *http.Request, _ federation.Scope) (string, error) { return r.RemoteAddr, nil }
 
 func errUnauthorized(detail string) error {
 	return &ProblemError{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail}
 }
 
-// callerKey is the context key of the [caller] of a request.
 type callerKey struct{}
 
 type caller struct {
 	actor string
-	still func() error // nil while they would be admitted again
+	still func() error // nil while they are still admitted
 }
 
 func callerOf(ctx context.Context) caller {
@@ -48,8 +46,7 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// Admitted serves the admitted requests, and answers the others with the admission's
-// refusal.
+// Admitted serves admitted requests, and refuses all others.
 func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		actor, err := admit(r, needs)
@@ -66,7 +63,7 @@ func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.
 	})
 }
 
-// CodeRateLimited is the code of a caller that showed too many wrong tokens.
+// CodeRateLimited is the code for a caller with too many wrong tokens.
 const CodeRateLimited = "rate-limited"
 
 // An address may show wrongTokens wrong tokens in each wrongPeriod.
@@ -75,21 +72,20 @@ const (
 	wrongPeriod = time.Minute
 )
 
-// maxGood bounds the cached valid tokens of an admission; operators have only a few.
+// maxGood bounds the cached valid tokens; operators have only a few.
 const maxGood = 1 << 10
 
-// Bearers admits a caller with a token of the needed scope. An address with too many
-// wrong tokens is refused until its rate recovers, except for a token already accepted
-// here: a stranger behind the same address does not lock out operators.
+// Bearers admits a caller with a token of the needed scope. An address with too many wrong tokens
+// is refused until its rate recovers, except for a token already accepted here. A stranger behind
+// the same address therefore cannot lock out operators.
 //
 // spec: RFC 6750 §2.1, §3.1
 func Bearers(tokens *operators.Operators) Admission { return NewTokenCheck(tokens).Admit }
 
-// TokenCheck checks the tokens of operators. Make one with [NewTokenCheck]; it may be used
-// concurrently.
+// TokenCheck checks the tokens of operators. It may be used concurrently.
 type TokenCheck struct {
 	tokens *operators.Operators
-	wrong  credential.Addresses // counts wrong tokens
+	wrong  credential.Addresses
 
 	mu   sync.Mutex
 	good map[[32]byte]bool // digests of the tokens accepted since the start
@@ -104,7 +100,7 @@ func NewTokenCheck(tokens *operators.Operators) *TokenCheck {
 	}
 }
 
-// Admit implements [Admission] for requests with the header Authorization.
+// Admit implements [Admission] with the Authorization header.
 func (b *TokenCheck) Admit(r *http.Request, needs federation.Scope) (string, error) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if text = strings.TrimSpace(text); !strings.EqualFold(scheme, "Bearer") || text == "" {
@@ -117,8 +113,8 @@ func (b *TokenCheck) Admit(r *http.Request, needs federation.Scope) (string, err
 	return AdmitToken(token, needs)
 }
 
-// Check returns the token of a request. It blocks on the record. The error is a
-// [*ProblemError] for a wrong token and for an address with too many of them.
+// Check returns the token of a request. It blocks on the record. The error is a [*ProblemError] for
+// a wrong token, and for an address with too many of them.
 func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorToken, error) {
 	now, from, digest := time.Now(), credential.AddressOf(r), federation.DigestToken(text)
 	if !b.wasGood(digest) && b.wrong.Left(from, now).Left == 0 {
@@ -127,7 +123,7 @@ func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorTok
 	token, err := b.tokens.Token(r.Context(), digest, now)
 	switch {
 	case isNotFound(err):
-		_ = b.wrong.Take(from, now) // the next request is refused once none is left
+		_ = b.wrong.Take(from, now) // once none is left, the next request is refused
 		return token, errUnauthorized("this operator token is not good: it is unknown, revoked or over")
 	case err != nil:
 		return token, err
@@ -147,7 +143,7 @@ func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor s
 	return "token:" + token.Name, nil
 }
 
-// wasGood reports whether a token was valid at any time since the start. It may be revoked by now.
+// wasGood reports whether a token was valid at any time since the start. It may be revoked now.
 func (b *TokenCheck) wasGood(digest [32]byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,7 +191,7 @@ func shapeToken(t federation.OperatorToken) Token {
 	return Token{Name: t.Name, Scope: t.Scope, Created: Moment(t.Created), Expires: Moment(t.Expires)}
 }
 
-// createToken makes a token. Only its answer has the token itself.
+// createToken returns the only answer with the token itself.
 func (o *Operator) createToken(ctx context.Context, body route.Body[TokenAsk]) (NewToken, error) {
 	ask, err := body.Read()
 	if err != nil {
@@ -238,7 +234,6 @@ func tokenOf(ask TokenAsk, now time.Time) (text string, t federation.OperatorTok
 	return text, t, nil
 }
 
-// revokeToken revokes a token: later requests with it are refused.
 func (o *Operator) revokeToken(ctx context.Context, in ActOnName) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
@@ -259,7 +254,6 @@ func (o *Operator) revokeToken(ctx context.Context, in ActOnName) (Acted, error)
 	return o.acted(ctx, "token revoke", name, ask, 1), nil
 }
 
-// hasToken returns [federation.ErrNotFound] for an unknown token name.
 func (o *Operator) hasToken(ctx context.Context, name string) error {
 	for after := ""; ; {
 		page, err := o.deps.Record.Tokens(ctx, after, MaxLimit)
@@ -275,7 +269,7 @@ func (o *Operator) hasToken(ctx context.Context, name string) error {
 	}
 }
 
-// sessions returns the list of live sessions, by ID, or all sessions of one participant, newest first.
+// sessions returns live sessions by ID, or all sessions of one participant, newest first.
 func (o *Operator) sessions(_ context.Context, query SessionQuery) (listing[Session], error) {
 	did, err := optionalDID(query.DID)
 	if err != nil {
@@ -306,7 +300,6 @@ func (o *Operator) sessions(_ context.Context, query SessionQuery) (listing[Sess
 	return listing[Session]{page: page}, nil
 }
 
-// endSession ends one session, its tokens and its streams.
 func (o *Operator) endSession(ctx context.Context, id string, ask Act) (Acted, error) {
 	now := time.Now()
 	session, err := o.deps.Record.Session(ctx, id, now)
@@ -325,8 +318,8 @@ func (o *Operator) endSession(ctx context.Context, id string, ask Act) (Acted, e
 	return o.acted(ctx, "session end", id+" of "+session.Participant, ask, 1), nil
 }
 
-// endSessions ends one session, or deletes the password of a DID, invalidates the tokens of its sessions and
-// ends their streams at once.
+// endSessions ends one session, or deletes the password of a DID. It invalidates the tokens of the
+// sessions and ends their streams at once.
 func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {

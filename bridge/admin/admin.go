@@ -1,10 +1,10 @@
-// Package admin is the operator API, /operator/v1: JSON over HTTP with which operators see
-// and change a gateway. The commands of the program use nothing else: they call its routes with package
-// client. Each route is a typed value, such as [ListHandoffs]; openapi.yaml is derived from these values.
+// Package admin is the operator API, /operator/v1: JSON over HTTP. The commands of the program use
+// only its routes, through package client. Each route is a typed value, such as [ListHandoffs];
+// openapi.yaml is derived from these values.
 //
-// An [Admission], with which the [Operator] is mounted, admits callers to the scope that a route
-// needs: read for routes that change nothing, admin for keys, tokens, peers and bindings, operate
-// for the rest. The routes may be called concurrently.
+// An [Admission], with which the [Operator] is mounted, admits callers to the scope of a route:
+// read for routes that change nothing, admin for keys, tokens, peers and bindings, operate for the
+// rest. The routes may be called concurrently.
 package admin
 
 //go:generate go test . -run ^TestContractMatchesTheRoutes$ -update
@@ -24,8 +24,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// network is the label of operators in metrics and arrivals, and the link of
-// their steps.
+// network is the label of operators in metrics and arrivals, and the link of their steps.
 const network = "operator"
 
 // Gateway judges the steps of operators and looks up participants. It is the Gateway of package
@@ -86,36 +85,36 @@ type Deps struct {
 	Gateway Gateway
 	Links   Links
 	Server  Server
-	Hooks   bridge.Webhooks // creates webhooks; nil for none
+	Hooks   bridge.Webhooks // may be nil
 	PubSub  bridge.PubSub
 
-	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its
-	// Bindings.
+	// These are as in [bridge.Ports]; Names are its Bindings.
 	Signer    bridge.Signer
 	Evidence  bridge.Evidence
 	Names     bridge.Bindings
 	PublicURL string
 	Limits    bridge.LimitSource
-	// Document returns the document of a DID, which it fetches again within the bounds of the directory.
+	// Document returns the document of a DID. It fetches the document again within the bounds of
+	// the directory.
 	Document func(ctx context.Context, did federation.DID) (federation.Document, error)
 	// Refused is [identity.Logins.Refused].
 	Refused func(did federation.DID) identity.RefusedLogin
-	// CheckDID returns the reason why no party can ever prove a DID; nil accepts each.
+	// CheckDID returns the reason why no party can ever prove a DID, or nil.
 	CheckDID func(did federation.DID) error
 
 	Log *slog.Logger
-	// Ended is closed when the gateway stops, which ends all watching.
+	// Ended is closed when the gateway stops, which ends all watches.
 	Ended <-chan struct{}
 }
 
-// Operator is the operator API. Make one with [New].
+// Operator is the operator API.
 type Operator struct{ deps Deps }
 
 // New returns the operator API of a gateway.
 func New(d Deps) *Operator { return &Operator{deps: d} }
 
-// act records a change by an operator in the record and in the log. It follows the change,
-// which it cannot undo: if the record is unavailable, only the log has it.
+// act records an operator's change in the record and in the log. It runs after the change and
+// cannot undo it: if the record is unavailable, only the log has it.
 func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 	change := federation.Change{At: time.Now(), Actor: callerOf(ctx).actor, What: what, Subject: subject, Reason: reason}
 	if err := o.deps.Record.Note(context.WithoutCancel(ctx), change); err != nil {
@@ -126,11 +125,10 @@ func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 		slog.String("what", what), slog.String("subject", subject), slog.String("actor", change.Actor), slog.String("reason", reason))
 }
 
-// Acted records a change made for an admitted operator by a handler beside
-// this API.
+// Acted records a change made for an admitted operator outside this API.
 func (o *Operator) Acted(ctx context.Context, what, subject string) { o.act(ctx, what, subject, "") }
 
-// acted notes a change, unless it was a dry run, and returns the answer to it.
+// acted records a change, unless it was a dry run, and returns the answer.
 func (o *Operator) acted(ctx context.Context, what, subject string, ask Act, changed int) Acted {
 	if !ask.DryRun {
 		o.act(ctx, what, subject, ask.Reason)
@@ -152,7 +150,7 @@ func errNone(what string) error {
 
 func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }
 
-// The codes of a problem, and the problem itself, come from package bridge.
+// Problems and their codes come from package bridge.
 const (
 	CodeUsage        = bridge.CodeUsage
 	CodeNotFound     = bridge.CodeNotFound

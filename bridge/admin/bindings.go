@@ -15,7 +15,6 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// maxNameBytes bounds a name on a network.
 const maxNameBytes = 256
 
 // The origins of a binding.
@@ -30,8 +29,8 @@ func (o *Operator) bindings(context.Context, Paging) (listing[Binding], error) {
 	return listing[Binding]{page: bindingList{o}.page}, nil
 }
 
-// page merges the bindings of the configuration and of the record. A cursor is the last
-// name, after its network and a slash.
+// page merges the bindings of the configuration and of the record. A cursor is the last name, after
+// its network and a slash.
 func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[Binding], error) {
 	network, name, _ := strings.Cut(cursor, "/")
 	kept, err := l.o.deps.Record.BoundNames(ctx, network, name, limit)
@@ -67,7 +66,6 @@ func (o *Operator) configured(network, name string) (federation.BoundName, bool)
 	return federation.BoundName{}, false
 }
 
-// bindName binds a name to one DID.
 func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error) {
 	network, name := in.Network, in.Name
 	bind, err := in.Body.Read()
@@ -107,7 +105,7 @@ func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error
 	return shapeBinding(b, FromRecord), nil
 }
 
-// bind stores a binding, or with dry checks whether it could.
+// bind stores a binding, or with dry checks whether that is possible.
 func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) error {
 	if !dry {
 		return o.deps.Record.BindName(ctx, b)
@@ -150,12 +148,12 @@ func (o *Operator) unbindName(ctx context.Context, in NameUnbinding) (Empty, err
 	return Empty{}, nil
 }
 
-// conflict is the problem of a request in conflict with the present state.
 func conflict(detail string) error {
 	return &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: detail}
 }
 
-// releaseHandle releases a handle. The next caller that registers it inherits its inbox and consent.
+// releaseHandle releases a handle. The next caller that registers it inherits its inbox and
+// consent.
 func (o *Operator) releaseHandle(ctx context.Context, in ActOnHandle) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// blocks returns the list of blocks not yet expired, by kind of source.
 func (o *Operator) blocks(context.Context, Paging) (listing[Block], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Block], error) {
 		found, err := o.deps.Record.BlocksAfter(ctx, cursor, limit)
@@ -98,15 +97,13 @@ const (
 	senderLink    = "link"
 )
 
-// topSince is the default period of the sender counts, and maxTopSince the
-// longest.
+// Periods of the sender counts.
 const (
 	topSince    = 10 * time.Minute
 	maxTopSince = time.Hour
 )
 
-// top returns the list of senders, those with the most steps first. It has no
-// second page.
+// top returns the senders with the most steps first. It has no second page.
 func (o *Operator) top(_ context.Context, query TopQuery) (listing[Sender], error) {
 	by, since := senderDID, topSince
 	if query.By != "" {
@@ -131,7 +128,7 @@ func (o *Operator) top(_ context.Context, query TopQuery) (listing[Sender], erro
 	return listing[Sender]{page, watchPage(page)}, nil
 }
 
-// erase continues if the client leaves, so that the audit log has each erasure.
+// erase continues if the client disconnects, so that the audit log has each erasure.
 func (o *Operator) erase(ctx context.Context, body route.Body[EraseAsk]) (Erased, error) {
 	ask, err := body.Read()
 	if err != nil {

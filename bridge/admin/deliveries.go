@@ -44,7 +44,7 @@ func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting]
 	return listing[Waiting]{page, watchPage(page)}, nil
 }
 
-// watchPage returns the news of a list with a watched first page: its new items, unchanged.
+// watchPage returns changes of the first page of a list: its new items.
 func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
 	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
 		told := map[string]bool{}
@@ -67,7 +67,6 @@ func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) 
 	}
 }
 
-// waitingFilter returns the deliveries selected by a request.
 func (o *Operator) waitingFilter(ctx context.Context, query FeedQuery) (f federation.WaitingFilter, err error) {
 	f = o.towards(query.Link, query.Peer)
 	if text := query.Older; text != "" {
@@ -87,9 +86,8 @@ func (o *Operator) waitingFilter(ctx context.Context, query FeedQuery) (f federa
 	return f, nil
 }
 
-// towards returns the destinations of a request. Deliveries to another home wait in the
-// feed of a link, so the home may be named as either; a registry of the same name is a
-// peer.
+// towards returns the destinations of a request. Deliveries to another home wait in the outbox of a
+// link, so either name may be used. A registry of the same name is a peer.
 func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	f := federation.WaitingFilter{Link: link, Peer: peer}
 	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
@@ -100,7 +98,6 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	return f
 }
 
-// held returns the destinations that operators hold.
 func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	all, err := o.deps.Record.Holds(ctx)
 	held := map[string]Hold{}
@@ -110,7 +107,7 @@ func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	return held, err
 }
 
-// holds returns the held destinations, and the homes whose mode holds deliveries.
+// holds returns the held destinations, including homes whose mode holds deliveries.
 func (o *Operator) holds(ctx context.Context) (map[string]Hold, error) {
 	held, err := o.held(ctx)
 	for _, p := range o.deps.Server.Peers() {
@@ -154,11 +151,10 @@ func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 	return listing[Shape]{page: page}, nil
 }
 
-// everyID selects all deliveries or dead letters of a request.
 const everyID = "all"
 
-// changeFeed holds or releases a destination, or settles the pending deliveries of an event or a message, or
-// all of a destination.
+// changeFeed holds or releases a destination. It can also settle the pending deliveries of an
+// event, a message or a destination.
 func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error) {
 	id, verb, subject := in.ID, in.Verb, in.ID
 	ask, err := in.Body.Read()
@@ -228,7 +224,6 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 	return err
 }
 
-// settle retries waiting deliveries now, or gives them up.
 func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
 	destinations := map[string]bool{}
 	waiting := 0
@@ -265,7 +260,6 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 	return changed, err
 }
 
-// destination reports whether a name is a destination of deliveries.
 func (o *Operator) destination(ctx context.Context, name string) (bool, error) {
 	switch kind, rest := federation.KindOf(name); kind {
 	case federation.ToWebhook:
@@ -297,7 +291,6 @@ func (o *Operator) wake(to string) {
 	}
 }
 
-// deadLetters returns the list of dead letters, the newest first.
 func (o *Operator) deadLetters(_ context.Context, query DeadQuery) (listing[DeadLetter], error) {
 	f := federation.DeadFilter{Reason: federation.DeadReason(query.Reason), To: query.Peer}
 	if err := checkReason("reason", f.Reason); err != nil {
@@ -328,7 +321,7 @@ func checkReason(name string, reason federation.DeadReason) error {
 	return nil
 }
 
-// parseNumber reads a number of a request; "" is 0.
+// parseNumber reads a number; "" is 0.
 func parseNumber(name, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -362,7 +355,7 @@ func (o *Operator) getDead(ctx context.Context, in ByID) (DeadLetter, error) {
 	}
 	shaped := shapeDead(d)
 	shaped.DeadDetail = &DeadDetail{
-		Verdict: federation.Valid.String(), // nothing else is filed
+		Verdict: federation.Valid.String(), // only valid steps are filed
 		Raw:     printable(d.Raw), Signature: d.Signature, Attempts: []Try{}, Fix: d.Reason.Fix(), Broken: d.Broken,
 	}
 	if d.Broken != "" {
@@ -374,7 +367,7 @@ func (o *Operator) getDead(ctx context.Context, in ByID) (DeadLetter, error) {
 	return shaped, nil
 }
 
-// settleDead settles one dead letter, or with the ID "all" each of a cause.
+// settleDead settles one dead letter, or with the ID "all" every dead letter of a cause.
 func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error) {
 	text, verb := in.ID, in.Verb
 	act := map[string]func(ctx context.Context, id int64, dry bool) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
@@ -407,7 +400,7 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 	for _, id := range ids {
 		did, err := act(ctx, id, ask.DryRun)
 		if _, told := errors.AsType[*ProblemError](err); told && text == everyID {
-			continue // deleted meanwhile, or not replayable: the others are
+			continue // deleted meanwhile or not replayable; continue with the others
 		}
 		if err != nil && changed > 0 {
 			_ = o.acted(ctx, "dead "+verb, subject, ask, changed)
@@ -422,7 +415,6 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 	return o.acted(ctx, "dead "+verb, subject, ask, changed), nil
 }
 
-// deadIDs returns the dead letters named by a request.
 func (o *Operator) deadIDs(ctx context.Context, text string, which federation.DeadFilter) ([]int64, error) {
 	if text != everyID {
 		id, err := parseNumber("id", text)
@@ -449,7 +441,7 @@ func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, e
 	return d, err
 }
 
-// replay requeues a dead letter, and returns false if it was requeued before.
+// replay requeues a dead letter, and returns false if it was already requeued.
 func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error) {
 	d, err := o.dead(ctx, id)
 	switch {

@@ -29,8 +29,8 @@ import (
 
 // The bounds of the checks.
 const (
-	checkupTime   = 25 * time.Second // all of them
-	documentTime  = 5 * time.Second  // one document
+	checkupTime   = 25 * time.Second
+	documentTime  = 5 * time.Second
 	fsyncs        = 20
 	slowFsync     = 50 * time.Millisecond
 	lowDisk       = 10 // percent
@@ -39,48 +39,47 @@ const (
 	clockSkew     = 30 * time.Second
 )
 
-// Checkup has the current configuration of a gateway, for baton doctor.
+// Checkup has the current configuration of a running gateway, for baton doctor.
 type Checkup struct {
 	Home        federation.HomeID
-	Key         string   // the did:key that signs now
+	Key         string   // current signing key, as a did:key
 	Folder      string   // data_dir
-	RecordFiles []string // data_dir and its record files
-	ClockDoubt  string   // why the clock is unconfirmed; "" if confirmed
+	RecordFiles []string // including data_dir
+	ClockDoubt  string   // "" if confirmed
 	Unfinished  []string // DIDs with an unfinished erasure
-	// UnfinishedErr is the error from reading the DID of an unfinished erasure; nil if there was
-	// none.
+	// UnfinishedErr is the error from reading these DIDs.
 	UnfinishedErr error
-	Secrets       []string          // the files with secrets that the configuration names
-	Keys          string            // the folder of keys
-	Issued        string            // the folder of issued certificates
-	Certificate   *x509.Certificate // current certificate for handshakes; nil if there is none
-	// CertificateProblem is the reason why the certificate was not renewed; "" for no problem.
+	Secrets       []string // secret files named by the configuration
+	Keys          string
+	Issued        string
+	Certificate   *x509.Certificate // current certificate for handshakes; nil for none
+	// CertificateProblem is the reason why the certificate was not renewed, or "".
 	CertificateProblem string
 	Authority          string // the ACME directory; "" for files
 
 	Proxies *bridge.Unforwarded // nil without trusted proxies
 
 	Record *registry.Record
-	// Relay and Hub return the reason why their server is unreachable. Hub is nil without one.
+	// Relay and Hub return the reason why their server is unreachable. Hub may be nil.
 	Relay, Hub func() error
 	Links      []bridge.LinkStatus
 	Peers      []Peer
-	// Clocks returns how far the local clock is ahead of the clock of each reachable home.
+	// Clocks returns the lead of the local clock over the clock of each reachable home.
 	Clocks func(ctx context.Context) map[string]time.Duration
-	// Fetch returns the document at an address as other homes read it.
+	// Fetch reads the document at an address as other homes do.
 	Fetch  func(ctx context.Context, address string) ([]byte, error)
 	Canary *peering.Canary
 }
 
-// Stopped is the part of a [Checkup] without a running gateway.
+// Stopped is the part of a [Checkup] for a stopped gateway.
 type Stopped struct {
-	Config   string   // path of the configuration
-	Mistakes []string // in it
+	Config   string
+	Mistakes []string
 	// ReadRecord returns the state of the record in words.
 	ReadRecord func(ctx context.Context) (string, error)
 	ReadKeys   func(ctx context.Context) error
 	Synced     bool     // NTP synchronizes the clock
-	Names      []string // host names that others use for this gateway
+	Names      []string // public host names of this gateway
 	LookUp     func(ctx context.Context, name string) ([]string, error)
 	Listeners  []StoppedListener
 }
@@ -88,7 +87,7 @@ type Stopped struct {
 // StoppedListener is a configured listen address.
 type StoppedListener struct{ Key, Address string }
 
-// ExamineStopped makes the checks that need no running gateway.
+// ExamineStopped runs the checks that need no running gateway.
 func (c Checkup) ExamineStopped(ctx context.Context, s Stopped) []Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, checkupTime)
 	defer cancel()
@@ -143,7 +142,6 @@ func (s Stopped) clock(doubt string) Diagnosis {
 	return fine("clock", "NTP synchronizes it")
 }
 
-// dns looks up the names of the gateway.
 func (s Stopped) dns(ctx context.Context) []Diagnosis {
 	var all []Diagnosis
 	for _, name := range s.Names {
@@ -159,7 +157,6 @@ func (s Stopped) dns(ctx context.Context) []Diagnosis {
 	return all
 }
 
-// ports opens each listener for a moment.
 func (s Stopped) ports(ctx context.Context) []Diagnosis {
 	var all []Diagnosis
 	for _, l := range s.Listeners {
@@ -172,7 +169,7 @@ func (s Stopped) ports(ctx context.Context) []Diagnosis {
 		_, port, _ := net.SplitHostPort(l.Address)
 		remedy := "ss -ltnp 'sport = :" + port + "'"
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
-			err = errno // without the address, which follows
+			err = errno // without the address, which is in the detail
 			if errors.Is(err, syscall.EACCES) {
 				remedy = `sudo setcap cap_net_bind_service=+ep "$(command -v baton)"`
 			} else if errors.Is(err, syscall.EADDRNOTAVAIL) {
@@ -187,7 +184,7 @@ func (s Stopped) ports(ctx context.Context) []Diagnosis {
 	return all
 }
 
-// Examine makes each check, and with online also the checks that involve other homes.
+// Examine runs all checks, and with online also the checks with other homes.
 func (c Checkup) Examine(ctx context.Context, online bool) []Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, checkupTime)
 	defer cancel()
@@ -228,7 +225,7 @@ func fails(check, detail, remedy string) Diagnosis {
 	return Diagnosis{Check: check, State: DiagnosisFail, Detail: detail, Remedy: remedy}
 }
 
-// diagnoseProxies warns of requests without a client named by a trusted proxy.
+// diagnoseProxies warns of requests from trusted proxies without a client address.
 func diagnoseProxies(p bridge.Unforwarded) Diagnosis {
 	const check = "proxies"
 	if p.Unreadable == 0 && p.Unnamed == 0 {
@@ -256,7 +253,7 @@ func (c Checkup) record(ctx context.Context) Diagnosis {
 	return fine("record", "it takes writes")
 }
 
-// recordRemedy returns the command for a record that does not work. Only a file can be verified.
+// recordRemedy returns the command for a faulty record. Only a file can be verified.
 func recordRemedy(err error) string {
 	if strings.Contains(err.Error(), "PostgreSQL") {
 		return "start its server, or correct the file of store.dsn_file, and run: baton doctor"
@@ -280,7 +277,6 @@ func writeTest(folder string) (err error) {
 	return file.Sync()
 }
 
-// checkFsync measures the time of a durable write in a folder.
 func checkFsync(folder string) Diagnosis {
 	file, err := os.CreateTemp(folder, ".fsync-*")
 	if err != nil {
@@ -317,8 +313,7 @@ func checkDisk(folder string) Diagnosis {
 	return fine("disk", detail)
 }
 
-// FreeDisk returns the free percentage of the disk of a folder, and false if
-// it cannot be measured.
+// FreeDisk returns the free percentage of the disk of a folder, and false if it is unknown.
 func FreeDisk(folder string) (percent int, ok bool) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(folder, &disk); err != nil || disk.Blocks == 0 {
@@ -327,7 +322,6 @@ func FreeDisk(folder string) (percent int, ok bool) {
 	return int(disk.Bavail * 100 / disk.Blocks), true //nolint:gosec // at most 100
 }
 
-// permissions checks that only the owner can read the files with secrets.
 func (c Checkup) permissions() Diagnosis {
 	paths := slices.Clone(c.Secrets)
 	for _, folder := range []string{c.Keys, c.Issued} {
@@ -367,7 +361,6 @@ func Loose(path string) (fs.FileMode, bool) {
 	return info.Mode().Perm(), info.Mode().Perm()&0o077 != 0
 }
 
-// clock compares the clock with the clocks of the linked homes.
 func (c Checkup) clock(ctx context.Context) Diagnosis {
 	if c.ClockDoubt != "" {
 		return warns("clock", c.ClockDoubt+": nothing expires by it", "run timedatectl set-ntp true, or compare it with another clock and run: baton clock accept --reason compared")
@@ -384,8 +377,8 @@ func (c Checkup) clock(ctx context.Context) Diagnosis {
 	return fine("clock", detail)
 }
 
-// certificate checks the remaining lifetime of the certificate of [tls]. Next
-// is the command after a remedy.
+// certificate checks the remaining lifetime of the certificate of [tls]. The remedy ends with the
+// command next.
 func (c Checkup) certificate(now time.Time, next string) Diagnosis {
 	remedy := "replace the files of tls.cert_file and tls.key_file with a valid pair, and run: " + next
 	if c.Authority != "" {
@@ -417,8 +410,7 @@ func (c Checkup) certificate(now time.Time, next string) Diagnosis {
 	return fine("certificate", detail)
 }
 
-// did reads the document of the home as its peers do, and checks that it lists the current signing
-// key.
+// did reads the document of the home as its peers do, and checks its signing key.
 func (c Checkup) did(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, "/.well-known/did.json")
 	remedy := "have it lead to http.listen: curl -v " + address
@@ -470,7 +462,6 @@ func (c Checkup) relay(remedy string) Diagnosis {
 	return fine("relay", "reached, and the hub too")
 }
 
-// diagnoseLink reports whether a link is up, and its protocol.
 func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 	words := s.Link.Network() + " " + string(s.Status.State)
 	detail := words
@@ -518,7 +509,6 @@ func (c Checkup) holds(ctx context.Context, now time.Time) []Diagnosis {
 	return all
 }
 
-// unsigned warns of each registry allowed to send unsigned messages.
 func (c Checkup) unsigned() []Diagnosis {
 	var all []Diagnosis
 	for _, p := range c.Peers {
@@ -530,7 +520,7 @@ func (c Checkup) unsigned() []Diagnosis {
 	return all
 }
 
-// roundTrips offers a canary to each home, all at once. Other links carry none.
+// roundTrips offers a canary to all homes concurrently. Other links carry none.
 func (c Checkup) roundTrips(ctx context.Context) []Diagnosis {
 	all := make([]Diagnosis, len(c.Links))
 	var group fault.Group

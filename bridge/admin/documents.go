@@ -12,7 +12,6 @@ import (
 // Moment is a time, in RFC 3339 with milliseconds, in UTC; empty for none.
 type Moment time.Time
 
-// momentFormat is the format of all times in answers.
 const momentFormat = "2006-01-02T15:04:05.000Z"
 
 // String returns the moment in RFC 3339; "" for the zero moment.

@@ -62,7 +62,7 @@ func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, erro
 		e.Why = "an operator erased its content at " + Moment(ev.Erased.At).String() + "; the chain of its handoff has the digest of what was signed"
 	}
 	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
-	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
+	if ev.Provenance == federation.Vouched { // a signed step names its author, regardless of the forwarding home
 		seen.Origin = string(ev.Arrival.Home)
 	}
 	e.Identity, _ = bridge.ClaimOfMessage(seen)
@@ -112,8 +112,7 @@ func (o *Operator) explainDID(ctx context.Context, in ByDID) (ExplainedDID, erro
 	return e, nil
 }
 
-// findEvent returns the event of an id, or the offer of a handoff named by the end
-// of an id.
+// findEvent returns the event with an ID, or the offer of a handoff with an ID suffix.
 func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {
@@ -137,7 +136,7 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 	return federation.Entry{}, fmt.Errorf("look up event: %w", err)
 }
 
-// receipt returns the home's receipt of an id, which is in no log.
+// receipt returns the home's receipt with an ID, which is in no log.
 func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	receipts, err := o.deps.Record.Receipts(ctx, handoff)
 	if err != nil {
@@ -164,7 +163,6 @@ func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory)
 	return cmp.Or(history.Source(federation.KeyID(ev.Signature.Key)), "record")
 }
 
-// follow adds the outcome of an event, and its next steps.
 func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Event, view federation.View, became []federation.Delivered, held map[string]Hold) {
 	for _, d := range became {
 		who := o.addressee(ctx, d, view, ev)
@@ -183,7 +181,6 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 	}
 }
 
-// waiting returns the reason why a delivery waits.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	next := Next{What: o.waitsFor(d), Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
 	for _, s := range o.deps.Links.Statuses() {
@@ -197,8 +194,6 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	return next
 }
 
-// waitsFor returns the reason why a delivery waits: for its link, or for a route to the mailbox of
-// its recipient.
 func (o *Operator) waitsFor(d federation.Delivered) string {
 	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
 	if d.Link == federation.UnroutedLink || !linked && d.Participant == "" {
@@ -208,7 +203,7 @@ func (o *Operator) waitsFor(d federation.Delivered) string {
 }
 
 // explainDeferred explains a deferred event, which is not stored yet because it cannot be judged
-// now. If it is not deferred either, the given error is returned.
+// now. If there is none, it returns the given error.
 func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// lookTime bounds a search; after it, the partial page is returned. The record reads a bounded
-// number of handoffs at a time, which takes some 100 ms, and none of them may match the filter. A
-// person waits half a second without noticing.
+// lookTime bounds a search; after it, the partial page is returned. The record reads handoffs in
+// batches of some 100 ms, and possibly none of them matches. A person does not notice a wait of
+// half a second.
 const lookTime = 250 * time.Millisecond
 
 type handoffList struct {
 	o      *Operator
 	filter federation.Filter
-	found  []federation.View // the handoffs whose ID has a given suffix; if set, the list has no others
+	found  []federation.View // if set, the only handoffs in the list
 }
 
 func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Handoff], error) {
@@ -55,8 +55,7 @@ func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Ha
 	return listing[Handoff]{l.page, l.news}, err
 }
 
-// search returns the list filtered by a text: a DID, an ID or its suffix, or else words of the
-// title.
+// search returns the list filtered by a text: a DID, an ID or its suffix, or words of the title.
 func (l handoffList) search(ctx context.Context, text string) (handoffList, error) {
 	if text == "" {
 		return l, nil
@@ -82,7 +81,7 @@ func (l handoffList) search(ctx context.Context, text string) (handoffList, erro
 	return l, nil
 }
 
-// namedBy returns the handoffs with an ID, or the end of one.
+// namedBy returns the handoffs with an ID or an ID suffix.
 func (o *Operator) namedBy(ctx context.Context, text string) ([]federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(text); err == nil {
 		return []federation.HandoffID{id}, nil
@@ -113,7 +112,6 @@ func (l handoffList) page(ctx context.Context, cursor string, limit int) (Page[H
 	return page, nil
 }
 
-// read fills one page, within lookTime.
 func (l handoffList) read(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	if len(l.found) > 0 {
 		return l.found, "", nil
@@ -131,14 +129,14 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 	}
 }
 
-// news returns the handoffs that moved since the newest reported movement, in the
-// order in which they moved.
+// news returns the handoffs changed since the newest reported change, in the order of their
+// changes.
 func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]Handoff, error) {
 	told := map[federation.HandoffID]federation.Version{} // handoffs that changed at the newest reported time
 	filter, after := l.filter, federation.Cursor(cursor)
 	return func() ([]Handoff, error) {
 		views, next, err := l.read(ctx, filter, after, limit)
-		for err == nil && next != "" && !filter.Since.IsZero() { // more than a page moved
+		for err == nil && next != "" && !filter.Since.IsZero() { // more than a page changed
 			var more []federation.View
 			more, next, err = l.read(ctx, filter, next, MaxLimit)
 			views = append(views, more...)
@@ -146,7 +144,7 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 		if err != nil {
 			return nil, err
 		}
-		after = "" // moved handoffs are at the front
+		after = "" // changed handoffs are at the front
 		var items []Handoff
 		newest := map[federation.HandoffID]federation.Version{}
 		for _, v := range slices.Backward(views) {
@@ -162,7 +160,6 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 	}
 }
 
-// getHandoff answers with one page of steps.
 func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	var after uint64
 	var err error
@@ -187,8 +184,6 @@ func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	return shown, nil
 }
 
-// whyOrphaned returns the reason why no home orders the steps of a handoff any more, "" if its home
-// does.
 func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
 		return ""
@@ -202,7 +197,6 @@ func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	return bridge.WhyOrphaned(v, links, func(l bridge.Link) bool { return up[l.Name()] }, now)
 }
 
-// steps adds the steps after a version to a handoff, with their outcomes.
 func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, after federation.Version, limit int) error {
 	held, err := o.holds(ctx)
 	if err != nil {
@@ -234,7 +228,6 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	return nil
 }
 
-// endCode returns the reason why a delivery failed.
 func endCode(d federation.Delivered) string {
 	if d.State == federation.DeliveryWaiting {
 		return ""
@@ -242,8 +235,8 @@ func endCode(d federation.Delivered) string {
 	return d.Reason
 }
 
-// deliveries returns the deliveries of the steps of a handoff, by their ids. A step waiting for
-// the mailbox of a DID at another home, or for a route to it, is not in an inbox here.
+// deliveries returns the deliveries of the steps of a handoff, by step ID. A step waiting for the
+// mailbox of a DID at another home, or for a route to it, is not in an inbox here.
 func (o *Operator) deliveries(ctx context.Context, view federation.View, held map[string]Hold) (map[federation.EventID][]federation.Delivered, error) {
 	names := []string{federation.UnroutedLink}
 	for _, l := range o.deps.Links.Statuses() {
@@ -275,7 +268,7 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View, held ma
 	return became, o.addHeld(ctx, view.ID, held, became)
 }
 
-// addHeld names the held webhooks and registries to which steps of a handoff wait to be delivered.
+// addHeld names the held webhooks and registries with pending deliveries of the handoff.
 func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, held map[string]Hold, became map[federation.EventID][]federation.Delivered) error {
 	for _, to := range slices.Sorted(maps.Keys(held)) {
 		if held[to].HeldSince.IsZero() {
@@ -284,7 +277,7 @@ func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, held ma
 		which := federation.WaitingFilter{Link: to, Handoff: id}
 		if kind, _ := federation.KindOf(to); kind == federation.ToLink {
 			if p, known := o.peer(to); !known || p.PeerHome != nil {
-				continue // a link, whose deliveries are named already
+				continue // the deliveries of a link are listed already
 			}
 			which.Link, which.Peer = "", to
 		}
@@ -309,8 +302,8 @@ func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, held ma
 	return nil
 }
 
-// addressee returns the recipient of a step on a link: an agent, its channel, or for a
-// private one the other parties, by their names there.
+// addressee returns the recipient of a step on a link: an agent, its channel, or for a private
+// handoff the other parties, by their names there.
 func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:
@@ -327,7 +320,7 @@ func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view f
 	return strings.Join(names, ",")
 }
 
-// find returns the handoff with an id, or the end of one.
+// find returns the handoff with an ID or an ID suffix.
 func (o *Operator) find(ctx context.Context, text string) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -75,7 +75,7 @@ func (l inboxList) read(ctx context.Context, after federation.Cursor, limit int)
 	return items, nil
 }
 
-// news reads on from the last position.
+// news continues from the last position.
 func (l inboxList) news(ctx context.Context, cursor string, limit int) func() ([]Arrived, error) {
 	after := federation.Cursor(cursor)
 	return func() ([]Arrived, error) {
@@ -132,7 +132,6 @@ func (o *Operator) moveInbox(ctx context.Context, in InboxMove) (Moved, error) {
 	return Moved{DID: done.DID, Home: string(done.Home), Taken: done.Taken, Waiting: done.Waiting}, nil
 }
 
-// heldRelays returns the list of held messages, the oldest first.
 func (o *Operator) heldRelays(_ context.Context, query HeldQuery) (listing[Held], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Held], error) {
 		after, err := parseNumber("cursor", cursor)

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// linkList is the list of links. It has no second page.
+// linkList has no second page.
 type linkList struct{ o *Operator }
 
 func (o *Operator) links(context.Context, Watching) (listing[Link], error) {
@@ -44,7 +44,7 @@ func (l linkList) read(ctx context.Context) ([]Link, error) {
 	return links, nil
 }
 
-// news returns the links that changed. A newer input time does not count as a change.
+// news returns the changed links. A newer input time is not a change.
 func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, error) {
 	told := map[string]Link{}
 	return func() ([]Link, error) {
@@ -65,7 +65,7 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, err
 	}
 }
 
-// countTroubles reads no rows of the counted lists.
+// countTroubles counts without reading rows.
 func (o *Operator) countTroubles(ctx context.Context, _ route.None) (t Troubles, err error) {
 	held, err := o.holds(ctx)
 	if err != nil {
@@ -105,7 +105,6 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus, held map[
 	return shaped, nil
 }
 
-// shapeAgent returns the agent behind a link, the zero value for none.
 func shapeAgent(d bridge.Description) LinkAgent {
 	a := d.Agent
 	if a == nil {
@@ -182,7 +181,6 @@ func (o *Operator) changeLink(ctx context.Context, in LinkChange) (Acted, error)
 	return o.acted(ctx, "link "+in.Verb, in.Name, ask, changed), nil
 }
 
-// linkState returns the state of a link, and false for an unknown name.
 func (o *Operator) linkState(name string) (bridge.LinkState, bool) {
 	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() == name {
@@ -203,7 +201,6 @@ func (o *Operator) linked(name string) bool {
 
 func peerModes() []string { return []string{"allow", "limit", "hold", "block"} }
 
-// peer returns a registry or a home named by the configuration or an operator.
 func (o *Operator) peer(name string) (Peer, bool) {
 	all := o.deps.Server.Peers()
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
@@ -213,7 +210,7 @@ func (o *Operator) peer(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// peers returns the list of peers. It has no second page.
+// peers has no second page.
 func (o *Operator) peers(context.Context, Paging) (listing[Peer], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Peer], error) {
 		all, err := o.shapePeers(ctx)
@@ -234,7 +231,7 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 	}
 	for _, s := range shapes {
 		i := slices.IndexFunc(all, func(p Peer) bool {
-			if p.PeerHome != nil { // a home and a registry may have one name
+			if p.PeerHome != nil { // a home and a registry may share a name
 				return p.Name == s.Link
 			}
 			return p.Name == s.Peer
@@ -242,7 +239,7 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 		switch {
 		case i >= 0:
 		case s.Peer == "":
-			continue // a peer of a link is listed with the link
+			continue // the link already lists its peers
 		default:
 			i = len(all)
 			all = append(all, Peer{Name: s.Peer, Network: agents.Link})
@@ -283,8 +280,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	return o.homeTrouble(ctx, p)
 }
 
-// homeTrouble adds the state of the link to a home, the proofs against it, and
-// the doubts.
+// homeTrouble adds the state of the link to a home, the proofs against it, and the doubts.
 func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home := *p.PeerHome
 	for _, s := range o.deps.Links.Statuses() {
@@ -359,8 +355,7 @@ func (o *Operator) setPeerMode(ctx context.Context, in PeerMode) (Peer, error) {
 	return p, nil
 }
 
-// shapedPeer returns a peer with its waiting deliveries, the zero value for an
-// unknown name.
+// shapedPeer returns a peer with its pending deliveries, or the zero Peer.
 func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 	all, err := o.shapePeers(ctx)
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
@@ -370,7 +365,6 @@ func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 	return all[i], err
 }
 
-// homeNetwork is the network of peers that run homes.
 const homeNetwork = "home"
 
 func (o *Operator) addPeer(ctx context.Context, body route.Body[Peering]) (Peered, error) {
@@ -425,7 +419,7 @@ func (o *Operator) comparePeer(ctx context.Context, in ActOnName) (Compared, err
 	return done, nil
 }
 
-// relay returns the checks of the homes' meeting point. It has no second page.
+// relay returns the checks of the NATS server between homes. It has no second page.
 func (o *Operator) relay(context.Context, Paging) (listing[Check], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Check], error) {
 		return Page[Check]{Items: shapeChecks(o.deps.Server.CheckRelay(ctx))}, nil

@@ -67,10 +67,9 @@ func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (
 	return levels, nil
 }
 
-// defaultOverlap is the default time for which an old key stays valid.
 const defaultOverlap = 24 * time.Hour
 
-// keys returns the list of keys. It has no second page.
+// keys has no second page.
 func (o *Operator) keys(context.Context, Paging) (listing[Key], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Key], error) {
 		keys, err := o.deps.Server.ListKeys(ctx, time.Now())
@@ -114,7 +113,6 @@ func (o *Operator) backup(ctx context.Context, _ struct{}) (route.File, error) {
 	return route.File{Content: archive}, nil
 }
 
-// audit returns the list of changes, the newest first.
 func (o *Operator) audit(_ context.Context, query AuditQuery) (listing[Change], error) {
 	f := federation.ChangeFilter{Actor: query.Actor}
 	if text := query.Since; text != "" {

@@ -49,10 +49,9 @@ type Sample struct {
 	Disk    int    `json:"disk"` // percent that is free
 }
 
-// maxFeeds bounds the destinations of an overview.
 const maxFeeds = 10
 
-// status reads no rows of the counted lists.
+// status counts without reading rows.
 func (o *Operator) status(ctx context.Context, _ route.None) (Status, error) {
 	s := o.deps.Server.Status(ctx)
 	now := time.Now()

@@ -11,10 +11,10 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// readyTimeout bounds one check of readiness: a prober does not wait longer.
+// readyTimeout bounds a readiness check; probers do not wait longer.
 const readyTimeout = 2 * time.Second
 
-// Part is a part of the gateway without which it is not ready.
+// Part is a part of the gateway required for readiness.
 type Part struct {
 	Name  string
 	Check func(ctx context.Context) error // nil while the part works
@@ -37,19 +37,17 @@ func CheckReadiness(ctx context.Context, parts []Part, down []string) Readiness 
 	return ready
 }
 
-// Probes serves the state of the process to operators and their probers: /livez, /readyz,
-// /statusz, profiles and metrics.
+// Probes serves the state of the process to operators and their probers: /livez, /readyz, /statusz,
+// profiles and metrics.
 type Probes struct {
-	Ready   func(ctx context.Context) Readiness
-	Metrics http.Handler // nil for none
-	// Standing returns the answer of /statusz.
+	Ready    func(ctx context.Context) Readiness
+	Metrics  http.Handler // may be nil
 	Standing func(ctx context.Context) Standing
 	// HomesDown returns the names of unreachable homes, for a /readyz request that includes them.
 	HomesDown func() []string
-	// Guard wraps the handlers of profiles and metrics, which strangers must not read; nil leaves
-	// them open.
+	// Guard protects profiles and metrics from strangers; nil leaves them open.
 	Guard func(http.Handler) http.Handler
-	// GuardDebug replaces Guard for the profile handlers; nil uses Guard.
+	// GuardDebug replaces Guard for profiles; nil uses Guard.
 	GuardDebug func(http.Handler) http.Handler
 }
 
@@ -108,8 +106,8 @@ func IsLoopback(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// ListenerHosts returns the host names allowed in requests to a listener of operators, beside IP
-// addresses and localhost: the name of the home and the host of the listener.
+// ListenerHosts returns the host names allowed in requests to a listener of operators, in addition
+// to IP addresses and localhost: the home's name and the listener's host.
 func ListenerHosts(home, listen string) []string {
 	names := []string{home}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
@@ -136,8 +134,7 @@ type LinkStanding struct {
 	LastError string           `json:"last_error,omitempty"`
 }
 
-// NewStanding returns the state of all parts and links: the part "relay", the part "hub" if
-// there is one, the links of the gateway, and those to other homes.
+// NewStanding returns the state of all links and of the parts "relay" and, if present, "hub".
 func NewStanding(ctx context.Context, ready Readiness, parts []Part, links []bridge.LinkStatus) Standing {
 	said := Standing{Readiness: ready, Links: []LinkStanding{}, Peers: []LinkStanding{}}
 	for _, part := range parts {

@@ -27,8 +27,7 @@ func serve[In, Out any](r route.Route[In, Out], answer func(o *Operator, ctx con
 	}}
 }
 
-// routes returns the routes of the API. Operators act as participants over another one:
-// [CallParticipant].
+// routes omits the operations of participants, which operators call with [CallParticipant].
 func routes() []mounted {
 	return []mounted{
 		list(ListHandoffs, (*Operator).handoffs),
@@ -102,7 +101,7 @@ func routes() []mounted {
 // Mount registers the routes for the admitted callers.
 func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	for _, each := range routes() {
-		var parameters []string // in the query
+		var parameters []string
 		for _, field := range route.Fields(each.In) {
 			if field.Place == route.InQuery {
 				parameters = append(parameters, field.Name)
@@ -124,9 +123,8 @@ func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	})))
 }
 
-// checkParameters returns an error for an unknown parameter: a misspelt filter must not select
-// everything. Changes without parameters ignore all of them, and every route ignores the parameters
-// of lists.
+// checkParameters rejects unknown parameters, because a misspelt filter must not select everything.
+// Changes without parameters ignore all of them, and every route ignores the parameters of lists.
 func checkParameters(r *http.Request, names []string) error {
 	if len(names) == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut) {
 		return nil
@@ -151,20 +149,17 @@ func checkParameters(r *http.Request, names []string) error {
 // DefaultLimit is the default number of items in an answer.
 const DefaultLimit = 50
 
-// watchEvery is the interval of reading a watched list.
 const watchEvery = time.Second
 
-// listing is one requested list.
 type listing[T any] struct {
 	// page returns up to limit items after a cursor.
 	page func(ctx context.Context, cursor string, limit int) (Page[T], error)
-	// news returns a function that returns the items new or changed since its last call.
-	// The first call returns the items of page. It is nil for a list that cannot be
-	// watched.
+	// news returns a function that returns the items new or changed since its last call. The first
+	// call returns the items of page. It is nil for an unwatchable list.
 	news func(ctx context.Context, cursor string, limit int) func() ([]T, error)
 }
 
-// list serves a route whose answer is a page, or lines until the client leaves.
+// list serves a page, or lines until the client disconnects.
 func list[In List, T any](r route.Route[In, Page[T]], open func(o *Operator, ctx context.Context, in In) (listing[T], error)) mounted {
 	return mounted{route.Describe(r), func(o *Operator) route.Answer {
 		return func(w http.ResponseWriter, request *http.Request) (any, error) {
@@ -192,15 +187,15 @@ func limitOf(page Paging) int {
 	return *page.Limit
 }
 
-// watch writes a line for each item of the page and then for each new one, until the client leaves
-// or loses access, or the gateway stops. It returns the error of the first page.
+// watch writes a line for each item of the page, and then for each new one. It ends when the client
+// leaves or loses access, or when the gateway stops. It returns the error of the first page.
 func watch[T any](ctx context.Context, o *Operator, w http.ResponseWriter, news func() ([]T, error)) error {
 	items, err := news()
 	if err != nil {
 		return err
 	}
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // the answer has no end; a connection without deadlines has none to clear
+	_ = out.SetReadDeadline(time.Time{}) // the answer has no end; an error means a connection without deadlines
 	_ = out.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "application/jsonl")
 	again := time.NewTicker(watchEvery)

@@ -33,7 +33,7 @@ func (o *Operator) takeStep(ctx context.Context, in StepOf) (Filed, error) {
 	return o.submitStep(ctx, in.Body, verb, view)
 }
 
-// submitStep submits one step, either signed by its author or vouched for by the gateway.
+// submitStep submits a step signed by its author or vouched for by the gateway.
 func (o *Operator) submitStep(ctx context.Context, body route.Body[Ask], verb federation.Verb, view federation.View) (Filed, error) {
 	ask, err := body.Read()
 	if err != nil {
@@ -79,7 +79,6 @@ func (o *Operator) submitStep(ctx context.Context, body route.Body[Ask], verb fe
 	return f, err
 }
 
-// maxWait bounds how long a request waits for the ruling of another home.
 const maxWait = time.Minute
 
 func waitOf(text string) (time.Duration, error) {
@@ -93,8 +92,8 @@ func waitOf(text string) (time.Duration, error) {
 	return wait, nil
 }
 
-// awaitRuling waits until the home of a remote handoff has ruled on a step, and adds the ruling
-// to the answer. After the wait the answer reports the step as waiting.
+// awaitRuling adds the ruling of a step's home to the answer. After the wait the answer reports the
+// step as waiting.
 func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.Judgement, wait time.Duration) error {
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -174,7 +173,6 @@ func (o *Operator) getPlace(ctx context.Context, in PlaceQuery) (Place, error) {
 	return Place{Venue: place.Venue, Dialect: tags}, nil
 }
 
-// storeBlob stores the body unchanged, for steps of a DID.
 func (o *Operator) storeBlob(ctx context.Context, in Blob) (Stored, error) {
 	owner, err := parseDID("owner", in.Owner)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// webhooks returns the list of webhooks, the oldest first.
 func (o *Operator) webhooks(_ context.Context, query WebhookQuery) (listing[Webhook], error) {
 	did, err := optionalDID(query.DID)
 	if err != nil {
@@ -55,7 +54,6 @@ func (o *Operator) shapeWebhook(ctx context.Context, h federation.Webhook) (Webh
 	}, err
 }
 
-// getWebhook answers with one page of deliveries.
 func (o *Operator) getWebhook(ctx context.Context, in IDPage) (Webhook, error) {
 	limit := limitOf(in.Paging)
 	before, err := parseNumber("cursor", in.Cursor)
@@ -87,7 +85,7 @@ func (o *Operator) getWebhook(ctx context.Context, in IDPage) (Webhook, error) {
 	return shaped, nil
 }
 
-// changeWebhook changes a webhook. If the request names a DID, the webhook must be of that DID.
+// changeWebhook changes a webhook, which must be of the DID if one is given.
 func (o *Operator) changeWebhook(ctx context.Context, in WebhookChange) (Acted, error) {
 	verb, change := in.Verb, o.redeliver
 	switch {
@@ -118,7 +116,7 @@ func (o *Operator) changeWebhook(ctx context.Context, in WebhookChange) (Acted, 
 	return o.acted(ctx, "webhook "+verb, h.ID.String(), ask, changed), nil
 }
 
-// enable enables a webhook, and returns 1 if it was disabled.
+// enable returns 1 if the webhook was disabled.
 func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, dry bool) (int, error) {
 	if o.deps.Hooks == nil {
 		return 0, conflict("this gateway has no webhooks")
@@ -139,8 +137,7 @@ func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, d
 	return 1, nil
 }
 
-// redeliver requeues one delivery, or all undelivered ones, and returns how
-// many.
+// redeliver requeues one delivery, or all undelivered ones, and returns their number.
 func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref string, dry bool) (int, error) {
 	if !h.Disabled.IsZero() {
 		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
@@ -160,8 +157,7 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref stri
 	return changed, err
 }
 
-// findWebhook returns the webhook with an ID, or the end of one, of a DID if one is
-// named.
+// findWebhook returns the webhook with an ID or ID suffix, of a DID if one is given.
 func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Webhook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {

@@ -27,30 +27,30 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A2AAgent is an external A2A agent on the server of the official SDK. A test decides how the agent
-// treats each task.
+// A2AAgent is an external A2A agent on the server of the official SDK. A test decides how it treats
+// each task.
 type A2AAgent struct {
 	*httptest.Server
 
-	// Before and After are called with the method of each call of the bindings JSONRPC and GRPC, before
-	// the agent gets it and after the agent has answered; nil for no call. Their error breaks the
-	// connection, and over GRPC the call.
+	// Before and After are called with the method of each JSONRPC or GRPC call, before the agent
+	// receives it and after it has answered. They may be nil. Their error breaks the connection, or
+	// over GRPC the call.
 	Before, After func(method string) error
-	// Card changes the card before it is served; nil leaves it as it is.
+	// Card changes the card before it is served; it may be nil.
 	Card func(card map[string]any)
 
 	mu      sync.Mutex
 	tasks   map[wire.TaskID]*A2ATask
 	order   []*A2ATask
 	calls   map[string]int
-	answers []string // texts to answer with a message and without a task
+	answers []string // for messages to answer without a task
 }
 
 // A2ATask is a task of an [A2AAgent].
 type A2ATask struct {
 	ID       wire.TaskID
 	Context  string
-	Messages []*wire.Message // received by the agent
+	Messages []*wire.Message
 
 	updates chan wire.Event
 }
@@ -160,7 +160,7 @@ func (a *A2AAgent) note(method string) {
 	a.calls[method]++
 }
 
-// watchedGRPC does the same as watched for the calls over gRPC.
+// watchedGRPC is watched for gRPC.
 func (a *A2AAgent) watchedGRPC(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	method := path.Base(info.FullMethod)
 	a.note(method)
@@ -189,14 +189,14 @@ func ServeGRPC(tb testing.TB, register func(*grpc.Server), options ...grpc.Serve
 	return "http://" + listener.Addr().String()
 }
 
-// Calls returns the number of calls of a method of the bindings JSONRPC and GRPC.
+// Calls returns the number of JSONRPC and GRPC calls of a method.
 func (a *A2AAgent) Calls(method string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.calls[method]
 }
 
-// AnswerWithout has the agent answer messages with a text with a message, and without a task.
+// AnswerWithout makes the agent answer messages with this text without a task.
 func (a *A2AAgent) AnswerWithout(text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -277,10 +277,10 @@ func (*A2AAgent) Cancel(_ context.Context, got *a2asrv.ExecutorContext) iter.Seq
 	}
 }
 
-// ErrBreak breaks the connection when Before or After of an [A2AAgent] returns it.
+// ErrBreak breaks the connection if Before or After of an [A2AAgent] returns it.
 var ErrBreak = errors.New("break the connection")
 
-// Task returns the task with a number, from 0, once the agent has made it; nil before.
+// Task returns the n-th task, from 0, or nil if the agent has not created it.
 func (a *A2AAgent) Task(n int) *A2ATask {
 	if all := a.Tasks(); n < len(all) {
 		return all[n]

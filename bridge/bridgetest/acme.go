@@ -24,20 +24,20 @@ import (
 
 // Pebble is the ACME server of Let's Encrypt for tests. It resolves each name to 127.0.0.1.
 type Pebble struct {
-	Directory string         // URL
-	CAFile    string         // of the authority that certifies the directory itself
+	Directory string
+	CAFile    string         // certificate authority of the directory
 	Roots     *x509.CertPool // of issued certificates
 
-	// Broken has the server answer each request with status 500.
+	// Broken makes the server answer each request with status 500.
 	Broken atomic.Bool
-	// Orders counts requests for orders.
+	// Orders counts orders.
 	Orders atomic.Int64
 }
 
 // PebbleConfig is the configuration of a [Pebble].
 type PebbleConfig struct {
-	HTTPPort, TLSPort int           // ports at which challenges are validated, in place of 80 and 443; 0 for a closed port
-	Validity          time.Duration // of certificates; 0 for the default of the server
+	HTTPPort, TLSPort int           // validation ports instead of 80 and 443; 0 for a closed port
+	Validity          time.Duration // of certificates; 0 for the server's default
 }
 
 // NewPebble starts an ACME server that runs until the test ends. The test must not be parallel: the

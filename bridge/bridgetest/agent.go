@@ -21,16 +21,15 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// agentTimeout bounds one request of an [Participant]: registries answer quickly from their disk,
-// or hold the request for up to a minute.
+// agentTimeout bounds one request: registries answer quickly from their disk, or hold the request
+// for up to a minute.
 const agentTimeout = 70 * time.Second
 
-// maxAgentAnswerBytes exceeds a page of the largest messages.
 const maxAgentAnswerBytes = 64 << 20
 
-// Agent is a client of an AIRC registry, written only from the specification: it
-// shares no code with the registry here, so that the two check each other. Its
-// fields may be changed between calls; it is used by one goroutine at a time.
+// Agent is a client of an AIRC registry, written only from the specification. It shares no code
+// with the registry here, so that the two check each other. Its fields may be changed between
+// calls. It is not safe for concurrent use.
 //
 // spec: airc-v0.1.1 §5-§7
 type Agent struct {
@@ -41,12 +40,12 @@ type Agent struct {
 	KeyID string
 	// Capabilities and Metadata are registered unless nil.
 	Capabilities, Metadata any
-	// Transport carries requests; nil means the one of net/http.
+	// Transport sends requests; nil means the default of net/http.
 	Transport http.RoundTripper
 
 	// Set by the registration.
 	DID, Domain   string
-	Token         string // access token
+	Token         string
 	RefreshToken  string
 	RegistryKey   ed25519.PublicKey
 	RegistryKeyID string
@@ -170,7 +169,7 @@ func (a *Agent) Registration(challenge string) map[string]any {
 	return body
 }
 
-// Envelope returns an unsigned message. A nil payload is left out.
+// Envelope returns an unsigned message. It omits a nil payload.
 func (a *Agent) Envelope(to, body string, payload any) map[string]any {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
@@ -184,7 +183,7 @@ func (a *Agent) Envelope(to, body string, payload any) map[string]any {
 	return envelope
 }
 
-// Sign returns an envelope as the JSON to post, with the agent's signature.
+// Sign returns a signed envelope as JSON.
 func (a *Agent) Sign(envelope map[string]any) ([]byte, error) {
 	document, err := canonical(envelope)
 	if err != nil {
@@ -218,7 +217,7 @@ func (a *Agent) Inbox(ctx context.Context, cursor string) (messages []json.RawMe
 	return a.Await(ctx, cursor, 0)
 }
 
-// Await is like Inbox, but the registry waits for a number of seconds if the inbox is empty.
+// Await is like Inbox, but the registry waits for some seconds if the inbox is empty.
 func (a *Agent) Await(ctx context.Context, cursor string, seconds int) (messages []json.RawMessage, next string, err error) {
 	query := url.Values{"cursor": {cursor}}
 	if seconds > 0 {
@@ -248,7 +247,7 @@ func (a *Agent) Identity(ctx context.Context, handle string) (status int, answer
 	return a.Call(ctx, http.MethodGet, "/identity/"+url.PathEscape(handle), nil)
 }
 
-// Verify returns an error if a message of the inbox is not signed by the registry.
+// Verify returns an error unless the registry signed a message of the inbox.
 func (a *Agent) Verify(message []byte) error {
 	var members map[string]any
 	if err := json.Unmarshal(message, &members); err != nil {

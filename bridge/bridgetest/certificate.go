@@ -18,7 +18,6 @@ import (
 	"time"
 )
 
-// certificateLife is the validity of a certificate: longer than any test takes.
 const certificateLife = 24 * time.Hour
 
 // NewCertificate returns a self-signed certificate for one or more names.
@@ -26,7 +25,7 @@ func NewCertificate(name string, others ...string) (tls.Certificate, error) {
 	return NewCertificateUntil(time.Now().Add(certificateLife), name, others...)
 }
 
-// NewCertificateUntil is [NewCertificate] for a certificate that expires at a given time.
+// NewCertificateUntil is [NewCertificate] with an expiry time.
 func NewCertificateUntil(ends time.Time, name string, others ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -50,8 +49,8 @@ func NewCertificateUntil(ends time.Time, name string, others ...string) (tls.Cer
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-// Fingerprint returns the name of a certificate among IRC servers: the SHA-256 of
-// its DER in lower-case hex.
+// Fingerprint returns the name of a certificate among IRC servers: the SHA-256 of its DER in
+// lower-case hex.
 func Fingerprint(cert tls.Certificate) string {
 	sum := sha256.Sum256(cert.Certificate[0])
 	return hex.EncodeToString(sum[:])

@@ -11,10 +11,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Contacts implements the part of [bridge.Messages] for decisions of participants about
-// senders. No user has a nick.
+// Contacts implements the part of [bridge.Messages] for decisions about senders. No user has a
+// nick.
 type Contacts struct {
-	bridge.Messages // nil: a test that sends text must set it
+	bridge.Messages // set it in a test that sends text
 
 	Decided map[[2]federation.DID]federation.ContactState // by person and sender
 	Most    int                                           // decisions; 0 means no limit

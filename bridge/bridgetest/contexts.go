@@ -10,14 +10,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// ContextRecord keeps contexts and evidence.
+// ContextRecord stores contexts and evidence.
 type ContextRecord interface {
 	federation.Blobs
 	bridge.Originals
 }
 
-// Contexts keeps evidence and contexts in a record, as the gateway gw.example does. It bounds the
-// bytes of one context, and of all contexts of one owner; 0 for all means no limit.
+// Contexts stores evidence and contexts in a record, like the gateway gw.example. It bounds the
+// bytes of one context, and of all contexts of one owner; 0 for the latter means no limit.
 func Contexts(record ContextRecord, one, ofDID int64) bridge.Contexts {
 	return bridge.Contexts{
 		Blobs: record, Originals: record, PublicURL: "https://gw.example", Log: slog.New(slog.DiscardHandler),
@@ -25,14 +25,12 @@ func Contexts(record ContextRecord, one, ofDID int64) bridge.Contexts {
 	}
 }
 
-// NameRecord stores the names bound to DIDs, and the place of each DID's last
-// signature.
+// NameRecord stores the names bound to DIDs, and the place of each DID's last signature.
 type NameRecord interface {
 	// Binding returns the place of a DID's last signed step.
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// NameHolder returns the DID with a declared name.
 	NameHolder(ctx context.Context, name string, now time.Time) (federation.DID, error)
-	// NamesOf returns the names of a DID.
 	NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 }
 

@@ -21,23 +21,23 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// freeqRate is the number of messages that a server accepts from a peer in one clock second. It
-// silently drops the others.
+// freeqRate is the number of messages accepted from a peer in one clock second. The server silently
+// drops the others.
 const freeqRate = 100
 
 // FreeqConfig is the configuration of a [Freeq] and its peer.
 type FreeqConfig struct {
-	Name     string             // of the server
+	Name     string
 	Endpoint ed25519.PrivateKey // signs its envelopes
 	Server   ed25519.PrivateKey // signs its receipts
-	Peer     string             // endpoint id of the only accepted peer
+	Peer     string             // endpoint ID of the only accepted peer
 	PeerAPI  string             // address of the peer's keys; may be set later with SetPeerAPI
-	Channels []string           // which exist there, +n
+	Channels []string           // existing channels, +n
 }
 
 // Freeq is the part of a freeq server visible to a gateway: one end of freeq/s2s/1, the web API,
-// and users. It enforces the same rules as a real server, and records each action of the peer that
-// is forbidden to gateways.
+// and users. It enforces the rules of a real server, and records each action of the peer that is
+// forbidden to gateways.
 type Freeq struct {
 	cfg  FreeqConfig
 	id   string
@@ -45,24 +45,24 @@ type Freeq struct {
 
 	mu         sync.Mutex
 	conn       net.Conn // nil without a link
-	dialled    bool     // by the server; of conn
+	dialled    bool     // conn was dialled by the server
 	duplicates int      // rejected connections
-	next       uint64   // the last event id
-	highWater  uint64   // of the peer's event ids, on this connection
-	window     int64    // the current clock second
+	next       uint64
+	highWater  uint64 // of the peer's event IDs, on this connection
+	window     int64  // the current clock second
 	counted    int
 	dropped    int
 	lose       int // drop each n-th event of the peer; 0 for none
 	loseLines  bool
 	events     int                          // events of the peer counted for lose
-	stall      time.Duration                // before the next line of the peer is processed
-	early      map[string][]freeqRow        // receipts by the confirmed step, which is not filed
+	stall      time.Duration                // delay before the next line of the peer
+	early      map[string][]freeqRow        // receipts by the confirmed step, which is not filed yet
 	linked     bool                         // the peer has greeted
-	links      int                          // number of its greetings
+	links      int                          // number of the peer's greetings
 	spoke      bool                         // the peer has sent a step on this link
 	members    map[string]map[string]string // channel to nick to DID, of the peer
 	users      map[string]*FreeqUser        // by nick
-	gone       map[string]bool              // nicks of users that quit, until they join again
+	gone       map[string]bool              // nicks of users that quit, until they rejoin
 	moderated  map[string]bool              // channels
 	deaf       map[net.Conn]bool            // connections from before [Freeq.Die]
 	peerName   string                       // as in the peer's greeting
@@ -71,7 +71,7 @@ type Freeq struct {
 	log        []freeqRow
 	keys       map[string]ed25519.PublicKey // "did kid", of users and fetched
 	mute       map[string]bool
-	peers      []*Freeq      // other servers
+	peers      []*Freeq
 	lag        time.Duration // of messages between peers
 	relayed    chan relayed
 	shown      []Shown
@@ -80,20 +80,19 @@ type Freeq struct {
 	changed    chan struct{} // closed and replaced at each change
 }
 
-// freeqTask is the server's state of one handoff.
 type freeqTask struct {
 	id, kind, venue          string
-	state, home              string // home is an endpoint id
+	state, home              string // home is an endpoint ID
 	offerer, offeree, worker string
 }
 
-// freeqRow is one filed event. A text for people has no canonical form.
+// freeqRow is one filed event. Text has no canonical form.
 type freeqRow struct {
 	id, task, venue, canonical, signature, actor, origin, state, text string
 	at                                                                int64
 }
 
-// NewFreeq starts a server without a link. Close it.
+// NewFreeq starts a server without a link. The caller closes it.
 func NewFreeq(cfg FreeqConfig) *Freeq {
 	f := &Freeq{
 		cfg: cfg, id: hex.EncodeToString(public(cfg.Endpoint)), next: uint64(time.Now().UnixMicro()),
@@ -122,13 +121,13 @@ func public(key ed25519.PrivateKey) ed25519.PublicKey {
 
 func keyName(did, kid string) string { return did + " " + kid }
 
-// ID returns the endpoint id.
+// ID returns the endpoint ID.
 func (f *Freeq) ID() string { return f.id }
 
 // API returns the address of the web API.
 func (f *Freeq) API() string { return f.http.URL }
 
-// SetPeerAPI sets the address at which the peer's keys are read.
+// SetPeerAPI sets the address of the peer's keys.
 func (f *Freeq) SetPeerAPI(address string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,21 +141,21 @@ func (f *Freeq) SetPeer(id string) {
 	f.cfg.Peer = id
 }
 
-// Mute makes the server lose its messages of a verb to the peer.
+// Mute makes the server drop its messages of a verb to the peer.
 func (f *Freeq) Mute(verb federation.Verb, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mute[string(verb)] = on
 }
 
-// Lose makes the server drop each n-th event of the peer without an answer; 0 ends that.
+// Lose makes the server silently drop each n-th event of the peer; 0 ends that.
 func (f *Freeq) Lose(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lose = n
 }
 
-// LoseLines makes the server drop each line of the peer's users from now on, or drop none.
+// LoseLines makes the server drop all lines of the peer's users from now on, or none.
 func (f *Freeq) LoseLines(lose bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,8 +170,8 @@ func (f *Freeq) Moderate(channel string, on bool) {
 	f.moderated[channel] = on
 }
 
-// Stall makes the server process no line for a while. Afterwards it processes the lines
-// that arrived meanwhile at once, and counts them in that second.
+// Stall makes the server process no line for a while. Afterwards it processes the delayed lines at
+// once, and counts them in that second.
 func (f *Freeq) Stall(pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,8 +214,8 @@ func (f *Freeq) AwaitLink(ctx context.Context) error {
 	return f.Await(ctx, "the link", func() bool { return f.conn != nil && f.linked })
 }
 
-// AwaitNext blocks until the peer has sent a step on a link after the n-th, and
-// returns the number of that link.
+// AwaitNext blocks until the peer has sent a step on a link after the n-th, and returns the number
+// of that link.
 func (f *Freeq) AwaitNext(ctx context.Context, links int) (int, error) {
 	n := links
 	err := f.Await(ctx, "the next link", func() bool {
@@ -234,7 +233,7 @@ func (f *Freeq) AwaitState(ctx context.Context, id federation.HandoffID, state f
 	})
 }
 
-// State returns the state of a handoff here, "" for an unknown one.
+// State returns the state of a handoff here, or "".
 func (f *Freeq) State(id federation.HandoffID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -244,7 +243,7 @@ func (f *Freeq) State(id federation.HandoffID) string {
 	return ""
 }
 
-// Row returns the document of a step on file, "" for none.
+// Row returns the document of a filed step, or "".
 func (f *Freeq) Row(step federation.EventID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -267,14 +266,14 @@ func (f *Freeq) AwaitAnswers(ctx context.Context, n int) error {
 	})
 }
 
-// AwaitFiled blocks until a step is on file here.
+// AwaitFiled blocks until a step is filed here.
 func (f *Freeq) AwaitFiled(ctx context.Context, step string) error {
 	return f.Await(ctx, step+" on file", func() bool {
 		return f.row(step) != nil
 	})
 }
 
-// Filed returns whether a step is on file here.
+// Filed reports whether a step is filed here.
 func (f *Freeq) Filed(step string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -289,7 +288,7 @@ func (f *Freeq) row(step string) *freeqRow {
 	return nil
 }
 
-// AwaitMember blocks until the peer has a user with a DID in a channel.
+// AwaitMember blocks until the peer has a user with a nick in a channel.
 func (f *Freeq) AwaitMember(ctx context.Context, channel, nick string) error {
 	return f.Await(ctx, nick+" in "+channel, func() bool {
 		_, there := f.members[channel][nick]
@@ -331,14 +330,14 @@ func (f *Freeq) Said() []map[string]any {
 	return append([]map[string]any(nil), f.lines...)
 }
 
-// Links returns how often the peer has sent its greeting.
+// Links returns the number of the peer's greetings.
 func (f *Freeq) Links() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.links
 }
 
-// Dropped returns how many messages arrived too fast, or were lost by [Freeq.Lose].
+// Dropped returns the number of messages that arrived too fast or were lost by [Freeq.Lose].
 func (f *Freeq) Dropped() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -357,7 +356,7 @@ func (f *Freeq) Unexpected() []string {
 	return append([]string(nil), f.unexpected...)
 }
 
-// oddOf notes a forbidden action in a row, if the gateway sent it.
+// oddOf records a forbidden action in a row, if the gateway sent it.
 func (f *Freeq) oddOf(row freeqRow, format string, args ...any) {
 	if row.origin == f.cfg.Peer {
 		f.odd(format, args...)
@@ -368,7 +367,7 @@ func (f *Freeq) odd(format string, args ...any) {
 	f.unexpected = append(f.unexpected, fmt.Sprintf(format, args...))
 }
 
-// Say sends a message to the peer unchanged, in an envelope of the server.
+// Say sends a message to the peer in an envelope of the server.
 func (f *Freeq) Say(m map[string]any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -382,7 +381,7 @@ func (f *Freeq) SayRaw(line string) {
 	f.write(line)
 }
 
-// Event adds the id and the origin of a message of this server.
+// Event adds the ID and the origin of a message of this server.
 func (f *Freeq) Event(m map[string]any) map[string]any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -407,7 +406,7 @@ func (f *Freeq) say(m map[string]any) {
 	f.write(Envelope(f.cfg.Endpoint, text))
 }
 
-// write sends a line. A peer that does not read would block all others, so it is disconnected.
+// write sends a line. A peer that does not read is disconnected, so that it does not block others.
 func (f *Freeq) write(line string) {
 	if f.conn == nil {
 		return
@@ -418,7 +417,7 @@ func (f *Freeq) write(line string) {
 	}
 }
 
-// Envelope signs the text of a message as a server does.
+// Envelope signs the text of a message like a server.
 func Envelope(key ed25519.PrivateKey, inner []byte) string {
 	text, err := json.Marshal(map[string]string{
 		"type": "signed", "payload": base64.RawURLEncoding.EncodeToString(inner),

@@ -9,17 +9,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxListed is the maximum number of handoffs in one list.
 const maxListed = 500
 
-// reply answers with JSON.
 func reply(w http.ResponseWriter, body map[string]any) {
 	if err := json.NewEncoder(w).Encode(body); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
 
-// serveActions lists the open handoffs in channels, the most recently changed first.
+// serveActions lists the open handoffs in channels, most recently changed first.
 func (f *Freeq) serveActions(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +39,6 @@ func (f *Freeq) serveActions(w http.ResponseWriter, _ *http.Request) {
 	reply(w, map[string]any{"tasks": tasks})
 }
 
-// over reports whether a handoff is in a final state.
 func (t *freeqTask) over() bool {
 	return !slices.Contains([]string{"offered", "open", "assigned", "under_review"}, t.state)
 }

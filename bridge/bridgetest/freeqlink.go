@@ -32,7 +32,7 @@ func (f *Freeq) Die() {
 	f.note()
 }
 
-// drop forgets the link. The lock is held.
+// drop removes the link. The lock is held.
 func (f *Freeq) drop() {
 	if f.conn == nil {
 		return
@@ -45,8 +45,7 @@ func (f *Freeq) drop() {
 	f.note()
 }
 
-// Listen lets the peer dial an address of this machine until ctx ends, and returns
-// the address.
+// Listen lets the peer dial an address of this machine until ctx ends, and returns the address.
 func (f *Freeq) Listen(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -66,7 +65,7 @@ func (f *Freeq) Listen(ctx context.Context) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// Dial connects to the peer, which listens at an address.
+// Dial connects to the listening peer.
 func (f *Freeq) Dial(ctx context.Context, address string) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -77,7 +76,7 @@ func (f *Freeq) Dial(ctx context.Context, address string) error {
 	return nil
 }
 
-// serve runs one connection until it ends. The other end counts as the configured peer: a
+// serve runs one connection until it ends. The other end counts as the configured peer, because a
 // stream in memory proves no identity.
 func (f *Freeq) serve(conn net.Conn, dialled bool) {
 	defer conn.Close()
@@ -112,9 +111,9 @@ func (f *Freeq) serve(conn net.Conn, dialled bool) {
 	}
 }
 
-// admit makes a connection the link, and greets. Of two connections, the one dialled by
-// the end with the smaller id stays: a real server silently closes another one, and its
-// memory of the peer outlives a replaced one.
+// admit makes a connection the link, and greets. Of two connections, it keeps the one dialled by
+// the end with the smaller ID. A real server silently closes the other one, and its state of the
+// peer outlives a replaced connection.
 func (f *Freeq) admit(conn net.Conn, dialled bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,8 +134,8 @@ func (f *Freeq) admit(conn net.Conn, dialled bool) bool {
 	return true
 }
 
-// AwaitStanding blocks until the peer has greeted on a connection begun by the
-// server, or by the peer.
+// AwaitStanding blocks until the peer has greeted on a connection dialled by the server, or by the
+// peer.
 func (f *Freeq) AwaitStanding(ctx context.Context, dialled bool) error {
 	return f.Await(ctx, "the connection that stands", func() bool { return f.conn != nil && f.linked && f.dialled == dialled })
 }

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// maxRelayed bounds the waiting messages of other servers.
 const maxRelayed = 4096
 
-// relayed is a message of another server, with the key of its signer, as that server serves it.
-// The zero value ends a server.
+// relayed is a message of another server, with the key of its signer, as served there. The zero
+// value ends a server.
 type relayed struct {
 	due  time.Time
-	from string // endpoint id
+	from string // endpoint ID
 	m    map[string]any
 	keys map[string]ed25519.PublicKey
 }
@@ -23,7 +22,7 @@ type relayed struct {
 // Shown is a step that a server showed to its users.
 type Shown struct {
 	Step, Handoff, Verb string
-	From                string // the nick
+	From                string
 }
 
 // Mesh makes servers peers of each other. Their messages are delayed.
@@ -40,7 +39,7 @@ func Mesh(lag time.Duration, servers ...*Freeq) {
 	}
 }
 
-// Unmesh ends the peering of a server with all others.
+// Unmesh removes all peers of a server.
 func (f *Freeq) Unmesh() {
 	f.mu.Lock()
 	others := f.peers
@@ -60,8 +59,7 @@ func (f *Freeq) Shown(handoff string) []Shown {
 	return slices.DeleteFunc(slices.Clone(f.shown), func(s Shown) bool { return s.Handoff != handoff || s.Verb == "confirm" })
 }
 
-// show records a step shown to users here. A private one is shown only to its two parties. The
-// lock is held.
+// show records a step shown to users here, or a private one to its two parties. The lock is held.
 func (f *Freeq) show(m map[string]any) {
 	tags := textsOf(m["tags"])
 	if target := text(m, "target"); !strings.HasPrefix(target, "#") && !f.serves(target) && !f.serves(tags["+freeq.at/from"]) {
@@ -97,8 +95,7 @@ func textsOf(raw any) map[string]string {
 	return tags
 }
 
-// relay sends a message to another server by its endpoint id, to all of them for "". The lock
-// is held.
+// relay sends a message to the server with an endpoint ID, or to all for "". The lock is held.
 func (f *Freeq) relay(to string, m map[string]any) {
 	for _, other := range f.peers {
 		if to == "" || to == other.id {
@@ -107,7 +104,7 @@ func (f *Freeq) relay(to string, m map[string]any) {
 	}
 }
 
-// relays reads messages relayed by other servers, until the server is closed.
+// relays reads messages of other servers, until the server is closed.
 func (f *Freeq) relays() {
 	for r := range f.relayed {
 		if r.m == nil {

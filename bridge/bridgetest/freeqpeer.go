@@ -55,7 +55,6 @@ func (f *Freeq) hear(line string) {
 	f.act(m)
 }
 
-// loses reports whether the server drops a message at the request of a test.
 func (f *Freeq) loses(m map[string]any) bool {
 	if text(m, "type") == "privmsg" && f.loseLines {
 		return true
@@ -67,7 +66,6 @@ func (f *Freeq) loses(m map[string]any) bool {
 	return f.events%f.lose == 0
 }
 
-// tooFast counts a message in the current clock second.
 func (f *Freeq) tooFast() bool {
 	if now := time.Now().Unix(); now != f.window {
 		f.window, f.counted = now, 0
@@ -76,8 +74,7 @@ func (f *Freeq) tooFast() bool {
 	return f.counted > freeqRate
 }
 
-// rises compares the id of a message with the high-water mark. Messages below the mark are
-// dropped.
+// rises compares the ID of a message with the high-water mark. Messages below the mark are dropped.
 func (f *Freeq) rises(m map[string]any) bool {
 	id, _ := m["event_id"].(string)
 	prefix, digits, _ := strings.Cut(id, ":")
@@ -99,7 +96,6 @@ func text(m map[string]any, name string) string {
 	return s
 }
 
-// act handles a message like a server.
 func (f *Freeq) act(m map[string]any) {
 	kind := text(m, "type")
 	if !f.linked && kind != "hello" && kind != "hello_ack" && !strings.HasPrefix(kind, "sync_") {
@@ -151,7 +147,6 @@ func (u *FreeqUser) Read() []Line {
 	return u.read()
 }
 
-// read is Read with the lock held.
 func (u *FreeqUser) read() (lines []Line) {
 	for _, line := range u.home.read {
 		if line.Nick == u.Nick {
@@ -180,8 +175,8 @@ func (f *Freeq) shows(m map[string]any) {
 }
 
 // spoken checks a line against the modes of its channel, or a private line against its users. It
-// delivers the line and files it once under its message ID, for a private line only if it names the
-// DIDs of both ends. A server resolves a nick to a DID only for registered nicks.
+// delivers the line and files it once under its message ID. It files a private line only if it
+// names the DIDs of both ends. A server resolves a nick to a DID only for registered nicks.
 func (f *Freeq) spoken(m map[string]any) {
 	from, target, id := text(m, "from"), text(m, "target"), text(m, "msgid")
 	members, isChannel := f.members[target]
@@ -204,7 +199,7 @@ func (f *Freeq) spoken(m map[string]any) {
 	}
 }
 
-// reader returns the DID of a private target, which is a nick or a DID; "" for none.
+// reader returns the DID of a private target, which is a nick or a DID, or "".
 func (f *Freeq) reader(target string) federation.DID {
 	if u := f.users[target]; u != nil {
 		return u.DID
@@ -216,7 +211,6 @@ func (f *Freeq) reader(target string) federation.DID {
 	return did
 }
 
-// sayState sends the members of each channel.
 func (f *Freeq) sayState() {
 	channels := []map[string]any{}
 	for _, name := range f.cfg.Channels {
@@ -282,7 +276,7 @@ func (f *Freeq) member(m map[string]any) {
 	}
 }
 
-// replay answers with the log from a time on, the oldest first, 500 at a time.
+// replay answers with the log since a time, oldest first, 500 rows at a time.
 func (f *Freeq) replay(m map[string]any) {
 	since, _ := m["since_ts"].(float64)
 	limit, _ := m["limit"].(float64)
@@ -314,7 +308,6 @@ func (f *Freeq) replay(m map[string]any) {
 	f.say(map[string]any{"type": "catchup_events", "origin": f.id, "events": events, "more": more})
 }
 
-// learn files the events of the peer's log.
 func (f *Freeq) learn(m map[string]any) {
 	rows, _ := m["events"].([]any)
 	for _, each := range rows {
@@ -368,8 +361,8 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 	f.file(row, tags, false, routed)
 }
 
-// venue returns the signed venue of a step: for a private one the pair of signer and
-// recipient, for one of a server that of its handoff.
+// venue returns the signed venue of a step. A private step has the pair of signer and recipient,
+// and a step of a server the venue of its handoff.
 func (f *Freeq) venue(target string, tags map[string]string) string {
 	if !strings.HasPrefix(target, "did:") {
 		return strings.ToLower(target)
@@ -380,7 +373,7 @@ func (f *Freeq) venue(target string, tags map[string]string) string {
 	return federation.PrivateVenue(federation.DID(target), federation.DID(tags["+freeq.at/from"]))
 }
 
-// verified checks a signature with a key from the peer's API, which it requests once.
+// verified checks a signature with a key from the peer's API, which it fetches once.
 func (f *Freeq) verified(tags map[string]string, document string) bool {
 	parts := strings.Split(tags["+freeq.at/sig"], ":")
 	if len(parts) != 3 || parts[0] != "ed25519" {

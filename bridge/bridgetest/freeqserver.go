@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// FreeqServer is a real freeq-server in a process of its own. Make one with [NewFreeqServer],
-// name its peers, and start it.
+// FreeqServer is a real freeq-server in its own process. Make one with [NewFreeqServer], name its
+// peers, and start it.
 type FreeqServer struct {
-	ID      string // endpoint id
+	ID      string
 	API     string // base address of its web API
 	IRC     string // address for its clients
 	Address string // UDP, for its peers
@@ -30,8 +30,7 @@ type FreeqServer struct {
 	process               *exec.Cmd
 }
 
-// NewFreeqServer prepares a server that keeps its files in a directory. The addresses are
-// three free ones.
+// NewFreeqServer prepares a server with its files in a directory. The addresses must be free.
 func NewFreeqServer(ctx context.Context, binary, dir, name string, endpoint ed25519.PrivateKey, web, ircAddress string) (*FreeqServer, error) {
 	info, err := os.Stat(binary)
 	if err != nil {
@@ -55,13 +54,13 @@ func NewFreeqServer(ctx context.Context, binary, dir, name string, endpoint ed25
 	}, nil
 }
 
-// Admit lets a peer link to the server, which fetches keys of the peer's users at an address.
+// Admit lets a peer link to the server, which fetches keys of the peer's users from its API.
 func (f *FreeqServer) Admit(id, api string) {
 	f.allowed = append(f.allowed, id)
 	f.peers = append(f.peers, id+"="+api)
 }
 
-// MeshServers makes real servers peers of each other, before they start.
+// MeshServers makes stopped real servers peers of each other.
 func MeshServers(servers ...*FreeqServer) {
 	for i, f := range servers {
 		for j, other := range servers {
@@ -76,7 +75,7 @@ func MeshServers(servers ...*FreeqServer) {
 	}
 }
 
-// PartServers removes the peerings made by MeshServers, from the next start of each server.
+// PartServers removes these peers, from the next start of each server.
 func PartServers(servers ...*FreeqServer) {
 	for _, f := range servers {
 		for _, other := range servers {
@@ -137,8 +136,8 @@ func (f *FreeqServer) Log() string {
 	return string(text[max(0, len(text)-8000):])
 }
 
-// Get reads a path of the web API, with the bearer of a session unless empty. The status
-// is 0 for no answer.
+// Get reads a path of the web API; the bearer of a session may be "". The status is 0 without an
+// answer.
 func (f *FreeqServer) Get(ctx context.Context, path, bearer string) (status int, body []byte) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.API+path, nil)
 	if err != nil {

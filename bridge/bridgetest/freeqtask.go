@@ -9,7 +9,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// rule is the state after a verb, and the role that may take the step.
 type rule struct {
 	from []string
 	to   string
@@ -46,12 +45,11 @@ func rules(kind string) map[string]rule {
 	}
 }
 
-// moving reports whether the home must confirm a step.
 func moving(verb string) bool {
 	return !slices.Contains([]string{"progress", "bid", "expire", "auto-accept"}, verb)
 }
 
-// legal returns the state after a step, "" if it is illegal.
+// legal returns the state after a step, or "" if the step is illegal.
 func (t *freeqTask) legal(verb, actor string) string {
 	r, known := rules(t.kind)[verb]
 	if !known || !slices.Contains(r.from, t.state) || r.who != nil && r.who(t) != actor {
@@ -60,7 +58,6 @@ func (t *freeqTask) legal(verb, actor string) string {
 	return r.to
 }
 
-// assign records the assignee after a step.
 func (f *Freeq) assign(t *freeqTask, verb string, row freeqRow) {
 	switch verb {
 	case "accept", "claim":
@@ -113,7 +110,7 @@ func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 	}
 }
 
-// move applies a step of a handoff of this server, or one that moves nothing.
+// move applies a step of a local handoff, or one without a change of state.
 func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
 	to := task.legal(verb, row.actor)
 	if (verb == "expire" || verb == "auto-accept") && !strings.HasPrefix(row.actor, "did:web:") {
@@ -134,7 +131,6 @@ func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
 	}
 }
 
-// confirmed applies the step that the home of a handoff confirmed.
 func (f *Freeq) confirmed(task *freeqTask, receipt freeqRow, subject string) {
 	if !strings.HasPrefix(receipt.actor, "did:web:") || task.home != receipt.origin {
 		f.oddOf(receipt, "a receipt by %s", receipt.actor)
@@ -177,7 +173,6 @@ func (f *Freeq) receipt(task *freeqTask, subject string) {
 	f.sayReceipt(task, subject)
 }
 
-// sayReceipt sends the stored receipt of a step.
 func (f *Freeq) sayReceipt(task *freeqTask, subject string) {
 	if f.mute["confirm"] {
 		return

@@ -11,8 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// FreeqUser is a logged-in user of a [Freeq], and signs steps with a key served by the
-// server.
+// FreeqUser is a logged-in user of a [Freeq]. The server publishes its signing key.
 type FreeqUser struct {
 	Nick string
 	DID  federation.DID
@@ -48,7 +47,7 @@ func (u *FreeqUser) Quit() {
 	f.say(f.event(map[string]any{"type": "quit", "nick": u.Nick, "reason": ""}))
 }
 
-// Make has a user create a channel.
+// Make makes a user create a channel.
 func (u *FreeqUser) Make(channel string) {
 	f := u.home
 	f.mu.Lock()
@@ -77,10 +76,10 @@ func (u *FreeqUser) Step(target string, id federation.HandoffID, verb federation
 	return u.Say(target, tags)
 }
 
-// Tell sends text to one user, in the clear as clients do.
+// Tell sends unencrypted text to one user, like clients.
 func (u *FreeqUser) Tell(nick, text string) { u.home.TellAs(u.Nick, nick, text) }
 
-// TellAs sends a line to one user, from the user with a nick.
+// TellAs is Tell for the user with a nick.
 func (f *Freeq) TellAs(from, nick, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +127,6 @@ func (u *FreeqUser) Say(target string, tags map[string]string) (federation.Event
 	return id, nil
 }
 
-// seal adds the signature of a step to its tags, and returns the signed text.
 func seal(key ed25519.PrivateKey, tags map[string]string, venue string) string {
 	document, err := actDocument(tags, venue)
 	if err != nil {
@@ -139,7 +137,7 @@ func seal(key ed25519.PrivateKey, tags map[string]string, venue string) string {
 	return document
 }
 
-// Repeat sends a stored step to the peer again.
+// Repeat resends a stored step to the peer.
 func (f *Freeq) Repeat(id federation.EventID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,8 +171,7 @@ func (f *Freeq) Kicked(channel, nick string) {
 	delete(f.members[channel], nick)
 }
 
-// Venue returns the target of a step in a handoff: its channel, or the other DID of the
-// pair.
+// Venue returns the target of a step in a handoff: its channel, or the other DID of the pair.
 func (f *Freeq) Venue(id federation.HandoffID, by federation.DID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,7 +189,7 @@ func (f *Freeq) Venue(id federation.HandoffID, by federation.DID) string {
 	return string(a)
 }
 
-// Spread gives the rows of the log times in the last hour, a fixed number in each second.
+// Spread spreads the times of the log rows over the last hour, a fixed number per second.
 func (f *Freeq) Spread(each int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -201,8 +198,7 @@ func (f *Freeq) Spread(each int) {
 	}
 }
 
-// Relive replays the recorded messages of a real server's user as one of this
-// server's.
+// Relive replays the recorded messages of a real server's user as a user of this server.
 func (f *Freeq) Relive(tags map[string]string, target string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,11 +18,9 @@ import (
 	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
-// inspircdPath is the path of the server in Debian's package.
 const inspircdPath = "/usr/sbin/inspircd"
 
-// Bounds of the waits for a real server: on an idle machine it is ready in 30 ms, and stops
-// sooner.
+// Bounds of the waits for a real server. On an idle machine it is ready in 30 ms, and stops sooner.
 const (
 	inspircdStart = 10 * time.Second
 	inspircdStop  = 3 * time.Second
@@ -36,10 +34,10 @@ type InspIRCdConfig struct {
 	LinkName     string   // the gateway's server name
 	Modules      []string // in addition to the modules of a link
 	Operator     string   // name and password of an operator with all permissions; "" for none
-	SendPassword string   // sent by the server
-	RecvPassword string   // expected from the peer
-	Gateway      string   // listen address of the gateway, for a server that dials; else empty
-	Services     string   // a second server that may link, with the same passwords; "" for none
+	SendPassword string
+	RecvPassword string // expected from the peer
+	Gateway      string // listen address of the gateway, for a server that dials; else empty
+	Services     string // a second server that may link, with the same passwords; "" for none
 	TLS          *InspIRCdTLS
 }
 
@@ -54,12 +52,12 @@ type InspIRCd struct {
 	binary     string
 	ClientAddr string
 	LinkAddr   string
-	config     string // path
+	config     string
 	cmd        *exec.Cmd
 	exited     chan struct{}
 }
 
-// StartInspIRCd runs a server with its configuration in a directory, and waits until it accepts
+// StartInspIRCd runs a server with its files in a directory, and waits until it accepts
 // connections. It dies with this process.
 func StartInspIRCd(ctx context.Context, dir string, cfg InspIRCdConfig) (*InspIRCd, error) {
 	d := &InspIRCd{binary: cmp.Or(cfg.Binary, inspircdPath), config: filepath.Join(dir, "inspircd.conf")}
@@ -142,7 +140,7 @@ func (d *InspIRCd) start(ctx context.Context) error {
 	}
 	d.cmd, d.exited = cmd, make(chan struct{})
 	go func(exited chan<- struct{}) {
-		_ = cmd.Wait() // its exit status means nothing after a signal
+		_ = cmd.Wait() // meaningless after a signal
 		close(exited)
 	}(d.exited)
 	ctx, cancel := context.WithTimeoutCause(ctx, inspircdStart, errors.New("InspIRCd does not take connections"))
@@ -156,7 +154,6 @@ func (d *InspIRCd) start(ctx context.Context) error {
 	return nil
 }
 
-// await polls an address until something listens there.
 func (d *InspIRCd) await(ctx context.Context, addr string) error {
 	var dialer net.Dialer
 	for {

@@ -25,12 +25,11 @@ type IRCMessage struct {
 	Params  []string
 }
 
-// messages holds the unread messages.
 type messages struct {
 	mu      sync.Mutex
 	list    []*IRCMessage
 	changed chan struct{} // closed and replaced at each change
-	err     error         // why no more will follow
+	err     error         // reason for the end of messages
 }
 
 // maxMessages bounds the unread messages; the oldest are dropped first.
@@ -69,8 +68,8 @@ func (q *messages) all() []IRCMessage {
 	return list
 }
 
-// next takes the oldest message that matches, waiting for one. It calls match without the lock: match
-// may ask a server that adds messages meanwhile.
+// next waits for the oldest matching message and removes it. It calls match without the lock: match
+// may query a server that adds messages meanwhile.
 func (q *messages) next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
 	for {
 		q.mu.Lock()
@@ -93,7 +92,6 @@ func (q *messages) next(ctx context.Context, match func(IRCMessage) bool) (IRCMe
 	}
 }
 
-// take removes a message, and reports whether it was there.
 func (q *messages) take(m *IRCMessage) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,18 +108,16 @@ type IRCClient struct {
 	conn     net.Conn
 	received *messages
 	writing  sync.Mutex
-	mute     atomic.Bool // PING is not answered
+	mute     atomic.Bool
 	running  sync.WaitGroup
 }
 
-// Sizes of an [IRCClient]'s reader: the longest line that a client gets is 8,191
-// bytes of tags and 512 of message.
+// The longest line for a client has 8,191 bytes of tags and 512 bytes of message.
 const (
 	clientLineBytes    = 512
 	maxClientLineBytes = 8192 + 1024
 )
 
-// connectIRC connects a client that sends nothing yet.
 func connectIRC(ctx context.Context, addr, nick string) (*IRCClient, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -133,8 +129,8 @@ func connectIRC(ctx context.Context, addr, nick string) (*IRCClient, error) {
 	return c, nil
 }
 
-// DialIRC connects a client to a server and registers it, with capabilities, all
-// of which the server must have.
+// DialIRC connects a client to a server and registers it. The server must have all the
+// capabilities.
 func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient, error) {
 	c, err := connectIRC(ctx, addr, nick)
 	if err != nil {
@@ -147,8 +143,8 @@ func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient
 	return c, nil
 }
 
-// LogInIRC is [DialIRC] for a client that proves a DID: prove returns the answer to a challenge,
-// both in the form of AUTHENTICATE.
+// LogInIRC is [DialIRC] for a client that proves a DID. The function prove returns the answer to a
+// challenge, both in the form of AUTHENTICATE.
 func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
 	c, err := connectIRC(ctx, addr, nick)
 	if err != nil {
@@ -157,8 +153,7 @@ func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge strin
 	return c.logIn(ctx, prove, caps)
 }
 
-// LogInMutedIRC is [LogInIRC] for a client that answers no PING from the start, as after
-// [IRCClient.Mute].
+// LogInMutedIRC is [LogInIRC] for a client that is muted from the start, see [IRCClient.Mute].
 func LogInMutedIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
 	c, err := connectIRC(ctx, addr, nick)
 	if err != nil {
@@ -262,15 +257,15 @@ func (c *IRCClient) SendRaw(line []byte) error {
 	return nil
 }
 
-// Mute stops the answers to PINGs. The client stores them as messages from then on.
+// Mute stops the answers to PINGs. The client stores later PINGs as messages.
 func (c *IRCClient) Mute() { c.mute.Store(true) }
 
-// Next waits for a message that matches, and takes it. Others stay.
+// Next waits for a matching message and removes it.
 func (c *IRCClient) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
 	return c.received.next(ctx, match)
 }
 
-// Received returns all messages that no [IRCClient.Next] took, in order.
+// Received returns all messages not removed by [IRCClient.Next], in order.
 func (c *IRCClient) Received() []IRCMessage { return c.received.all() }
 
 // Close ends the connection without a QUIT.
@@ -279,7 +274,6 @@ func (c *IRCClient) Close() {
 	c.running.Wait()
 }
 
-// read receives messages and answers PING.
 func (c *IRCClient) read() {
 	var reader ircreader.Reader
 	reader.Initialize(c.conn, clientLineBytes, maxClientLineBytes)

@@ -1,5 +1,5 @@
-// Package bridgetest has peers for tests and for the demonstration: programs that
-// speak a network's protocol from the other side and fail on the unexpected.
+// Package bridgetest has peers for tests and the demonstration: programs that speak a network's
+// protocol from the other side and fail on the unexpected.
 //
 // An [IRCd] is a simulated server for links, and needs no installed program. An [InspIRCd] is a
 // real server. An [IRCClient] is a user of either. Each may be used concurrently.
@@ -27,24 +27,23 @@ import (
 type IRCdConfig struct {
 	Listen       string // "" = a free port on the loopback
 	Name, SID    string
-	LinkName     string        // the gateway's server name
-	SendPassword string        // sent by this server
-	RecvPassword string        // expected from the peer
-	TLS          *tls.Config   // of links in both directions; nil = plain
-	Plaintext    bool          // offer no CHALLENGE
-	Tagless      bool          // without the module for message tags
-	Protocol     int           // 1206, as InspIRCd 4, or 1205, as InspIRCd 3; 0 means 1205
-	Users        []string      // nicks
-	Channels     []string      // with all users in them
-	ChannelModes string        // of all of them; "" = +nt
-	Skew         time.Duration // how far the clock of this server is ahead of ours
+	LinkName     string      // the gateway's server name
+	SendPassword string      // sent by this server
+	RecvPassword string      // expected from the peer
+	TLS          *tls.Config // of links in both directions; nil for plain text
+	Plaintext    bool        // offer no CHALLENGE
+	Tagless      bool        // without the module for message tags
+	Protocol     int         // 1206, as InspIRCd 4, or 1205, as InspIRCd 3; 0 means 1205
+	Users        []string
+	Channels     []string      // all users are in all of them
+	ChannelModes string        // of all channels; "" means +nt
+	Skew         time.Duration // lead of this server's clock over ours
 }
 
-// IRCd is a small IRC server that a gateway can link to, or that links to one with [IRCd.Dial]: it
-// speaks spanning tree 1205 or 1206 over a socket as InspIRCd 3.15 or 4.11 does, with users and
-// channels of its own and no listener for clients. It ends the link whenever the real one does.
-// Mistakes with which the real one only loses something, or lets harm be done, have the same
-// effect here, and [IRCd.Err] reports them.
+// IRCd is a small IRC server that a gateway can link to, or that links to one with [IRCd.Dial]. It
+// implements spanning tree 1205 or 1206 like InspIRCd 3.15 or 4.11, with its own users and
+// channels, and without a listener for clients. It ends the link whenever the real server does.
+// Mistakes that the real server tolerates have the same effect here, and [IRCd.Err] reports them.
 type IRCd struct {
 	cfg      IRCdConfig
 	started  int64
@@ -65,12 +64,11 @@ type IRCd struct {
 	channels  map[string]*ircdChannel
 	heldPongs int // held back; -1 to hold none
 	lose      int // number of steps of a connection before the server loses everything; 0 to lose nothing
-	lost      int // steps
+	lost      int
 	msgids    int
 	errs      []error
 }
 
-// guest is a user of the linked server.
 type guest struct {
 	nick string
 	ts   int64
@@ -79,17 +77,15 @@ type guest struct {
 type ircdChannel struct {
 	ts      int64
 	modes   string
-	guests  map[string]string // the ids of their memberships
+	guests  map[string]string // membership IDs
 	members map[string]bool   // nicks of the server's own users
 }
 
-// oldProtocol is the version that InspIRCd 3 speaks.
 const oldProtocol = 1205
 
-// burstWait bounds the wait for the burst of a gateway.
 const burstWait = 10 * time.Second
 
-// ListenIRCd starts a server. It ends with ctx, or by [IRCd.Close].
+// ListenIRCd starts a server, which ends with ctx or by [IRCd.Close].
 func ListenIRCd(ctx context.Context, cfg IRCdConfig) (*IRCd, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", cmp.Or(cfg.Listen, "127.0.0.1:0"))
@@ -114,7 +110,7 @@ func ListenIRCd(ctx context.Context, cfg IRCdConfig) (*IRCd, error) {
 	return d, nil
 }
 
-// NewIRCd returns a server without a listener: [IRCd.Serve] gives it connections.
+// NewIRCd returns a server without a listener, for [IRCd.Serve].
 func NewIRCd(cfg IRCdConfig) *IRCd {
 	cfg.Protocol = cmp.Or(cfg.Protocol, oldProtocol)
 	d := &IRCd{
@@ -140,8 +136,8 @@ func (d *IRCd) mintUser(nick string) {
 	d.minted++
 }
 
-// Dial links the server to a gateway that listens: it returns once connected, and continues as
-// [IRCd.Serve] does.
+// Dial links the server to a listening gateway. It returns once connected; the link continues as
+// with [IRCd.Serve].
 func (d *IRCd) Dial(ctx context.Context, addr string) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -173,7 +169,7 @@ func (d *IRCd) Close() {
 	d.received.end(net.ErrClosed)
 }
 
-// Drop cuts the connection without a message.
+// Drop cuts the connection without notice.
 func (d *IRCd) Drop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,8 +191,8 @@ func (d *IRCd) Linked(ctx context.Context) error {
 	}
 }
 
-// Next waits for a message of the gateway other than PING and PONG. It returns each message at most
-// once.
+// Next waits for a matching message of the gateway other than PING and PONG. It returns each
+// message at most once.
 func (d *IRCd) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
 	m, err := d.received.next(ctx, match)
 	if err != nil {
@@ -205,7 +201,7 @@ func (d *IRCd) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessag
 	return m, nil
 }
 
-// Received returns all messages of the gateway that no [IRCd.Next] took, in order.
+// Received returns all messages of the gateway not returned by [IRCd.Next], in order.
 func (d *IRCd) Received() []IRCMessage { return d.received.all() }
 
 // Err returns all mistakes of the gateway.
@@ -229,10 +225,10 @@ func (d *IRCd) Say(nick, line string) {
 	d.put("@msgid=%s :%s %s", d.mintID(), d.users[nick], line)
 }
 
-// Tagmsg writes a message of tags without text to a channel or a nick of the gateway's, and
-// returns its id. As on a real server, it reaches the gateway only if the gateway has a user
-// there. It waits for the burst of a linking gateway, which may report the link as up before this
-// server has read its users.
+// Tagmsg writes a message of tags without text to a channel or a nick of the gateway, and returns
+// its ID. As on a real server, it reaches the gateway only if the gateway has a user there. It
+// waits for the burst of a linking gateway, which may report the link as up before this server has
+// read its users.
 func (d *IRCd) Tagmsg(nick, target string, tags map[string]string) (msgid string) {
 	d.mu.Lock()
 	if linked := d.linked; d.conn != nil {
@@ -263,7 +259,6 @@ func (d *IRCd) Tagmsg(nick, target string, tags map[string]string) (msgid string
 	return msgid
 }
 
-// guestNamed returns the UUID of a user of the gateway, "" for no such nick.
 func (d *IRCd) guestNamed(nick string) string {
 	for uuid, g := range d.guests {
 		if strings.EqualFold(g.nick, nick) {
@@ -273,7 +268,7 @@ func (d *IRCd) guestNamed(nick string) string {
 	return ""
 }
 
-// Connect adds a user of the server's own.
+// Connect adds a user of the server.
 func (d *IRCd) Connect(nick string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -281,7 +276,7 @@ func (d *IRCd) Connect(nick string) {
 	d.put("%s", d.uid(nick))
 }
 
-// Rename gives one of the server's users another nick.
+// Rename changes the nick of one of the server's users.
 func (d *IRCd) Rename(nick, to string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -290,7 +285,7 @@ func (d *IRCd) Rename(nick, to string) {
 	d.put(":%s NICK %s %d", d.users[to], to, time.Now().Unix())
 }
 
-// Quit ends one of the server's users.
+// Quit removes one of the server's users.
 func (d *IRCd) Quit(nick string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -324,14 +319,13 @@ func (d *IRCd) Leave(nick, channel string) {
 	d.put(":%s PART %s", d.users[nick], channel)
 }
 
-// uid is the line that introduces one of the server's users. The caller holds the
-// lock.
+// uid returns the line that introduces one of the server's users. The caller holds the lock.
 func (d *IRCd) uid(nick string) string {
 	return fmt.Sprintf(":%s UID %s %d %s 127.0.0.1 127.0.0.1 %s 127.0.0.1 %d +s +Ll :real %s",
 		d.cfg.SID, d.users[nick], d.started-50, nick, d.idents(nick), d.started-50, nick)
 }
 
-// idents returns a user name as UID has it: 1206 has the real one and the shown one.
+// idents returns a user name as in UID: 1206 has the real and the displayed one.
 func (d *IRCd) idents(ident string) string {
 	if d.cfg.Protocol == oldProtocol {
 		return ident
@@ -349,7 +343,7 @@ func (d *IRCd) members() string {
 }
 
 // Lose makes the server silently lose everything after a number of steps of each connection. The
-// connection ends with the next question.
+// connection ends with the next query.
 func (d *IRCd) Lose(after int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -363,7 +357,8 @@ func (d *IRCd) Lost() int {
 	return d.lost
 }
 
-// HoldPongs stops answering PING, as if earlier lines were still unread, or answers the held ones.
+// HoldPongs holds back answers to PING, as if earlier lines were still unread, or sends the held
+// ones.
 func (d *IRCd) HoldPongs(hold bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -394,7 +389,7 @@ func (d *IRCd) Kick(by, channel, uuid string) {
 	delete(guests, uuid)
 }
 
-// Remake ends a channel and creates it again with a newer creation time and all its users.
+// Remake recreates a channel with a newer creation time and all its users.
 func (d *IRCd) Remake(channel string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -418,8 +413,7 @@ func (d *IRCd) Modes(channel, modes string) {
 	d.channels[strings.ToLower(channel)].modes = modes
 }
 
-// Older announces a creation time of the channel that is a number of seconds earlier. This voids
-// its modes.
+// Older announces an earlier creation time of the channel, by some seconds. This voids its modes.
 func (d *IRCd) Older(channel string, seconds int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -428,14 +422,14 @@ func (d *IRCd) Older(channel string, seconds int64) {
 	d.put(":%s FJOIN %s %d +nt :%s", d.cfg.SID, channel, ch.ts, d.members())
 }
 
-// UUID returns the id of one of the server's users.
+// UUID returns the ID of one of the server's users.
 func (d *IRCd) UUID(nick string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.users[nick]
 }
 
-// mintID returns a message id. The caller holds the lock, here and below.
+// mintID returns a message ID. The caller holds the lock, here and below.
 func (d *IRCd) mintID() string {
 	d.msgids++
 	return fmt.Sprintf("%s~%d~%d", d.cfg.SID, d.started, d.msgids)
@@ -447,10 +441,9 @@ func (d *IRCd) put(format string, args ...any) {
 	}
 }
 
-// ircdQueue bounds the lines that wait for a gateway that does not read. No test writes more.
+// ircdQueue bounds the lines queued for a gateway that does not read. No test writes more.
 const ircdQueue = 1 << 14
 
-// errSaid ends a link after an ERROR.
 var errSaid = errors.New("bridgetest: link ended with ERROR")
 
 // Serve serves the connection of a gateway until it ends.
@@ -494,7 +487,6 @@ func (d *IRCd) serve(conn net.Conn, dialled bool) {
 	_ = conn.Close()
 }
 
-// unlink removes all users and channels of a connection.
 func (d *IRCd) unlink(conn net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

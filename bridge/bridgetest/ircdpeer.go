@@ -17,14 +17,13 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// ircdPeer is one connection to an [IRCd], linked or not.
 type ircdPeer struct {
 	d         *IRCd
 	out       chan string
 	dialled   bool   // by this server
 	asked     bool   // it sent SERVER first
 	challenge string // ours
-	theirs    string // their challenge
+	theirs    string
 	sid       string // theirs, once authenticated
 	bursting  bool
 	steps     int // TAGMSG messages read
@@ -32,7 +31,7 @@ type ircdPeer struct {
 
 func (p *ircdPeer) say(format string, args ...any) { p.out <- fmt.Sprintf(format, args...) }
 
-// fail ends the link as InspIRCd does.
+// fail ends the link like InspIRCd.
 func (p *ircdPeer) fail(format string, args ...any) error {
 	why := fmt.Errorf(format, args...)
 	p.d.errs = append(p.d.errs, why)
@@ -45,7 +44,6 @@ func (p *ircdPeer) wrong(format string, args ...any) {
 	p.d.errs = append(p.d.errs, fmt.Errorf(format, args...))
 }
 
-// line processes one line of the gateway.
 func (p *ircdPeer) line(conn net.Conn, text string) error {
 	p.d.mu.Lock()
 	defer p.d.mu.Unlock()
@@ -80,7 +78,7 @@ func (p *ircdPeer) line(conn net.Conn, text string) error {
 	return p.command(m)
 }
 
-// loses drops a message, and the connection at a question.
+// loses drops a message, and ends the connection at a query.
 func (p *ircdPeer) loses(m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG":
@@ -104,8 +102,7 @@ func (p *ircdPeer) ping(m ircmsg.Message) error {
 	return nil
 }
 
-// fittingTags returns the tags that reach clients: those over the limit are
-// silently left out.
+// fittingTags returns the tags within the limit; clients silently miss the others.
 func fittingTags(m ircmsg.Message) map[string]string {
 	tags, size := map[string]string{}, -1
 	all := m.AllTags()
@@ -124,7 +121,6 @@ func fittingTags(m ircmsg.Message) map[string]string {
 	return tags
 }
 
-// handshake processes the lines of a gateway until it is authenticated.
 func (p *ircdPeer) handshake(conn net.Conn, m ircmsg.Message) error {
 	switch {
 	case m.Command == "CAPAB" && len(m.Params) == 2 && m.Params[0] == "START":
@@ -177,7 +173,6 @@ func (p *ircdPeer) capabilities() {
 	p.say("CAPAB END")
 }
 
-// proof returns the form of a password on the wire.
 func (p *ircdPeer) proof(password, challenge string) string {
 	if challenge == "" || p.d.cfg.Plaintext {
 		return password
@@ -211,7 +206,7 @@ func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
 	return nil
 }
 
-// sidParam is the index of the ID in SERVER: behind a number of hops in 1205.
+// sidParam is the index of the ID in SERVER. In 1205, the number of hops precedes it.
 func (p *ircdPeer) sidParam() int {
 	if p.d.cfg.Protocol == oldProtocol {
 		return 3
@@ -227,13 +222,12 @@ func (p *ircdPeer) server() {
 	p.say("SERVER %s %s %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), sid)
 }
 
-// ended stores the last message of the gateway for tests.
 func (p *ircdPeer) ended(m ircmsg.Message) error {
 	p.d.received.add(IRCMessage{Source: m.Source, Nick: p.d.cfg.LinkName, Command: m.Command, Params: m.Params})
 	return errSaid
 }
 
-// burst sends the state of the network to the gateway. The side that dialled begins.
+// burst sends the state of the network to the gateway. The dialling side begins.
 func (p *ircdPeer) burst() {
 	d := p.d
 	p.say(":%s BURST %d", d.cfg.SID, time.Now().Add(d.cfg.Skew).Unix())
@@ -255,7 +249,7 @@ func nickSyntax() *regexp.Regexp {
 	return regexp.MustCompile("^[A-Za-z\\[\\]\\\\`_^{|}][A-Za-z0-9\\[\\]\\\\`_^{|}-]{0,29}$")
 }
 
-// command checks a command of a linked gateway as InspIRCd does.
+// command checks a command of a linked gateway like InspIRCd.
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
 		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": len(strings.Fields(p.d.idents("x"))) + 9, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,

@@ -21,7 +21,8 @@ type MACPClient struct {
 	client  *http.Client
 }
 
-// NewMACPClient returns a participant with a token at the address of a runtime. Close it.
+// NewMACPClient returns a participant with a token at the address of a runtime. The caller closes
+// it.
 func NewMACPClient(address, name, token string) *MACPClient {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -107,7 +108,7 @@ func (c *MACPClient) Follow(ctx context.Context, session string, after uint64, s
 }
 
 // MACPWatch calls see for each message of a stream such as WatchSignals, until see returns false.
-// It calls the function up once the runtime has answered.
+// It calls up once the runtime has answered.
 func MACPWatch[Req, Res any](ctx context.Context, c *MACPClient, method string, up func(), see func(*Res) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -50,7 +50,7 @@ type MACPMessage struct {
 	Code    string         `json:"expected_error_code"`
 }
 
-// MACPFixtures reads the fixtures of a folder: handoff_*.json, and handoff-cases.json.
+// MACPFixtures reads the fixtures of a folder: handoff_*.json and handoff-cases.json.
 func MACPFixtures(folder string) ([]MACPFixture, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "handoff_*.json"))
 	if err != nil {
@@ -82,7 +82,7 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// Descriptor returns the policy that the fixture registers, nil for none.
+// Descriptor returns the policy registered by the fixture, or nil.
 func (f MACPFixture) Descriptor() *macpv1.PolicyDescriptor {
 	if f.Policy == nil {
 		return nil
@@ -92,7 +92,7 @@ func (f MACPFixture) Descriptor() *macpv1.PolicyDescriptor {
 	}
 }
 
-// Start returns the payload that starts the session of the fixture.
+// Start returns the payload that starts the session.
 func (f MACPFixture) Start() *macpv1.SessionStartPayload {
 	return &macpv1.SessionStartPayload{
 		Intent: f.Description, Participants: f.Participants, ModeVersion: f.ModeVersion, ConfigurationVersion: f.ConfigurationVersion,
@@ -100,8 +100,8 @@ func (f MACPFixture) Start() *macpv1.SessionStartPayload {
 	}
 }
 
-// Message returns the payload of a message. Both dialects of fixtures name the type of the
-// message alike; bytes are plain text, and a missing outcome is positive.
+// Message returns the payload of a message. Both dialects of fixtures use the same message types.
+// Bytes are plain text, and a missing outcome is positive.
 func (m MACPMessage) Message() (proto.Message, error) { //nolint:ireturn // each type of message has a type of payload
 	text := func(name string) string { s, _ := m.Payload[name].(string); return s }
 	switch m.Type {

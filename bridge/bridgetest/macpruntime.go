@@ -19,14 +19,14 @@ type MACPToken struct {
 	Starts bool     `json:"can_start_sessions"`
 }
 
-// MACPRuntime is the runtime of the authors of the protocol, which .ci/run install full builds.
+// MACPRuntime is the reference runtime of the protocol, built by .ci/run install full.
 type MACPRuntime struct {
 	cmd *exec.Cmd
 	log *os.File
 }
 
-// RunMACPRuntime runs a runtime at an address, and returns once it listens. It keeps its files in
-// a folder. Stop it.
+// RunMACPRuntime runs a runtime at an address, with its files in a folder, and returns once it
+// listens. The caller stops it.
 func RunMACPRuntime(ctx context.Context, address, folder string, tokens ...MACPToken) (*MACPRuntime, error) {
 	text, err := json.Marshal(map[string]any{"tokens": tokens})
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 )
 
 // Participants is a gateway for networks of agents: a real home on a record, with one channel,
-// #ops. Its DIDs are did:keys. A test may change the exported members before it starts.
+// #ops. Its DIDs are did:keys. A test may change the exported fields before the start.
 type Participants struct {
 	Record *registry.Record
 	Home   *home.Home
@@ -43,7 +43,7 @@ type Participants struct {
 	charged int
 }
 
-// NewParticipants returns a fresh gateway.
+// NewParticipants returns a new gateway.
 func NewParticipants(tb testing.TB) *Participants {
 	tb.Helper()
 	p := &Participants{Record: storetest.Open(tb), Woken: &Topics{}, Steps: 59, members: map[string][]federation.DID{}}
@@ -83,7 +83,7 @@ func (p *Participants) Join(venue string, did federation.DID) {
 	p.members[venue] = append(p.members[venue], did)
 }
 
-// Charged returns the number of counted steps that the home never judged.
+// Charged returns the number of counted steps never judged by the home.
 func (p *Participants) Charged() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,10 +134,10 @@ func (p *Participants) owners() routing.Owners {
 	return routing.Owners{Record: p.Record, Kept: SeededKey, DIDKey: identity.ParseKeyDID}
 }
 
-// keptKeys has no links, and records the kept keys of the parties.
+// keptKeys routes to no links, only to the kept keys of the parties.
 type keptKeys struct{ of *Participants }
 
-// Route is the route of [home.Home].
+// Route implements the router of [home.Home].
 func (k keptKeys) Route(_ context.Context, _ federation.Event, after federation.View) (to federation.Fanout, err error) {
 	for _, did := range after.Others("") {
 		to.Kept = append(to.Kept, k.of.owners().KeptFor(did))
@@ -196,7 +196,6 @@ func (keyDIDs) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// operators is one operator, whose token is "operator".
 type operators struct{}
 
 // Authenticate implements [participant.Callers].
@@ -210,7 +209,6 @@ func (operators) Operator(r *http.Request) (bool, error) {
 	return err == nil && text == "operator", nil
 }
 
-// passports are all the same.
 type passports struct{}
 
 // Passport implements [participant.Passports].
@@ -218,7 +216,6 @@ func (passports) Passport(context.Context, federation.View, time.Time) (bridge.D
 	return bridge.Document{MediaType: "application/vnd.baton.passport+json", Content: []byte(`{"passport":1}`)}, nil
 }
 
-// placer is a link with one channel.
 type placer struct{ bridge.ChannelLink }
 
 // Channels implements [bridge.ChannelLink].
@@ -247,8 +244,7 @@ func (w *Topics) Wake(topics ...string) {
 	}
 }
 
-// Waiting returns the number of waiters for new data. Waiters for the end of a session do not
-// count.
+// Waiting returns the number of waiters, except waiters for the end of a session.
 func (w *Topics) Waiting() (total int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// Ports returns ports on which every link can be opened: a gateway of the home gw.example with its
-// own metrics, without a log, limits, stored data or names. A test replaces the ports that it
-// checks.
+// Ports returns ports with which every link can be opened: a gateway of the home gw.example with
+// its own metrics, without a log, limits, stored data or names. A test replaces the ports under
+// test.
 func Ports(gateway bridge.Gateway) bridge.Ports {
 	return bridge.Ports{
 		Home: "gw.example", PublicURL: "https://gw.example", Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
@@ -35,8 +35,8 @@ func Ports(gateway bridge.Gateway) bridge.Ports {
 	}
 }
 
-// Signer implements [bridge.Signer] with the function behind [bridge.Signer.Kept]. The home
-// signs with the key of the name "server".
+// Signer implements [bridge.Signer] with the function [bridge.Signer.Kept]. The home signs with the
+// key of the name "server".
 type Signer func(name string) federation.SigningKey
 
 // Own implements [bridge.Signer].
@@ -45,7 +45,7 @@ func (s Signer) Own() federation.SigningKey { return s("server") }
 // Kept implements [bridge.Signer].
 func (s Signer) Kept(name string) federation.SigningKey { return s(name) }
 
-// SeededKey returns the key of a name, always the same one.
+// SeededKey returns the key of a name. It is deterministic.
 func SeededKey(name string) federation.SigningKey {
 	seed := sha256.Sum256([]byte(name))
 	key := ed25519.NewKeyFromSeed(seed[:])
@@ -56,10 +56,10 @@ func SeededKey(name string) federation.SigningKey {
 	}
 }
 
-// Bindings implements [bridge.Bindings] with the entries set by a test.
+// Bindings implements [bridge.Bindings] with entries of a test.
 type Bindings struct {
 	Names   []federation.BoundName
-	Links   map[federation.DID]string // the place of each DID's last signature
+	Links   map[federation.DID]string // place of each DID's last signature
 	Handles map[string]federation.DID // of participants
 	Err     error                     // of all methods; nil for none
 }
@@ -104,7 +104,7 @@ func (b Bindings) orNotFound() error {
 }
 
 // Keys implements [bridge.Keys] with functions of a test. The zero Keys proves nothing, learns
-// every key and knows no revoked key.
+// every key and has no revoked key.
 type Keys struct {
 	Prove  func(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
 	Report func(ctx context.Context, report federation.KeyReport) error
@@ -135,7 +135,7 @@ func (k Keys) Revoked(ctx context.Context, did federation.DID, keyID string, at 
 	return k.Revoke(ctx, did, keyID, at)
 }
 
-// Secrets implements [bridge.Secrets] with secrets by the names of their files.
+// Secrets implements [bridge.Secrets] by file name.
 type Secrets map[string]string
 
 // Secret implements [bridge.Secrets].

@@ -15,11 +15,10 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// ReferenceDiff returns the differences between the part of a network in the reference file and
-// the configuration of the network: keys missing in one of them, and different defaults in the
-// reference. A key with an empty default may show an example. The defaults are a pointer to a
-// struct. ReferenceDiff returns "" if both agree, and an error if the reference is anything but
-// one table of the network.
+// ReferenceDiff compares the part of a network in the reference file with the configuration of the
+// network. It returns keys missing in one of them, and different defaults in the reference, or "".
+// A key with an empty default may show an example. The defaults are a pointer to a struct. The
+// error means that the reference is not exactly one table of the network.
 func ReferenceDiff(n bridge.Network, defaults any) (string, error) {
 	inForce := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(n.Reference, "$1")
 	var file map[string]any
@@ -50,12 +49,10 @@ func ReferenceDiff(n bridge.Network, defaults any) (string, error) {
 	return strings.Join(diffs, ""), nil
 }
 
-// isExample reports whether the reference may show an example for a key with a default.
 func isExample(value any) bool {
 	return reflect.ValueOf(value).IsZero() && reflect.TypeOf(value).Kind() != reflect.Bool
 }
 
-// tableAt returns the one table of a network in a file.
 func tableAt(file map[string]any, n bridge.Network) (map[string]any, error) {
 	value := any(file)
 	for part := range strings.SplitSeq(n.Table, ".") {
@@ -83,7 +80,6 @@ func decodeTable(table map[string]any, into any) error {
 	return nil
 }
 
-// namedKeys gathers the keys of a table and of the tables below it.
 func namedKeys(prefix string, table, keys map[string]any) {
 	for key, value := range table {
 		switch value := value.(type) {
@@ -97,8 +93,7 @@ func namedKeys(prefix string, table, keys map[string]any) {
 	}
 }
 
-// foldNames replaces the names below a key by the key itself, if the names are
-// free.
+// foldNames replaces freely named keys by their parent key.
 func foldNames(coded, named map[string]any) {
 	for key, value := range coded {
 		if reflect.TypeOf(value).Kind() != reflect.Map {
@@ -113,7 +108,6 @@ func foldNames(coded, named map[string]any) {
 	}
 }
 
-// codedKeys gathers the keys and values of a struct and of the structs below it.
 func codedKeys(prefix string, config reflect.Value, keys map[string]any) {
 	for field, value := range config.Fields() {
 		key := field.Tag.Get("toml")

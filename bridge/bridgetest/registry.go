@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// relaysPerMinute is a deployed registry's limit for one other registry.
 const relaysPerMinute = 10
 
 // Relayed is one message accepted by a [Registry].
@@ -42,13 +41,13 @@ type Registry struct {
 	minute    []time.Time
 }
 
-// SetDown makes the registry answer no requests, or answer all again.
+// SetDown starts or stops ignoring all requests.
 func (r *Registry) SetDown(down bool) { r.mu.Lock(); r.down = down; r.mu.Unlock() }
 
 // Garble makes the next answers invalid JSON, without accepting the messages.
 func (r *Registry) Garble(answers int) { r.mu.Lock(); r.garbled = answers; r.mu.Unlock() }
 
-// Lose makes it accept the next messages without an answer.
+// Lose makes the registry accept the next messages without an answer.
 func (r *Registry) Lose(answers int) { r.mu.Lock(); r.lost = answers; r.mu.Unlock() }
 
 // Consent lets a handle write to an agent.
@@ -68,8 +67,7 @@ func (r *Registry) Taken() []Relayed {
 // Asked returns the number of received relays, accepted or not.
 func (r *Registry) Asked() int { r.mu.Lock(); defer r.mu.Unlock(); return r.asked }
 
-// RoundTrip implements [http.RoundTripper]: it returns the registry's answer,
-// without a socket.
+// RoundTrip implements [http.RoundTripper] without a socket.
 func (r *Registry) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,8 +130,8 @@ func (r *Registry) identify(w http.ResponseWriter, handle string) {
 	}})
 }
 
-// relay judges one message, with the checks in the order of deployed registries, and reports
-// whether the answer is lost.
+// relay judges one message, with the checks in the order of deployed registries. It reports whether
+// the answer is lost.
 func (r *Registry) relay(w http.ResponseWriter, request *http.Request) (lost bool) {
 	r.asked++
 	var m struct {
@@ -181,7 +179,6 @@ func (r *Registry) relay(w http.ResponseWriter, request *http.Request) (lost boo
 	return false
 }
 
-// paced counts a message and reports whether it is within the rate.
 func (r *Registry) paced(now time.Time) bool {
 	r.minute = slices.DeleteFunc(r.minute, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
 	if len(r.minute) >= relaysPerMinute {

@@ -11,22 +11,21 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// servicesSID is the server id of [Services].
 const servicesSID = "8SV"
 
-// servicesTimeout bounds each wait for the other server.
 const servicesTimeout = 10 * time.Second
 
-// Services is a server that only announces the accounts of users. It may be used by one goroutine.
+// Services is a server that only announces the accounts of users. It is not safe for concurrent
+// use.
 type Services struct {
 	conn  net.Conn
 	lines *bufio.Scanner
-	peer  string            // SID of the server that it is linked to
+	peer  string
 	users map[string]string // nick to UUID
 }
 
-// LinkServices links services with a given name to an InspIRCd configured for them, with its
-// passwords. They know only the users present at that moment.
+// LinkServices links services with a name to an InspIRCd configured for them, with its passwords.
+// They know only the users present at that time.
 func LinkServices(ctx context.Context, addr, name, password string) (*Services, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -49,7 +48,7 @@ func LinkServices(ctx context.Context, addr, name, password string) (*Services, 
 	return s, nil
 }
 
-// LogIn announces that a user is logged in to an account, "" for a logout, and returns when the
+// LogIn announces that a user is logged in to an account, "" for a logout. It returns when the
 // server has read that.
 func (s *Services) LogIn(nick, account string) error {
 	uuid := s.users[nick]
@@ -62,7 +61,7 @@ func (s *Services) LogIn(nick, account string) error {
 }
 
 // Order sends a command about a user, given by the nick at the time of the services' link. In the
-// command, %s stands for the id of the user. It returns when the server has read the command.
+// command, %s stands for the user's ID. It returns when the server has read the command.
 func (s *Services) Order(nick, command string) error {
 	uuid := s.users[nick]
 	if uuid == "" {
@@ -73,8 +72,8 @@ func (s *Services) Order(nick, command string) error {
 	return err
 }
 
-// Introduce joins a number of the services' own users, user0 and so on, to channels, and returns
-// when the server has read that.
+// Introduce joins some of the services' own users, user0 and so on, to channels. It returns when
+// the server has read that.
 func (s *Services) Introduce(users int, channels []string) error {
 	now := time.Now().Unix()
 	for i := range users {
@@ -93,7 +92,7 @@ func (s *Services) Introduce(users int, channels []string) error {
 	return err
 }
 
-// Say has one of those users send tags to a channel.
+// Say sends tags to a channel from one of those users.
 func (s *Services) Say(user int, tags map[string]string, channel string) error {
 	m := ircmsg.MakeMessage(tags, servicesUUID(user), "TAGMSG", channel)
 	line, err := m.Line()
@@ -101,7 +100,6 @@ func (s *Services) Say(user int, tags map[string]string, channel string) error {
 	return err
 }
 
-// servicesUUID is the id of a user of the services.
 func servicesUUID(user int) string {
 	return fmt.Sprintf("%sAAA%c%c%c", servicesSID, 'A'+user/676, 'A'+user/26%26, 'A'+user%26)
 }
@@ -114,7 +112,7 @@ func (s *Services) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.conn, format+"\r\n", args...)
 }
 
-// until reads up to a line with a given prefix, and learns the users of the lines before it.
+// until reads up to a line with a prefix, and stores the users of the lines before it.
 func (s *Services) until(beginning string) (string, error) {
 	if err := s.conn.SetReadDeadline(time.Now().Add(servicesTimeout)); err != nil {
 		return "", err

@@ -24,14 +24,14 @@ type TraceCollector struct {
 	spans  []Span
 }
 
-// Span is a span that a collector received. Ids are hexadecimal.
+// Span is a received span. IDs are hexadecimal.
 type Span struct {
 	Home, Name, ID, Parent, Trace string
-	Attributes                    map[string]string // with a text as value
+	Attributes                    map[string]string // with their values as text
 	Failed                        bool
 }
 
-// NewTraceCollector starts a collector. Close it.
+// NewTraceCollector starts a collector. The caller closes it.
 func NewTraceCollector() *TraceCollector {
 	c := &TraceCollector{}
 	c.server = httptest.NewServer(http.HandlerFunc(c.serve))
@@ -81,15 +81,14 @@ func (c *TraceCollector) add(of *tracespb.ResourceSpans) {
 	}
 }
 
-// Of returns the spans of a step received so far.
+// Of returns the received spans of a step.
 func (c *TraceCollector) Of(step federation.EventID) []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.spans), func(s Span) bool { return s.Trace != hex.EncodeToString(step[:]) })
 }
 
-// FindSpan returns the first span of a home with this name and value of an attribute, the zero
-// value for none.
+// FindSpan returns the first span of a home with this name and attribute, or the zero Span.
 func FindSpan(spans []Span, home, name, key, value string) Span {
 	i := slices.IndexFunc(spans, func(s Span) bool { return s.Home == home && s.Name == name && s.Attributes[key] == value })
 	if i < 0 {

@@ -1,7 +1,6 @@
-// Package conform plays the cases that a network's gateway must pass. The package of the
-// cases has them as text: a title "== section: name" for each case, and its lines below.
-// Empty lines and lines that begin with # are comments. The network defines the meaning of
-// a line.
+// Package conform runs conformance cases against a server. A network's package has the cases as
+// text: a title "== section: name" for each case, and its lines below. Empty lines and lines that
+// begin with # are comments. The network defines the meaning of a line.
 package conform
 
 import (
@@ -15,18 +14,17 @@ import (
 type Result struct {
 	Section string
 	Case    string
-	Err     error // reason for the failure; nil for a passed case
+	Err     error // nil for a passed case
 }
 
-// Skipped reports whether the case was skipped, because the server does not claim the
-// checked feature.
+// Skipped reports whether the case was skipped, because the server does not claim the checked
+// feature.
 func (r Result) Skipped() bool {
 	_, unclaimed := errors.AsType[*UnclaimedError](r.Err)
 	return unclaimed
 }
 
-// UnclaimedError means that a server does not claim the feature checked by a
-// case.
+// UnclaimedError means that a server does not claim the feature checked by a case.
 type UnclaimedError struct{ Want string }
 
 // Error implements error.
@@ -38,7 +36,7 @@ type Case struct {
 	Play          func(ctx context.Context) error
 }
 
-// Run is [Play] for all cases of a text. A case passes when play returns nil for its lines.
+// Run is [Play] for all cases of a text. The function play runs the lines of a case.
 func Run(ctx context.Context, text string, play func(ctx context.Context, lines []string) error, tell func(Result)) ([]Result, error) {
 	var cases []Case
 	for _, each := range scripts(text) {
@@ -48,7 +46,7 @@ func Run(ctx context.Context, text string, play func(ctx context.Context, lines 
 }
 
 // Play runs the cases one after the other until ctx ends, and returns their outcomes. It also
-// passes each outcome to tell if tell is not nil. The error is the error of ctx.
+// passes each outcome to tell, unless nil. The error is that of ctx.
 func Play(ctx context.Context, cases []Case, tell func(Result)) ([]Result, error) {
 	var results []Result
 	for _, each := range cases {
@@ -64,7 +62,6 @@ func Play(ctx context.Context, cases []Case, tell func(Result)) ([]Result, error
 	return results, nil
 }
 
-// script is one case as text.
 type script struct {
 	section, name string
 	lines         []string
@@ -88,16 +85,16 @@ func scripts(text string) []script {
 	return all
 }
 
-// Item is a result as machines read it.
+// Item is a machine-readable result.
 type Item struct {
 	Section string `json:"section"`
 	Case    string `json:"case"`
 	Passed  bool   `json:"passed"`
-	Skipped bool   `json:"skipped,omitempty"` // the server does not claim what the case checks
+	Skipped bool   `json:"skipped,omitempty"` // the server does not claim the checked feature
 	Why     string `json:"why,omitempty"`
 }
 
-// Item returns the result as machines read it.
+// Item returns the result in machine-readable form.
 func (r Result) Item() Item {
 	item := Item{Section: r.Section, Case: r.Case, Passed: r.Err == nil, Skipped: r.Skipped()}
 	if r.Err != nil {
@@ -106,7 +103,6 @@ func (r Result) Item() Item {
 	return item
 }
 
-// String returns the result as people read it.
 func (r Result) String() string {
 	if r.Skipped() {
 		return fmt.Sprintf("skip  %s: %s\n      %v", r.Section, r.Case, r.Err)
@@ -141,7 +137,6 @@ func Count(results []Result) Totals {
 	return t
 }
 
-// String returns the totals as people read them.
 func (t Totals) String() string {
 	return fmt.Sprintf("%d cases: %d passed, %d failed, %d skipped", t.Cases, t.Passed, t.Failed, t.Skipped)
 }
@@ -149,7 +144,7 @@ func (t Totals) String() string {
 // FailedError is returned if a server fails cases.
 type FailedError struct{ Failed, Of int }
 
-// Failed returns the failed cases of results as an error, nil for none.
+// Failed returns the error for failed cases, or nil.
 func Failed(results []Result) error {
 	if failed := Count(results).Failed; failed > 0 {
 		return &FailedError{Failed: failed, Of: len(results)}
@@ -157,7 +152,6 @@ func Failed(results []Result) error {
 	return nil
 }
 
-// Error returns the number of failed cases.
 func (e *FailedError) Error() string {
 	return fmt.Sprintf("%d of %d cases fail", e.Failed, e.Of)
 }

@@ -93,8 +93,8 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	return federation.ChannelRef{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
 }
 
-// openPlace returns the place for an offer to anyone: the channel on a link that lists it, else the
-// first channel of the first link.
+// openPlace returns the place for an open offer: the channel on a link that lists it, or otherwise
+// the first channel of the first link.
 func openPlace(placers []bridge.ChannelLink, channel string) (federation.ChannelRef, federation.Dialect) {
 	for _, p := range placers {
 		if channel != "" && slices.Contains(p.Channels(), channel) {
@@ -107,9 +107,9 @@ func openPlace(placers []bridge.ChannelLink, channel string) (federation.Channel
 	return federation.ChannelRef{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
 }
 
-// loggedIn reports whether a DID is logged in elsewhere: on a link other than the named one, or in a
-// session of an API. It blocks on the owners of the links and on the record, and returns the errors
-// of the record.
+// loggedIn reports whether a DID is logged in on a link other than the named one, or in a session
+// of an API. It blocks on the owners of the links and on the record, and returns the errors of the
+// record.
 func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool, err error) {
 	for _, p := range g.links.ChannelLinks() {
 		online := p.Online(ctx, federation.Binding{DID: did})
@@ -126,8 +126,8 @@ func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string)
 
 // Ours reports whether a DID belongs to a participant of this gateway outside the named link: the
 // home itself, an agent, a DID bound to a name on another link, or a DID that last signed on
-// another link. A DID that never signed counts if it is logged in on another link or to an API of
-// this gateway. It returns the errors of the record.
+// another link. A DID that never signed counts if it is logged in on another link or to an API.
+// Ours returns the errors of the record.
 func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) (bool, error) {
 	if did == g.home.Load().ID.DID() {
 		return true, nil
@@ -149,8 +149,7 @@ func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) (bo
 	return at.Binding.Link != link, nil
 }
 
-// Seen reports whether this gateway knows a DID: see [Gateway.Ours], or by a login, a read inbox or
-// declared capabilities.
+// Seen is like [Gateway.Ours], and also counts a login, a read inbox or declared capabilities.
 func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
 	if ours, err := g.Ours(ctx, did, ""); err != nil || ours {
 		return ours, err
@@ -163,10 +162,10 @@ func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
 }
 
 // Member reports whether an offer may be written in its channel. A DID that offers over an API for
-// agents must belong to the channel. It belongs if it is present there, or if it has a bound
-// account or a filed step on a link with the channel. IRC links and other homes check their own
-// users. Operators and agents of the registry may offer to anyone (spec: airc-shapes, the list of
-// parties). An offer to one DID without a channel goes to the place of the recipient.
+// agents must be present in the channel, or have a bound account or a filed step on a link with the
+// channel. IRC links and other homes check their own users. Operators and agents of the registry
+// may offer to anyone (spec: airc-shapes, the list of parties). An offer to one DID without a
+// channel goes to the place of the recipient.
 func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
 	if !ev.Arrival.ReadsInbox || ev.Arrival.Link == OperatorLink || federation.Private(venue) {
@@ -216,16 +215,15 @@ func (g *Gateway) knownOn(ctx context.Context, link bridge.ChannelLink, venue st
 	return seen.Link == link.Name(), nil
 }
 
-// route is the route of a message to its recipient.
 type route struct {
 	to        bridge.Recipient
-	messenger bridge.Messenger // the link that shows the message; nil for a recipient that reads an inbox
-	// home is the outbox of the home with the mailbox of the recipient; "" for this home.
+	messenger bridge.Messenger // nil for a recipient that reads an inbox
+	// home is the outbox of the recipient's home; "" for this home.
 	home string
 }
 
-// reach returns the route to a recipient. Its error wraps [federation.ErrNotFound] for a DID of no
-// known home.
+// reach returns the route to a recipient. Its error wraps [federation.ErrNotFound] for a DID
+// without a known home.
 func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err error) {
 	if r.to = to; to.Place.Link != "" {
 		return g.shownOn(ctx, r)
@@ -248,7 +246,7 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 	return g.shownOn(ctx, r)
 }
 
-// shownOn returns the route to a recipient on a link, which may have been removed.
+// shownOn returns the route to a recipient on a link, which may no longer exist.
 func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	link := g.links.Named(r.to.Place.Link)
 	if messenger, ok := link.(bridge.Messenger); ok {
@@ -269,8 +267,8 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	return r, err
 }
 
-// homeOf returns the outbox of the home with a mailbox, and "" for this home. If the DID is
-// unknown here, the message waits while other homes are searched.
+// homeOf returns the outbox of the home with a mailbox, "" for this home. The message to an unknown
+// DID waits while other homes are searched.
 func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (outbox string, err error) {
 	switch at.Home {
 	case g.home.Load().ID:
@@ -290,7 +288,7 @@ func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (ou
 	return routing.Unrouted, err
 }
 
-// outboxOf returns the outbox of another home, or the shared one if the home is no longer a peer.
+// outboxOf returns the outbox of another home, or the shared one for a former peer.
 func (g *Gateway) outboxOf(home federation.HomeID) string {
 	if g.links.isHome(string(home)) {
 		return string(home)
@@ -298,8 +296,8 @@ func (g *Gateway) outboxOf(home federation.HomeID) string {
 	return routing.Unrouted
 }
 
-// known returns [federation.ErrNotFound] for a DID unknown to the record. A DID with a name
-// bound by an operator is known.
+// known returns [federation.ErrNotFound] for a DID unknown to the record, unless an operator bound
+// it to a name.
 func (g *Gateway) known(ctx context.Context, did federation.DID) error {
 	_, known, err := g.home.Load().Record.Acquainted(ctx, did)
 	if err == nil && !known {

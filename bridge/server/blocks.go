@@ -12,14 +12,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// blockPage is the number of blocks read at a time.
 const blockPage = 500
 
 const blockedDetail = "the operator of this gateway has blocked this source"
 
-// Blocked returns a [*federation.RefusalError] for a source blocked by an operator, and counts it. Any
-// other error means that the record cannot be read now. It reads the record only if a block names a
-// DID, a handle or a host.
+// Blocked returns a [*federation.RefusalError] for a source blocked by an operator, and counts it.
+// Any other error means that the record cannot be read now. It reads the record only if a block
+// names a DID, a handle or a host.
 func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	now := time.Now()
 	blocked, err := g.isBlocked(ctx, s, now)
@@ -31,7 +30,6 @@ func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	return &federation.RefusalError{Code: federation.PolicyDenied, Detail: blockedDetail}
 }
 
-// isBlocked is Blocked without counting.
 func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.Time) (bool, error) {
 	blocks := g.blocks.Load()
 	if _, blocked := blocks.Match(s, now); blocked || !blocks.Named() {
@@ -45,7 +43,7 @@ func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 	return blocked, nil
 }
 
-// identify adds to a source all DIDs and handles of its participants.
+// identify adds all DIDs and handles of its participants to a source.
 func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
 	var all []Participant
 	for _, did := range s.DIDs {
@@ -75,8 +73,8 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 	return s, nil
 }
 
-// refuseBlocked returns the refusal of a step from a blocked source. Blocks do not apply to the steps
-// of operators.
+// refuseBlocked returns the refusal of a step from a blocked source. It exempts the steps of
+// operators.
 func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
 	dids := []federation.DID{ev.Actor(), ev.From}
 	if ev.For != "" {
@@ -103,8 +101,7 @@ func (g *Gateway) refuseSource(ctx context.Context, at federation.Arrival, dids 
 	return err
 }
 
-// ReadBlocks reads the blocks of the record, applies them, and ends the connections of
-// blocked clients.
+// ReadBlocks loads the blocks of the record, and disconnects blocked clients.
 func (g *Gateway) ReadBlocks(ctx context.Context) error {
 	g.blocking.Lock()
 	defer g.blocking.Unlock()
@@ -144,14 +141,13 @@ type Purged = bridge.Purged
 // BlockError is an impossible block or purge.
 type BlockError struct{ Why string }
 
-// Error implements error.
 func (e *BlockError) Error() string { return e.Why }
 
 // Unwrap returns the error in the form for operators.
 func (e *BlockError) Unwrap() error { return bridge.UsageProblem(e.Why) }
 
-// Block adds a block and, with purge, ends the handoffs offered here by its source and drops its
-// waiting steps. With dry, it only counts them. It returns the recorded block. The error is a
+// Block adds a block and returns it as recorded. With purge, it also ends the handoffs offered here
+// by the source and drops its waiting steps; with dry, it only counts them. The error is a
 // [*BlockError] for an impossible block, or an error of the record.
 func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error) {
 	b = g.ownHandle(b)
@@ -170,8 +166,8 @@ func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool
 	return b, done, err
 }
 
-// Unblock ends a block, or with dry checks whether there is one. It returns [federation.ErrNotFound] for
-// none.
+// Unblock ends a block, or with dry checks that it exists. It returns [federation.ErrNotFound] for
+// an unknown block.
 func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) error {
 	b = g.ownHandle(b)
 	if !dry {
@@ -185,7 +181,7 @@ func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) err
 	return nil
 }
 
-// keepBlock changes the recorded blocks, and makes every replica reload them.
+// keepBlock changes the recorded blocks and makes every replica reload them.
 func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 	g.blocking.Lock()
 	defer g.blocking.Unlock()
@@ -210,8 +206,8 @@ func (g *Gateway) ownHandle(b federation.Block) federation.Block {
 	return b
 }
 
-// checkBlock refuses a block of the gateway itself or of a nonexistent link, and a purge by
-// address or mask, because the record does not contain these.
+// checkBlock refuses a block of the gateway itself or of an unknown link. It also refuses a purge
+// by address or mask, because the record contains neither.
 func (g *Gateway) checkBlock(b federation.Block, purge bool) error {
 	blocks := federation.NewBlocks([]federation.Block{b})
 	if _, own := blocks.Match(federation.Source{DIDs: []federation.DID{g.home.Load().ID.DID()}}, b.Since); own {
@@ -226,14 +222,12 @@ func (g *Gateway) checkBlock(b federation.Block, purge bool) error {
 	return nil
 }
 
-// purgeNote is the note in the final step of a handoff with a blocked offerer.
 const purgeNote = "the operator of this gateway has blocked the offerer"
 
-// purgePage is the number of rows read at a time.
 const purgePage = 500
 
 // purge ends the handoffs offered here by a blocked source, and drops its waiting steps, or with
-// dry counts both. Purge is idempotent.
+// dry counts both. It is idempotent.
 func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purged, error) {
 	of, err := g.blockedNames(ctx, b)
 	if err != nil {
@@ -291,7 +285,6 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 	return s, nil
 }
 
-// sendersOf returns the recorded senders that match a block.
 func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federation.DID, error) {
 	blocks := federation.NewBlocks([]federation.Block{b})
 	var fit []federation.DID
@@ -312,8 +305,7 @@ func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federati
 	return fit, nil
 }
 
-// endOffersOf ends the open handoffs of this home offered by a DID, or with dry counts
-// them.
+// endOffersOf ends the open local handoffs offered by a DID, or with dry counts them.
 func (g *Gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
 	home := g.home.Load()
 	var open []federation.View

@@ -18,11 +18,10 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// acmeFolder is the folder below data_dir with accounts and certificates of ACME.
 const acmeFolder = "acme"
 
-// openCertificate opens the certificate of [tls]. With ACME, it reads the last issued certificate.
-// The first one is ordered while the gateway is running.
+// openCertificate opens the certificate of [tls]. With ACME, it reads the last issued certificate;
+// the first one is ordered while the gateway is running.
 func (s *Server) openCertificate() error {
 	file := s.file
 	if file.TLS.Mode != configs.ACMEMode {
@@ -59,7 +58,7 @@ func authorityConfig(file *configs.File) certificate.AuthorityConfig {
 	}
 }
 
-// authorityName returns the folder name of an ACME directory. Each directory has its own accounts.
+// authorityName returns the folder of an ACME directory, which has its own accounts.
 func authorityName(directory string) string {
 	u, err := url.Parse(directory)
 	if err != nil {
@@ -99,7 +98,6 @@ func (s *Server) readCertificate(_ context.Context, now time.Time, _ *tls.Certif
 	return pair, nil
 }
 
-// reloadCertificate reads the files of a reloaded configuration, or retries the ACME order.
 func (s *Server) reloadCertificate(ctx context.Context, file *configs.File) {
 	if s.authority != nil {
 		s.authority.Retry()
@@ -111,8 +109,8 @@ func (s *Server) reloadCertificate(ctx context.Context, file *configs.File) {
 	}
 }
 
-// newCertificate returns the configured certificate, for opening links without a running gateway;
-// nil if there is none.
+// newCertificate returns the configured certificate, or nil, for opening links without a running
+// gateway.
 func newCertificate(file *configs.File) *bridge.Certificate {
 	if !file.SpeaksTLS() {
 		return nil
@@ -120,8 +118,8 @@ func newCertificate(file *configs.File) *bridge.Certificate {
 	return bridge.NewCertificate(file.Certificate(), nil)
 }
 
-// openChallengeListener opens the listener for HTTP-01. It redirects all other requests to the public
-// address.
+// openChallengeListener opens the listener for HTTP-01. It redirects all other requests to the
+// public address.
 func (s *Server) openChallengeListener(ctx context.Context) error {
 	if s.authority == nil {
 		return nil
@@ -140,7 +138,6 @@ func (s *Server) openChallengeListener(ctx context.Context) error {
 	return err
 }
 
-// servedLeaf returns the current certificate of handshakes, or nil.
 func (s *Server) servedLeaf() *x509.Certificate {
 	if now := s.certificate.Current(); now != nil {
 		return now.Leaf

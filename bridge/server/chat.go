@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// chatKey is the name of the key that signs all channel text. With one key, the record has each ID
-// once.
+// chatKey is the name of the key that signs all channel text. A single key avoids duplicates of an
+// ID in the record.
 const chatKey = "chat"
 
 // Outcomes of a line of a channel, as labels of the counter.
@@ -24,14 +24,14 @@ const (
 	chatRelayed   = "relayed"
 	chatDuplicate = "duplicate"
 	chatRefused   = "refused"
-	chatFull      = "full" // a link had no space for it
+	chatFull      = "full" // no space in the queue of a link
 )
 
-// fullQueues is the set of full queues of channel text, by link and order. It is bounded by the
-// pairs of relayed channels. It may be used concurrently.
+// fullQueues is the set of full queues of channel text, by link and order. Its size is bounded by
+// the pairs of relayed channels.
 type fullQueues struct{ m sync.Map }
 
-// record stores whether a queue is full, and reports whether it has just become full.
+// record stores whether a queue is full, and reports whether it just became full.
 func (f *fullQueues) record(link string, order federation.HandoffID, full bool) bool {
 	key := link + " " + order.String()
 	if !full {
@@ -42,11 +42,10 @@ func (f *fullQueues) record(link string, order federation.HandoffID, full bool) 
 	return !was
 }
 
-// maxTyped bounds the remembered typing notifications: more than the users of two networks send
-// during the delay of one.
+// maxTyped exceeds the typing notifications of two networks during the delay of one.
 const maxTyped = 1024
 
-// typed has the message IDs of the last typing notifications. It may be used concurrently.
+// typed holds the message IDs of the last typing notifications.
 type typed struct {
 	mu  sync.Mutex
 	ids irc.Recent
@@ -86,8 +85,8 @@ func (g *Gateway) Relay(ctx context.Context, line federation.Text, original sign
 	return full
 }
 
-// relays returns the destination links of a channel line. The second result is the refusal by the
-// first link whose queue has just become full.
+// relays returns the destination links of a channel line, and the refusal by the first link whose
+// queue just became full.
 func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string, full, err error) {
 	most := g.home.Load().Limits.Inbox.Events
 	for link := range able[bridge.Relayer](g.links) {
@@ -136,8 +135,8 @@ func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original s
 	return chatRelayed, nil
 }
 
-// noteChat counts a line of a channel. It logs only refused lines, so that the log contains no
-// conversations.
+// noteChat counts a line of a channel. It logs only refused lines, to keep conversations out of the
+// log.
 func (g *Gateway) noteChat(ctx context.Context, line federation.Text, outcome string, err error) {
 	g.deps.Metrics.Chat.WithLabelValues(line.Arrival.Network, line.Arrival.Link, outcome).Inc()
 	if err == nil {

@@ -18,44 +18,43 @@ import (
 )
 
 const (
-	clockStep  = time.Minute // tolerated difference between clock and uptime: NTP adjusts by less than this
+	clockStep  = time.Minute // tolerated difference between clock and uptime; NTP adjusts by less
 	clockGap   = time.Hour   // maximum time between the last confirmed time and a start
 	clockLook  = time.Second
-	clockMark  = time.Minute // interval of the writes of the confirmed time
+	clockMark  = time.Minute // interval of writes of the confirmed time
 	clockAgree = 2 * time.Minute
 )
 
 // Clock is the confirmed time, by which handoffs and keys expire and rows are deleted. It follows
 // the wall clock until the wall clock jumps relative to the uptime of the machine, or is more than
-// an hour ahead of the last confirmed time at startup. After that, it advances with the uptime,
-// until another home, NTP or an operator confirms the wall clock, or the wall clock is correct
-// again. Expiry is therefore late, and never early. Its methods may be called concurrently.
+// an hour ahead of the last confirmed time at startup. Then it advances with the uptime, until
+// another home, NTP or an operator confirms the wall clock, or the wall clock is correct again.
+// Expiry may therefore be late, but never early.
 type Clock struct {
 	cfg ClockConfig
 	log *slog.Logger
 
 	mu     sync.Mutex
 	zero   time.Time // confirmed time at uptime 0
-	doubt  string    // why the clock is unconfirmed; "" if confirmed
+	doubt  string    // "" if confirmed
 	since  time.Time // start of the doubt, by the wall clock
-	by     string    // source of the last confirmation
-	logged string    // last logged doubt
+	by     string    // of the last confirmation
+	logged string
 	marked time.Duration
 }
 
 // ClockConfig has the time sources of a [Clock].
 type ClockConfig struct {
-	Wall   func() time.Time     // wall clock
+	Wall   func() time.Time
 	Uptime func() time.Duration // monotonic, including suspended time; any zero
 	Synced func() bool          // reports whether NTP synchronizes the wall clock
-	// Others returns, for each home compared since a time, the lead of the wall clock over the
-	// clock of that home.
+	// Others is like [LinkSet.OtherClocks].
 	Others func(since time.Time) []time.Duration
 	Mark   string    // file with the last confirmed time
-	Newest time.Time // newest recorded time, used at a start without that file; zero for none
+	Newest time.Time // newest recorded time, for a start without that file; zero for none
 }
 
-// NewClock returns a clock that starts now.
+// NewClock returns a started clock.
 func NewClock(cfg ClockConfig, log *slog.Logger) *Clock {
 	c := &Clock{cfg: cfg, log: log}
 	now, up := cfg.Wall(), cfg.Uptime()
@@ -96,7 +95,7 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// Doubt returns the reason why the clock is unconfirmed, "" if it is confirmed.
+// Doubt returns the reason why the clock is unconfirmed, or "".
 func (c *Clock) Doubt() string {
 	if c == nil {
 		return ""
@@ -123,7 +122,7 @@ func (c *Clock) confirm(now time.Time, up time.Duration, by string) {
 	c.zero, c.doubt, c.by, c.marked = now.Add(-up), "", by, 0
 }
 
-// run checks for a confirmation, logs each change and saves the confirmed time, until ctx ends.
+// run confirms the clock, logs each change and saves the confirmed time, until ctx ends.
 func (c *Clock) run(ctx context.Context) {
 	if c == nil {
 		return
@@ -171,7 +170,6 @@ func (c *Clock) announce(ctx context.Context) {
 	}
 }
 
-// agree reports whether most of the compared clocks agree with the wall clock.
 func agree(ahead []time.Duration) bool {
 	near := 0
 	for _, each := range ahead {
@@ -222,9 +220,8 @@ func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	return ahead
 }
 
-// clocks returns the lead of the local clock over the clock of each home, from the Date of its
-// profile or the last comparison through the hub. Homes with neither are missing. It blocks on the
-// homes.
+// clocks returns the lead of the local clock over each home's clock, from the Date of its profile
+// or the last comparison through the hub. It omits homes with neither, and blocks on the homes.
 func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, clockTime)
 	defer cancel()
@@ -251,8 +248,7 @@ func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 
 const clockTime = 5 * time.Second
 
-// askDate returns the lead of the local clock over the Date of a host, which has a resolution of
-// seconds.
+// askDate returns the lead of the local clock over the Date of a host, in whole seconds.
 func (h *homes) askDate(ctx context.Context, base string) (time.Duration, error) {
 	address, err := federation.JoinURL(base, federation.ProfilePath, nil)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// introduce refuses a message to a participant that blocked its sender. The first message of a
-// sender is marked: it shows the recipient how to allow and to block the sender. A network with its
+// introduce refuses a message to a participant that blocked its sender. It marks the first message
+// of a sender, which shows the recipient how to allow and to block the sender. A network with its
 // own rules judges the messages to its agents itself.
 func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation.Contact, error) {
 	own, err := g.consenter(ctx, t.To, t.Author)
@@ -33,8 +33,8 @@ func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation
 	return federation.Contact{}, nil
 }
 
-// consenter returns the link that stores the decisions of a participant about a sender, nil if
-// the gateway does.
+// consenter returns the link that stores the decisions of a participant about a sender, or nil for
+// the gateway.
 func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
 	for link := range able[bridge.Consenter](g.links) {
 		keeps, err := link.Consents(ctx, did, sender)
@@ -48,8 +48,8 @@ func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (br
 	return nil, nil //nolint:nilnil // the gateway keeps them
 }
 
-// contact returns a participant's decision about a sender. Decisions are stored under the first
-// DID of each participant, so that a block of an agent applies to all its DIDs.
+// contact returns a participant's decision about a sender. Decisions are stored under the first DID
+// of each participant, so that a block of an agent applies to all its DIDs.
 func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
 	if c.Person, err = g.firstDID(ctx, person); err != nil {
 		return c, err
@@ -61,8 +61,8 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	return c, err
 }
 
-// firstDID returns the first DID of the participant with a DID, or of its owner if the gateway
-// keeps the key of the DID.
+// firstDID returns the first DID of a participant. For a DID with a key kept by the gateway, the
+// participant is the owner.
 func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
 	did, err := g.Owner(ctx, did)
 	if err != nil {
@@ -80,7 +80,7 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 
 // answerContact records that a sender allows messages from the recipient of its message, unless it
 // blocked that DID. A sender with too many contacts can still write, but the recipient is not
-// added as a contact. For a sender of another home, that home records it.
+// added. The home of a remote sender records this itself.
 func (g *Gateway) answerContact(ctx context.Context, t federation.Text, now time.Time) error {
 	if t.Arrival.Home != "" {
 		return nil
@@ -158,7 +158,7 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 }
 
 // AllowHeld delivers one message of an unverified sender held for its recipient. It returns
-// [federation.ErrNotFound] for a message not held.
+// [federation.ErrNotFound] if the message is not held.
 func (g *Gateway) AllowHeld(ctx context.Context, id int64) error {
 	for registrar := range able[bridge.Registrar](g.links) {
 		if err := registrar.AllowHeld(ctx, id, time.Now()); !errors.Is(err, federation.ErrNotFound) {

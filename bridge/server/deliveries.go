@@ -15,8 +15,7 @@ func (g *Gateway) checkDeliveries(ctx context.Context) {
 	delivery.RunOverdue(ctx, g.deps.Log, g.deps.Clock.Now, g.overdue()...)
 }
 
-// CheckDeliveries files notices of delayed deliveries, and abandons deliveries older than the
-// configuration allows.
+// CheckDeliveries files notices of delayed deliveries, and abandons expired ones.
 func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	return delivery.CheckOverdue(ctx, now, g.overdue()...)
 }
@@ -44,15 +43,11 @@ func (g *Gateway) overdue() []delivery.Overdue {
 	}
 }
 
-// rerouteAgain is the wait after an error of the record before deliveries are
-// routed again.
 const rerouteAgain = 5 * time.Second
 
-// revivePage is the number of dead letters read at a time.
 const revivePage = 200
 
-// reroute routes deliveries again after each change of the running links,
-// until ctx ends.
+// reroute routes deliveries again after each change of the running links, until ctx ends.
 func (g *Gateway) reroute(ctx context.Context) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -79,8 +74,8 @@ func (g *Gateway) rerouteOnce(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// ReviveBlocked reschedules deliveries that ended because of a blocked home, if the home is no
-// longer blocked. It blocks on the record, and returns its error.
+// ReviveBlocked reschedules deliveries abandoned because of a blocked home, if the home is no
+// longer blocked.
 func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 	var before int64
 	for {

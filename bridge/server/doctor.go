@@ -59,8 +59,8 @@ func ExamineStopped(ctx context.Context, file *configs.File, networks Networks) 
 	return c.ExamineStopped(ctx, stopped)
 }
 
-// stoppedCertificate returns the certificate that the next start will present, the problem with it, and the
-// ACME directory; all zero if none is configured.
+// stoppedCertificate returns the certificate for the next start, its problem and the ACME
+// directory; all zero if none is configured.
 func stoppedCertificate(file *configs.File) (leaf *x509.Certificate, problem, authority string) {
 	if file.TLS.Mode == configs.ACMEMode {
 		kept, err := certificate.NewAuthority(authorityConfig(file)).Kept()
@@ -105,7 +105,6 @@ func readRecord(ctx context.Context, file *configs.File) (string, error) {
 	return planned.Sentence(true, at.DSN == "") + " at the next start", nil
 }
 
-// ownNames returns the host names that others use for the gateway.
 func ownNames(file *configs.File) []string {
 	names := []string{file.Home.Name}
 	if u, err := url.Parse(file.HTTP.PublicURL); err == nil {

@@ -50,8 +50,8 @@ func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (fede
 	return found, err
 }
 
-// eraseRecord erases in the record. It compacts even if nothing is left to erase, because an
-// earlier erasure may have ended before compaction.
+// eraseRecord erases in the record. It always compacts, because an earlier erasure may have ended
+// before compaction.
 func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
 	done, err := g.deps.Record.Erase(ctx, of, time.Now())
 	switch {
@@ -85,8 +85,8 @@ func openProblem(open []federation.HandoffID) error {
 	}
 }
 
-// Erase erases for an operator; see [Gateway.Erase]. From before the first change until the end, a
-// marker in data_dir contains the DID: see [unfinishedErasures].
+// Erase erases for an operator; see [Gateway.Erase]. Until the end, a marker in data_dir contains
+// the DID: see [unfinishedErasures].
 func (s *Server) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
 	if dry {
 		return s.Gateway.Erase(ctx, did, dry)
@@ -105,7 +105,6 @@ func (s *Server) Erase(ctx context.Context, did federation.DID, dry bool) (feder
 	return done, err
 }
 
-// erasurePrefix begins the name of the marker of an erasure.
 const erasurePrefix = "erasure-unfinished-"
 
 func erasureMarker(file *configs.File, did federation.DID) string {
@@ -128,9 +127,9 @@ func unfinishedErasures(file *configs.File) ([]string, error) {
 	return dids, err
 }
 
-// RecordCopies returns the files that may still have erased text: the copies of the record left by a
-// migration, a restore or a backup below data_dir, and the folder of the batches exchanged between
-// homes through this gateway. It blocks on the disk.
+// RecordCopies returns the files that may still have erased text. These are copies of the record
+// below data_dir, left by a migration, a restore or a backup, and the folder of the batches
+// exchanged between homes through this gateway. It blocks on the disk.
 func (s *Server) RecordCopies() ([]string, error) {
 	found, err := backup.Copies(RestoreTarget(s.file))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// homes wires the exchange with other homes to the gateway. It implements the ports of packages relay
-// and peering.
+// homes connects the exchange with other homes to the gateway. It implements the ports of packages
+// relay and peering.
 type homes struct {
 	*Server
 
@@ -60,7 +60,6 @@ func peerFetch(file *configs.File) identity.FetchConfig {
 	return identity.FetchConfig{AllowPrivate: file.Fetch.AllowPrivate, Denied: deniedNetworks(file)}
 }
 
-// clockSkew returns the tolerated difference to the clock of another home.
 func (h *homes) clockSkew() time.Duration { return h.Gateway.Home().Limits.ClockSkew }
 
 func (h *homes) deps() relay.Deps {
@@ -84,22 +83,18 @@ func (h *homes) handler() *relay.PeerHandler {
 	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew, Documents: h.publicMux}
 }
 
-// peers returns the other homes linked now.
 func (h *homes) peers() []*relay.Peer { return peersOf(h.Gateway.Links().Entries()) }
 
-// peer returns another home, nil if it is not a peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return peerOf(h.Gateway.Links().Entry(string(home)))
 }
 
-// openHome returns the link to a home added by an operator.
 func (h *homes) openHome(known federation.KnownHome) Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
 	peer.SetOperatorMode(relay.Mode(h.modes.Mode(peer.Name())))
 	return openedPeer(peer, configs.Table{}, true)
 }
 
-// openUnrouted returns the link of the outbox [routing.Unrouted].
 func (h *homes) openUnrouted() Entry {
 	return Entry{Link: Unrouted{Locator: h.locator}}
 }
@@ -110,7 +105,6 @@ func (s *Server) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{s.relay.Check()}, s.hub.Check(ctx, s.homes.peers(), time.Now)...)
 }
 
-// homeSteps implements [peering.Steps].
 type homeSteps struct {
 	registry.Bound
 	gateway *Gateway
@@ -135,8 +129,8 @@ func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	return relay.HTTPSPoster{Client: identity.NewPeerClient(cfg)}, err
 }
 
-// linkSource is the origin of a link: a table of the configuration, or the address of a home
-// added by an operator.
+// linkSource is the origin of a link: a table of the configuration, or the address of a home added
+// by an operator.
 type linkSource struct {
 	table configs.Table
 	url   string
@@ -150,7 +144,6 @@ func (s linkSource) Same(other Source) bool {
 	return ok && s.table.Equal(o.table) && s.url == o.url && s.path == o.path
 }
 
-// opened returns a configured link with its table.
 func opened(link bridge.Link, t configs.Table) Entry {
 	return Entry{Link: link, Source: linkSource{table: t}}
 }
@@ -165,8 +158,8 @@ var (
 	_ bridge.LossReporter = (*relay.Peer)(nil)
 )
 
-// linkedHome returns the data for reading the documents of another home, and false if it is not a
-// peer.
+// linkedHome returns the data for reading the documents of another home, and false for an unknown
+// home.
 func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	peer := h.peer(home)
 	if peer == nil {
@@ -190,7 +183,7 @@ func (s *Server) homeDocument(ctx context.Context, name string, path federation.
 	return s.homes.documents.Read(ctx, name, path)
 }
 
-// readMeeting reads the NATS settings. It adds mistakes to the mistakes of the file.
+// readMeeting reads the NATS settings, and adds mistakes to the mistakes of the file.
 func readMeeting(file *configs.File) relay.NATSConfig {
 	var hub configs.Hub
 	file.Table(relay.HubTable).Decode(&hub)
@@ -206,7 +199,6 @@ func readMeeting(file *configs.File) relay.NATSConfig {
 	}.Parse(file, func(table, key, why string) { file.Table(table).Mistake(key, why) })
 }
 
-// openMeeting opens the configured server for other homes, and begins to connect to the hub.
 func (s *Server) openMeeting(ctx context.Context, log *slog.Logger) error {
 	m := readMeeting(s.file)
 	var err error

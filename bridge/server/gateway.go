@@ -18,8 +18,7 @@ import (
 // OperatorLink is the link name of operators' steps.
 const OperatorLink = "operator"
 
-// Config is the part of the configuration that may change while a gateway
-// runs.
+// Config is the part of the configuration that may change while a gateway runs.
 type Config struct {
 	Home      *home.Home // judges all later steps; [Gateway.Configure] sets its Deferral
 	Retention Retention
@@ -40,7 +39,7 @@ type Deps struct {
 	Owners    routing.Owners
 	// Kept returns the gateway's key for the name of a participant.
 	Kept func(name string) federation.SigningKey
-	// PublicURL is the base address of the originals behind messages.
+	// PublicURL is the base address of the originals of messages.
 	PublicURL string
 	PubSub    bridge.PubSub
 	// Publish sends a message about a topic to all replicas of the home; nil if there is only one.
@@ -60,18 +59,17 @@ type Gateway struct {
 	retention    atomic.Pointer[Retention]
 	senders      Senders
 	growth       *growthWatch
-	full         fullQueues // full queues of channel text
+	full         fullQueues
 	typed        typed
 	replica      string // distinguishes this process from the other replicas of the home
 
-	// settling is held while steps waiting for other homes are settled, so that no sender is
-	// notified twice.
+	// settling is held while steps waiting for other homes are settled, to notify each sender once.
 	settling sync.Mutex
-	refusals refusals // refusals of operators' steps
+	refusals refusals
 
-	blocks   atomic.Pointer[federation.Blocks] // nil if an operator blocked nothing
-	blocking sync.Mutex                        // held while blocks change
-	blocked  []federation.Block                // as last read; guarded by blocking
+	blocks   atomic.Pointer[federation.Blocks] // nil if there are no blocks
+	blocking sync.Mutex
+	blocked  []federation.Block // as last read; guarded by blocking
 }
 
 var _ bridge.Gateway = (*Gateway)(nil)
@@ -97,14 +95,14 @@ func (g *Gateway) Configure(cfg Config) {
 // Home returns the current home.
 func (g *Gateway) Home() *home.Home { return g.home.Load() }
 
-// Links returns the links of the gateway.
+// Links returns the running links.
 func (g *Gateway) Links() *LinkSet { return g.links }
 
-// TopSenders returns up to limit senders of a kind, [ByDID], [ByAddress] or [ByLink], with
-// the most steps within a duration before now, at most an hour.
+// TopSenders returns up to limit senders of a kind, [ByDID], [ByAddress] or [ByLink], with the most
+// steps. It counts the steps within a duration before now, at most an hour.
 func (g *Gateway) TopSenders(by string, since time.Duration, limit int, now time.Time) []Sender {
 	return g.senders.Top(by, since, limit, now)
 }
 
-// Learned judges the deferred steps of a DID again, after one of its keys was found.
+// Learned re-judges the deferred steps of a DID after one of its keys was found.
 func (g *Gateway) Learned(did federation.DID) { g.deferral.Learned(did) }

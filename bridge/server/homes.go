@@ -21,14 +21,14 @@ import (
 type HomeLink interface {
 	bridge.PeerHome
 	bridge.TextLink
-	// Known returns the address data of the home. It does not block.
+	// Known returns the address data of the home.
 	Known() federation.KnownHome
-	// Blocked reports whether an operator blocked the home. It does not block.
+	// Blocked reports whether an operator blocked the home.
 	Blocked() bool
 	// Move asks the home to take over the mailbox of a DID. It blocks on the network. If the home
 	// refuses, the error is a [*federation.RefusalError].
 	Move(ctx context.Context, did federation.DID) error
-	// ReportMisbehavior records an invalid claim of the home. It blocks on the record.
+	// ReportMisbehavior records an invalid claim of the home.
 	ReportMisbehavior(ctx context.Context, kind federation.MisbehaviorKind, why string)
 }
 
@@ -110,7 +110,7 @@ func (h HomeLinks) ReportMisbehavior(ctx context.Context, home federation.HomeID
 	}
 }
 
-// Submit judges a step of another home in a handoff of this home, with the errors of [Gateway.Submit]. It
+// Submit judges a step of another home in a local handoff, with the errors of [Gateway.Submit]. It
 // records the mailbox location of the author from the step.
 func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	var err error
@@ -125,7 +125,7 @@ func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Jud
 }
 
 // FileRuled files a step after the ruling of its home, with the errors of [Gateway.FileRuled]. It
-// answers the canary of another home.
+// answers canaries of other homes.
 func (h *homes) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	var err error
 	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {
@@ -204,8 +204,8 @@ func (u Unrouted) DeliverText(ctx context.Context, t federation.Text) error {
 	return u.Locator.DeliverText(ctx, t, time.Now())
 }
 
-// join returns the links of a configuration with the links to added homes. It omits a home in
-// both, and returns an error.
+// join returns the links of a configuration with the links to added homes. It omits a home in both,
+// and returns an error.
 func (h *homes) join(ctx context.Context, links []Entry) ([]Entry, error) {
 	known, err := h.Record.KnownHomes(ctx)
 	if err != nil {
@@ -293,13 +293,12 @@ func (h *homes) ForgetKeys(did federation.DID) { h.forgetKeys(did) }
 // TellReplicas implements [peering.Links].
 func (h *homes) TellReplicas() { h.Gateway.TellReplicas() }
 
-// endpointed is a link to a server identified by an endpoint ID.
 type endpointed interface {
 	bridge.Homed
 	Endpoint() string
 }
 
-// Endpoint returns the endpoint ID of a home's server if there is a link to it, otherwise "".
+// Endpoint returns the endpoint ID of the server of a linked home, otherwise "".
 func (g *Gateway) Endpoint(home federation.HomeID) string {
 	for _, r := range g.links.current.Load().all {
 		if link, ok := r.Link.(endpointed); ok && link.Home() == home {
@@ -309,7 +308,7 @@ func (g *Gateway) Endpoint(home federation.HomeID) string {
 	return ""
 }
 
-// admitter is a link to a home with stricter rules: it ignores some steps allowed by this gateway.
+// admitter is a link to a home with stricter rules than this gateway.
 type admitter interface {
 	bridge.Homed
 	// Admits returns a [*federation.RefusalError] for a step that the home would ignore.

@@ -19,7 +19,6 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// keysFolder is the folder of the keys, below data_dir.
 const keysFolder = "keys"
 
 // KeyFolder returns the folder of the keys of a configuration.
@@ -27,7 +26,7 @@ func KeyFolder(file *configs.File) identity.KeyFolder {
 	return identity.KeyFolder{Dir: file.Path(keysFolder), Signer: identity.Signer(file.Keys.Signer)}
 }
 
-// ShowKey returns the public part of a key in printable form.
+// ShowKey returns the public part of a key for display.
 func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) admin.Key {
 	shown := admin.Key{
 		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
@@ -40,13 +39,13 @@ func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) admin.Key
 		shown.KeyID = signing.RegistryKeyID(key.Public)
 	case identity.EndpointKey:
 		shown.EndpointID = identity.EndpointID(key.Public)
-	case identity.KeptSecret, identity.TokenSecret: // have no public part
+	case identity.KeptSecret, identity.TokenSecret: // no public part
 	}
 	return shown
 }
 
-// ListKeys returns the public parts of all keys, with the rotated ones. It reads files, or blocks on a
-// signer.
+// ListKeys returns the public parts of all keys, including rotated ones. It reads files, or blocks
+// on a signer.
 func (s *Server) ListKeys(ctx context.Context, now time.Time) ([]admin.Key, error) {
 	keys, err := KeyFolder(s.file).List(ctx)
 	var shown []admin.Key
@@ -85,8 +84,8 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 	return denied
 }
 
-// noteFetched logs the reason if the document of a DID, or a key in it, is unusable, except for an
-// outage of its host. It ends the sessions of keys that are no longer in the document.
+// noteFetched logs why the document of a DID, or a key in it, is unusable, except for an outage of
+// its host. It ends the sessions of keys that left the document.
 func (s *Server) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) error {
 	_, away := errors.AsType[*federation.UnavailableError](err)
 	switch {
@@ -105,41 +104,40 @@ func (s *Server) noteFetched(ctx context.Context, did federation.DID, document f
 	if err != nil || len(gone) == 0 {
 		return err
 	}
-	context.AfterFunc(ctx, func() { s.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // after the document was cached, for its waiters
+	context.AfterFunc(ctx, func() { s.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // after the document was cached for the waiters
 	s.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", gone))
 	return nil
 }
 
-// KeyLookups looks up the keys of steps with the current key source. The zero value looks up nothing.
+// KeyLookups finds the keys of steps in the current key source. The zero value finds none.
 type KeyLookups struct {
 	atHand  atomic.Pointer[identity.CachedKeys] // replaced when a key is rotated
-	lookups *identity.Lookups                   // lookups of keys at a host
+	lookups *identity.Lookups
 }
 
-// Await looks up a missing key, and blocks for at most a second or until ctx
-// ends.
+// Await looks up a missing key. It blocks for at most a second or until ctx ends.
 func (k *KeyLookups) Await(ctx context.Context, q federation.KeyQuery) {
 	if source := k.atHand.Load(); source != nil {
 		source.Await(ctx, q)
 	}
 }
 
-// Seek starts the lookup of a missing key. It does not block.
+// Seek starts the lookup of a missing key without blocking.
 func (k *KeyLookups) Seek(ctx context.Context, q federation.KeyQuery) {
 	if source := k.atHand.Load(); source != nil {
 		source.Seek(ctx, q)
 	}
 }
 
-// Cancel ends the lookups for the steps of a link. It does not block.
+// Cancel ends the lookups for the steps of a link without blocking.
 func (k *KeyLookups) Cancel(link string) {
 	if k.lookups != nil {
 		k.lookups.Cancel(link)
 	}
 }
 
-// RotateKey replaces a key of the gateway in each component that uses it. The old key stays valid
-// for verification during the overlap. Its error may be a [*bridge.ProblemError].
+// RotateKey replaces a key of the gateway wherever it is used. The old key stays valid for
+// verification during the overlap. Its error may be a [*bridge.ProblemError].
 func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Duration, now time.Time) (admin.Key, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -162,7 +160,6 @@ func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Durati
 	return ShowKey(made, s.file, now), nil
 }
 
-// useKeys gives the current keys of the gateway to each component that uses them.
 func (s *Server) useKeys() {
 	s.openKeys()
 	s.limit(s.limited)

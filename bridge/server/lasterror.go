@@ -9,11 +9,9 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// lastErrorFile is the file below data_dir with the last error in the log.
 const lastErrorFile = "last-error"
 
-// LastError stores the last logged error in a file, for baton doctor of a stopped gateway. Its
-// methods may be called concurrently.
+// LastError stores the last logged error in a file, for baton doctor of a stopped gateway.
 type LastError struct {
 	path string
 
@@ -24,7 +22,7 @@ type LastError struct {
 // NewLastError returns the LastError for a configuration. It does no I/O.
 func NewLastError(file *configs.File) *LastError { return &LastError{path: file.Path(lastErrorFile)} }
 
-// Write implements [io.Writer] for a log handler. It stores at most one line per second.
+// Write stores the line of a log handler, at most one line per second.
 func (l *LastError) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,6 +42,6 @@ func (l *LastError) Set(text string, now time.Time) {
 
 // Read returns the stored line, or "" if there is none.
 func (l *LastError) Read() string {
-	text, _ := os.ReadFile(l.path) // none
+	text, _ := os.ReadFile(l.path) // an unreadable file counts as empty
 	return strings.TrimSpace(string(text))
 }

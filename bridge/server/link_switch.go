@@ -11,20 +11,20 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// The leases of a home, besides the leases of its links. Each is named after a job that only one
-// replica of the home does at a time. The links to other homes share a lease with the hub: the
-// replica that sends a request to a home must also read the response.
+// The leases of a home, besides the leases of its links. Each is named after a job that one replica
+// does at a time. The links to other homes share a lease with the hub, because the replica that
+// sends a request must also read the response.
 const (
 	HomesLease   = "homes"
 	WebhookLease = "webhooks"
 	ClockLease   = "tidy" // jobs due by the clock
 )
 
-// LinkLease returns the lease of the link with a name.
+// LinkLease returns the lease of a link.
 func LinkLease(name string) string { return "link " + name }
 
-// leaseWait is the time that a starting replica waits for the lease of a link before it assumes
-// that another replica has it.
+// leaseWait is how long a starting replica waits for the lease of a link before it assumes that
+// another replica has it.
 const leaseWait = 3 * time.Second
 
 func leaseOf(link bridge.Link) string {
@@ -34,17 +34,15 @@ func leaseOf(link bridge.Link) string {
 	return LinkLease(link.Name())
 }
 
-// lease records whether this replica has the lease of a link.
 type lease struct {
 	ours  atomic.Bool
 	asked time.Time // set before the link starts
 }
 
-// elsewhere reports whether another replica has the lease.
 func (l *lease) elsewhere() bool { return !l.ours.Load() && time.Since(l.asked) > leaseWait }
 
-// supervise runs a link while this replica has its lease, until ctx ends. Each replica
-// serves a link mounted on the HTTP listener.
+// supervise runs a link while this replica has its lease, until ctx ends. Each replica serves a
+// link mounted on the HTTP listener.
 func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	_, mounted := r.Link.(bridge.Mounted)
 	var group fault.Group
@@ -64,17 +62,16 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	group.Wait()
 }
 
-// power is the on/off switch of a link for operators. The zero value is on.
 type power struct {
 	mu    sync.Mutex
 	off   bool
-	on    chan struct{}      // closed when off ends; nil unless off
+	on    chan struct{}      // closed when the link is switched on; nil while it is on
 	stop  context.CancelFunc // cancels the current run; nil between two runs
 	ended chan struct{}      // closed after the current run
 }
 
-// begin blocks while the link is off, at most until ctx ends. It returns the context of one run,
-// and a function to call after the run.
+// begin blocks while the link is off, or until ctx ends. It returns the context of one run, and a
+// function to call after the run.
 func (p *power) begin(ctx context.Context) (runs context.Context, end func()) {
 	p.mu.Lock()
 	for p.off && ctx.Err() == nil {
@@ -99,7 +96,6 @@ func (p *power) begin(ctx context.Context) (runs context.Context, end func()) {
 	}
 }
 
-// disconnect turns the link off and waits for the end of its run.
 func (p *power) disconnect() {
 	p.mu.Lock()
 	if !p.off {
@@ -122,7 +118,7 @@ func (p *power) connect() {
 	}
 }
 
-// Dial makes a waiting link dial now. It does not block. Dial, Disconnect and Connect return
+// Dial makes a waiting link dial now, without blocking. Dial, Disconnect and Connect return
 // [federation.ErrNotFound] for an unknown name.
 func (l *LinkSet) Dial(name string) error {
 	r := l.current.Load().named[name]
@@ -145,5 +141,5 @@ func (l *LinkSet) Disconnect(name string) error {
 	return nil
 }
 
-// Connect starts a link that [LinkSet.Disconnect] stopped. It does not block.
+// Connect starts a link stopped by [LinkSet.Disconnect], without blocking.
 func (l *LinkSet) Connect(name string) error { return l.Dial(name) }

@@ -17,8 +17,8 @@ import (
 // Networks returns the networks of a program for a server, in the order of the reference file.
 type Networks func(w Wiring) []bridge.Network
 
-// OpenLinks opens all links of a configuration. It adds mistakes in their tables to the
-// mistakes of the file, and returns them. The zero wiring suffices to check a configuration.
+// OpenLinks opens all links of a configuration. It adds mistakes in their tables to those in the
+// file, and returns them. The zero wiring suffices to check a configuration.
 func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error) {
 	w.Ports = filePorts(file, w.Ports)
 	links := &linkOpening{names: map[string]bool{}, whole: true}
@@ -46,7 +46,6 @@ func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error)
 	return links.all, file.Err()
 }
 
-// filePorts adds the members determined by the configuration.
 func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
 	api := rest.DefaultConfig()
 	file.Table(rest.Table).Decode(&api)
@@ -67,8 +66,8 @@ func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
 	return p
 }
 
-// SkipLinks marks the tables of links as read without opening them. It returns the mistakes in the
-// rest of the configuration.
+// SkipLinks marks the tables of links as read without opening them. It returns the other mistakes
+// in the configuration.
 func SkipLinks(file *configs.File, networks Networks) error {
 	for _, n := range networks(Wiring{}) {
 		tablesOf(file, n)
@@ -85,15 +84,14 @@ func tablesOf(file *configs.File, n bridge.Network) []configs.Table {
 	return []configs.Table{file.Table(n.Table)}
 }
 
-// linkOpening is the state of opening the links of a configuration.
 type linkOpening struct {
 	all   []Entry
 	names map[string]bool
-	whole bool // no link has failed to open
+	whole bool // all links have opened so far
 }
 
-// add adds the link of a table, unless it is disabled, could not be opened, or has the name of
-// another link.
+// add adds the link of a table, unless it is disabled, could not be opened, or has a duplicate
+// name.
 func (l *linkOpening) add(t configs.Table, entry Entry, err error) {
 	switch {
 	case errors.Is(err, bridge.ErrOff):
@@ -116,7 +114,6 @@ func namesOf(links []Entry) map[string]bool {
 	return names
 }
 
-// addMistakes adds a network's mistakes in its table to the mistakes of the file.
 func addMistakes(t configs.Table, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {
@@ -131,10 +128,8 @@ func addMistakes(t configs.Table, err error) {
 	t.Mistake("", err.Error())
 }
 
-// peersTable is the name of the tables of other homes.
 const peersTable = "peers"
 
-// openPeer makes the link to another home.
 func openPeer(t configs.Table, w Wiring) (Entry, error) {
 	table := configs.Peer{Path: string(relay.ByRelay), Mode: string(relay.Allow)}
 	t.Decode(&table)
@@ -159,7 +154,6 @@ func openPeer(t configs.Table, w Wiring) (Entry, error) {
 	return openedPeer(peer, t, false), nil
 }
 
-// shapes returns the other homes in the form for operators.
 func (h *homes) shapes() []admin.Peer {
 	var all []admin.Peer
 	for _, o := range h.Gateway.Links().Entries() {
@@ -191,7 +185,6 @@ func (w Wiring) unrouted() Entry {
 	return w.homes.openUnrouted()
 }
 
-// checkDID adds the mistakes of the DID of a home to the mistakes of the file.
 func checkDID(t configs.Table, table configs.Peer) {
 	switch did, err := federation.ParseDID(table.DID); {
 	case table.DID == "":
@@ -201,7 +194,7 @@ func checkDID(t configs.Table, table configs.Peer) {
 	}
 }
 
-// checkKey returns the id of the key of a home, "" for none.
+// checkKey returns the ID of the key of a home, "" for none.
 func checkKey(t configs.Table, table configs.Peer) string {
 	if table.Key == "" {
 		return ""
@@ -214,7 +207,7 @@ func checkKey(t configs.Table, table configs.Peer) string {
 	return federation.KeyID(key)
 }
 
-// checkAuthorities returns the additional root certificates for the HTTPS of a home, nil for none.
+// checkAuthorities returns additional root certificates for the HTTPS of a home, or nil.
 func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
@@ -227,7 +220,6 @@ func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	return text
 }
 
-// peersOf returns the other homes among links.
 func peersOf(links []Entry) []*relay.Peer {
 	var peers []*relay.Peer
 	for _, o := range links {
@@ -238,14 +230,13 @@ func peersOf(links []Entry) []*relay.Peer {
 	return peers
 }
 
-// peerOf returns the other home of a link, nil for any other link.
 func peerOf(o Entry) *relay.Peer {
 	source, _ := o.Source.(linkSource)
 	return source.peer
 }
 
-// homeAddress returns the address of a known home, which serves the documents of its own DID and
-// of its agents.
+// homeAddress returns the address of a known home, which serves the documents of its own DID and of
+// its agents.
 func (s *Server) homeAddress(host string) (address string, ok bool) {
 	if s.homes == nil {
 		return "", false

@@ -22,37 +22,34 @@ const HomeNetwork = "home"
 // Entry is a link of a [LinkSet].
 type Entry struct {
 	Link bridge.Link
-	// Source is the origin of the link. If a new set has a link with the same name and source, the
-	// link keeps running.
+	// Source is the origin of the link. A link with the same name and source keeps running when a
+	// new configuration is applied.
 	Source Source
-	// Added reports whether an operator added the link at run time; it is then not in the
-	// configuration.
+	// Added reports whether an operator added the link at run time, outside the configuration.
 	Added bool
 }
 
 // Source is the origin of a link, such as a table of the configuration.
 type Source interface {
-	// Same reports whether a link opened from the other source is the same.
 	Same(other Source) bool
 }
 
-// judgedAtOnce bounds the concurrently judged steps of one link. It is large enough for commits to
-// share an fsync, and small enough not to delay the steps of other links.
+// judgedAtOnce bounds the concurrent judgements of one link. It is large enough for commits to
+// share an fsync, and small enough not to delay other links.
 const judgedAtOnce = 64
 
-// running is a link with its supervisor.
 type running struct {
 	Entry
 	supervisor *bridge.Supervisor
 	lease      lease
 	power      power
-	judging    chan struct{} // has a token for each step of the link being judged
+	judging    chan struct{} // has a token for each step in judgement
 	stop       context.CancelFunc
 	done       chan struct{}
 }
 
-// LinkSet runs the links of one gateway. One goroutine at a time applies configurations to
-// it; all other methods may be called concurrently.
+// LinkSet runs the links of one gateway. One goroutine at a time applies configurations to it; all
+// other methods may be called concurrently.
 type LinkSet struct {
 	deps    LinkDeps
 	current atomic.Pointer[snapshot]
@@ -62,15 +59,15 @@ type LinkSet struct {
 // LinkDeps are the dependencies of a [LinkSet].
 type LinkDeps struct {
 	Outbox deliveries.Rows
-	// RunExclusive calls do each time this replica gets a lease, until ctx ends, and returns the
+	// RunExclusive calls do each time this replica gets a lease, until ctx ends. It returns the
 	// cause of ctx: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	PubSub       bridge.PubSub
 	Metrics      *bridge.Metrics
 	Tracer       bridge.Tracer // nil records no traces
 	Log          *slog.Logger
-	// Lost is called with the name of a link after the loss of its connection; nil for no
-	// call. It must not block.
+	// Lost is called with the name of a link after the loss of its connection; it may be nil. It
+	// must not block.
 	Lost func(link string)
 }
 
@@ -81,8 +78,8 @@ func NewLinkSet(deps LinkDeps) *LinkSet {
 	return l
 }
 
-// Apply runs exactly these links until ctx ends or [LinkSet.Stop]. It stops links that were
-// removed or have another source, waits for their end, and starts the new ones.
+// Apply runs exactly these links until ctx ends or [LinkSet.Stop]. It stops links that were removed
+// or have another source, waits for their end, and starts the new ones.
 func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	before := map[string]*running{}
 	for _, r := range l.current.Load().all {
@@ -112,7 +109,6 @@ func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	}
 }
 
-// same reports whether a link was opened from the same source as a new entry of its name.
 func (r *running) same(entry Entry) bool {
 	if r.Source == nil || entry.Source == nil {
 		return r.Source == nil && entry.Source == nil
@@ -149,7 +145,7 @@ func (l *LinkSet) run(ctx context.Context, r *running) {
 	}
 }
 
-// runOnce waits until the link is switched on, and then runs it until ctx ends or an operator
+// runOnce waits until the link is switched on, and runs it until ctx ends or an operator
 // disconnects it.
 func (l *LinkSet) runOnce(ctx context.Context, r *running) {
 	ctx, end := r.power.begin(ctx)
@@ -184,7 +180,7 @@ func (l *LinkSet) Entries() []Entry {
 	return entries
 }
 
-// Entry returns the link with a name, or the zero Entry.
+// Entry returns the named link, or the zero Entry.
 func (l *LinkSet) Entry(name string) Entry {
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Entry
@@ -200,10 +196,10 @@ func (l *LinkSet) Mounted() []Entry {
 	})
 }
 
-// Has reports whether a link with a name exists.
+// Has reports whether the named link exists.
 func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
 
-// Named returns the link with a name, or nil.
+// Named returns the named link, or nil.
 func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are of many types
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Link
@@ -211,12 +207,11 @@ func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are
 	return nil
 }
 
-// ChannelLinks returns the links on which offers from other networks can be written, in the
-// order of the configuration.
+// ChannelLinks returns the links for offers from other networks, in the order of the configuration.
 func (l *LinkSet) ChannelLinks() []bridge.ChannelLink { return l.current.Load().placers }
 
-// loggedInto returns the first link on which a user is logged in as a DID, "" for none. It blocks on
-// the owners of the links.
+// loggedInto returns the first link with a user logged in as a DID, or "". It blocks on the owners
+// of the links.
 func (l *LinkSet) loggedInto(ctx context.Context, did federation.DID) string {
 	for _, p := range l.ChannelLinks() {
 		if p.Online(ctx, federation.Binding{DID: did}) {
@@ -244,8 +239,8 @@ func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn 
 	return nil
 }
 
-// Authenticate returns the participant of the token in a request, and false without a valid token
-// of any link. It blocks on the record and returns its errors.
+// Authenticate returns the participant of the token in a request, and false if no link accepts the
+// token. It blocks on the record and returns its errors.
 func (l *LinkSet) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
 	for issuer := range able[bridge.Authenticator](l) {
 		if who, ok, err = issuer.Authenticate(r); ok || err != nil {
@@ -255,8 +250,8 @@ func (l *LinkSet) Authenticate(r *http.Request) (who bridge.Authenticated, ok bo
 	return who, false, nil
 }
 
-// KeyServer returns the server that publishes the keys of the users behind a link, and false
-// for a link without one.
+// KeyServer returns the server that publishes the keys of a link's users, and false if there is
+// none.
 func (l *LinkSet) KeyServer(link string) (address string, ok bool) {
 	server, ok := l.Named(link).(bridge.KeyServer)
 	if !ok {
@@ -276,7 +271,6 @@ func (l *LinkSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// able yields the links that implement an interface, in the order of the configuration.
 func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	return func(yield func(Ability) bool) {
 		for _, r := range l.current.Load().all {
@@ -287,7 +281,6 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// expect records that the first attempts of some links at a step are pending.
 func (l *LinkSet) expect(id federation.EventID, links []string) {
 	for _, name := range links {
 		if r := l.current.Load().named[name]; r != nil {
@@ -296,8 +289,8 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 	}
 }
 
-// acquire waits until a step of a link may be judged. The caller must call leave afterwards. The
-// error is that of ctx.
+// acquire waits for a link's turn to judge a step. The caller must call leave afterwards. The error
+// is that of ctx.
 func (l *LinkSet) acquire(ctx context.Context, link string) (leave func(), err error) {
 	r := l.current.Load().named[link]
 	if r == nil {
@@ -311,16 +304,15 @@ func (l *LinkSet) acquire(ctx context.Context, link string) (leave func(), err e
 	}
 }
 
-// probe makes a link try the waiting deliveries of a DID, if any. It does not
-// block.
+// probe makes a link retry the waiting deliveries of a DID, without blocking.
 func (l *LinkSet) probe(link string, did federation.DID) {
 	if r := l.current.Load().named[link]; r != nil {
 		r.supervisor.Heard(did)
 	}
 }
 
-// Routed retries deliveries without a route: those to a DID whose mailbox location is known
-// now, or with "" all of them. It blocks on the disk.
+// Routed retries deliveries to a DID that had no route, or with "" all of them. It blocks on the
+// disk.
 func (l *LinkSet) Routed(ctx context.Context, did federation.DID) {
 	if did != "" {
 		l.probe(federation.UnroutedLink, did)
@@ -348,9 +340,8 @@ func (l *LinkSet) Statuses() []LinkStatus {
 	return all
 }
 
-// Down returns the names of the gateway's own links that are down and not run by another replica,
-// in the order of the configuration. It omits the links to other homes, which other operators run:
-// see [LinkSet.HomesDown].
+// Down returns the gateway's own links that are down on all replicas, in the order of the
+// configuration. It omits the links to other homes: see [LinkSet.HomesDown].
 func (l *LinkSet) Down() []string {
 	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
 }
@@ -370,8 +361,6 @@ func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 	return names
 }
 
-// channelLinkUp returns the named link if it is a [bridge.ChannelLink], and whether it
-// is up here.
 func (l *LinkSet) channelLinkUp(name string) (placer bridge.ChannelLink, up bool) { //nolint:ireturn // the link is any network's
 	r := l.current.Load().named[name]
 	if r == nil {
@@ -381,8 +370,6 @@ func (l *LinkSet) channelLinkUp(name string) (placer bridge.ChannelLink, up bool
 	return placer, ok && r.supervisor.Up() && r.lease.ours.Load()
 }
 
-// readsInbox reports whether the participants of a link read their inbox from
-// the record.
 func (l *LinkSet) readsInbox(name string) bool {
 	_, ok := l.Named(name).(bridge.InboxReader)
 	return ok
@@ -396,7 +383,7 @@ type snapshot struct {
 	all     []*running // in the order of the configuration
 	named   map[string]*running
 	placers []bridge.ChannelLink // for offers from other networks
-	asked   []*running           // with deliveries selected by Carries
+	asked   []*running           // Carries selects their deliveries
 }
 
 func newSnapshot(all []*running) *snapshot {

@@ -17,7 +17,6 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxMentions bounds the messages shown with a handoff.
 const maxMentions = 200
 
 var _ bridge.Messages = (*Gateway)(nil)
@@ -113,8 +112,8 @@ func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing
 	return said, g.answerContact(ctx, *t, now)
 }
 
-// find returns the recipient of a message. A message to a nick is for the current user of the
-// nick. If there is none, it is for the next one, and its sender gets a notice.
+// find addresses a message to the current user of a nick. If there is none, the message is for the
+// next user of the nick, and the sender gets a notice.
 func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.Said) {
 	delete(t.Fields, federation.Holder)
 	if way.home != "" || way.messenger == nil {
@@ -136,8 +135,8 @@ func setField(t *federation.Text, name, value string) {
 	t.Fields[name] = value
 }
 
-// answer replaces the ID of the answered message in its author's network by our ID. It drops the
-// ID of a message between other parties.
+// answer translates the ID of the answered message from the author's network to our ID. It drops
+// the ID of a message between other parties.
 func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {
@@ -154,8 +153,8 @@ func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	return err
 }
 
-// saidBefore returns the answer to a message that is already filed. It records the consent of the
-// sender again, because this may have failed the first time.
+// saidBefore returns the result of a message already filed. It records the consent of the sender
+// again, because this may have failed the first time.
 func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.Said, err error) {
 	found, err := g.deps.Record.WithMessageID(ctx, t.ID.String())
 	switch {
@@ -170,8 +169,8 @@ func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridg
 	return said, g.answerContact(ctx, t, time.Now())
 }
 
-// mayWrite refuses a message of a blocked source, and one beyond the rate of its address or of
-// its sender.
+// mayWrite refuses a message of a blocked source, or beyond the rate limit of its address or
+// sender.
 func (g *Gateway) mayWrite(ctx context.Context, t federation.Text, now time.Time) error {
 	if err := g.refuseAuthor(ctx, t); err != nil {
 		return err
@@ -188,8 +187,8 @@ func (g *Gateway) mayWrite(ctx context.Context, t federation.Text, now time.Time
 	return refused
 }
 
-// mayMention reports whether a message may refer to a handoff: a public handoff, or a private one
-// of the author. Unknown handoffs count as public.
+// mayMention reports whether a message may refer to a handoff: a public one, or a private one of
+// the author. Unknown handoffs count as public.
 func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, error) {
 	if t.About.IsZero() {
 		return true, nil
@@ -219,8 +218,6 @@ func (g *Gateway) newcomer(ctx context.Context, t federation.Text, now time.Time
 	return t.Author, nil
 }
 
-// sealText signs a text with a key of the gateway, with the original as
-// evidence.
 func (g *Gateway) sealText(ctx context.Context, t federation.Text, key federation.SigningKey, original signing.Original) (federation.Text, error) {
 	evidence, err := original.Evidence(ctx, g.deps.PublicURL, t.Venue, g.deps.Kept(signing.EvidenceSecret))
 	if err != nil {
@@ -230,8 +227,7 @@ func (g *Gateway) sealText(ctx context.Context, t federation.Text, key federatio
 	return signing.SealText(ctx, key, t)
 }
 
-// checkInbox refuses a message if the inbox of its recipient, or its sender's share of it, is
-// full.
+// checkInbox refuses a message if the inbox of its recipient, or its sender's share of it, is full.
 func (g *Gateway) checkInbox(ctx context.Context, t federation.Text) error {
 	limits := g.home.Load().Limits.Inbox
 	if limits == (federation.InboxLimits{}) {
@@ -246,7 +242,7 @@ func (g *Gateway) checkInbox(ctx context.Context, t federation.Text) error {
 
 // routeMessage adds the destination of a message to a filing: the home of its recipient, or the
 // recipient's inbox here, the link that shows it, and the tables of networks. A link that replays
-// inboxes to its users takes the message from the inbox, unless the user has no own DID.
+// inboxes takes the message from the inbox, unless the user has no own DID.
 func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, way route) error {
 	if way.home != "" {
 		f.Links, f.Topics = []string{way.home}, []string{bridge.OutboxTopic(way.home)}
@@ -274,8 +270,8 @@ func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, wa
 	return nil
 }
 
-// checkOutbox limits the waiting messages of a sender to a recipient at another home, by the limit
-// of one sender in an inbox.
+// checkOutbox applies the inbox limit of one sender to waiting messages for a recipient at another
+// home.
 func (g *Gateway) checkOutbox(ctx context.Context, t federation.Text, home string) error {
 	has, err := g.deps.Record.HasSpace(ctx, home, t.Order, g.home.Load().Limits.Inbox.EventsPerSender)
 	if err == nil && !has {

@@ -19,15 +19,13 @@ import (
 
 const scrapeTimeout = 2 * time.Second
 
-// Collectors returns the metrics of the gateway measured at each scrape, until ctx ends.
+// Collectors returns the metrics measured at each scrape, until ctx ends.
 func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
 	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Record.Record), newRecordGauges(ctx, g.links, g.deps.Record.Record), g.growth.growth}
 }
 
-// linkGauges measures links and their outboxes at each scrape. It implements
-// [prometheus.Collector].
 type linkGauges struct {
-	ctx    context.Context // a Collector has no parameter for it
+	ctx    context.Context // Collect has no context parameter
 	links  *LinkSet
 	record *registry.Record
 
@@ -69,8 +67,7 @@ func (g *linkGauges) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. It omits a gauge that the record cannot
-// read now.
+// Collect implements [prometheus.Collector]. It omits gauges that need an unreadable record.
 func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
 	defer cancel()
@@ -127,10 +124,8 @@ func secondsSince(of, now time.Time) float64 {
 	return now.Sub(of).Seconds()
 }
 
-// recordGauges counts the pending rows of the record at each scrape. It implements
-// [prometheus.Collector].
 type recordGauges struct {
-	ctx                                  context.Context // a Collector has no parameter for it
+	ctx                                  context.Context // Collect has no context parameter
 	links                                *LinkSet
 	record                               *registry.Record
 	started                              time.Time
@@ -159,8 +154,7 @@ func (g *recordGauges) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. It omits a gauge that the record cannot
-// read now.
+// Collect implements [prometheus.Collector]. It omits gauges that need an unreadable record.
 func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
 	defer cancel()
@@ -188,8 +182,8 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// heldSince returns the start of each hold. A hold is set by a command, or by a mode from an
-// operator or the configuration; the command takes precedence.
+// heldSince returns the start of each hold. A hold by command takes precedence over a mode set by
+// an operator or the configuration.
 func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, error) {
 	held, err := g.record.Holds(ctx)
 	if err != nil {
@@ -216,8 +210,6 @@ func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, err
 	return since, nil
 }
 
-// machineGauges measures the resources of the machine at each scrape: disk space, certificate and
-// clock. It implements [prometheus.Collector].
 type machineGauges struct {
 	folder string
 	links  *LinkSet
@@ -229,7 +221,7 @@ type machineGauges struct {
 }
 
 // MachineCollector returns the metrics of the machine: the disk of a folder, the current
-// certificate (nil for none), the reason why there is no newer one, and the clocks of other homes.
+// certificate (nil for none), the problem with its renewal, and the clocks of other homes.
 func (g *Gateway) MachineCollector(folder string, certificate func() *x509.Certificate, problem func() string) prometheus.Collector {
 	return &machineGauges{
 		folder: folder, certificate: certificate, problem: problem, links: g.links,
@@ -248,7 +240,7 @@ func (g *machineGauges) Describe(descs chan<- *prometheus.Desc) {
 	descs <- g.skew
 }
 
-// Collect implements [prometheus.Collector]. A gauge that cannot be measured is missing.
+// Collect implements [prometheus.Collector]. It omits unmeasurable gauges.
 func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(g.folder, &disk); err == nil && disk.Blocks > 0 {
@@ -269,25 +261,22 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// skewed is a link to another home, whose clock may differ from the clock here.
 type skewed interface {
 	HomeLink
 	bridge.Hearer
-	// Skew returns the lead of the local clock over the clock of the other home. It does not
-	// block.
+	// Skew returns the lead of the local clock over the other home's clock.
 	Skew() time.Duration
-	// Compared returns the local time of the last clock comparison. It does not block.
+	// Compared returns the local time of the last clock comparison.
 	Compared() time.Time
 }
 
-// measureEvery is the interval of measurements of the record's growth. At the highest measured
-// rate of steps, a record grows by 4 MB in this time.
+// measureEvery is the interval of growth measurements. At the highest measured rate of steps, a
+// record grows by 4 MB in this time.
 const measureEvery = 10 * time.Second
 
-// growthWatch compares the growth of the record and the number of new DIDs with their limits.
 type growthWatch struct {
 	growth prometheus.Gauge
-	warned map[string]int // percentage at the last log line, by limit
+	warned map[string]int // last logged percentage, by limit
 }
 
 func newGrowthWatch() *growthWatch {
@@ -309,8 +298,8 @@ func (g *Gateway) measureGrowth(ctx context.Context) {
 	}
 }
 
-// MeasureGrowth measures the growth of the record, which limits the admission of new DIDs. Call it once
-// before the first client is served; [Gateway.Run] repeats it.
+// MeasureGrowth measures the growth of the record, which limits the admission of new DIDs. Call it
+// once before the first client is served; [Gateway.Run] repeats it.
 func (g *Gateway) MeasureGrowth(ctx context.Context, now time.Time) {
 	grown, err := g.deps.Record.Growth(ctx, now)
 	if err != nil {
@@ -326,7 +315,6 @@ func (g *Gateway) MeasureGrowth(ctx context.Context, now time.Time) {
 	g.warnOfLimit(ctx, "new_dids_per_hour", int64(g.deps.Strangers.Met(now)), int64(limits.DIDs))
 }
 
-// warnOfLimit logs when a limit is nearly reached, and when it is reached.
 func (g *Gateway) warnOfLimit(ctx context.Context, limit string, value, most int64) {
 	reached := 0
 	switch {
@@ -354,7 +342,6 @@ func newMetrics(version, revision string) *prometheus.Registry {
 	return reg
 }
 
-// tracer returns the tracer of steps, nil if no traces are recorded.
 func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {
 		return nil
@@ -362,7 +349,6 @@ func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in t
 	return s.traces
 }
 
-// tracesBetweenHomes returns the carrier of traces to other homes, nil if no traces are recorded.
 func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {
 		return nil

@@ -68,8 +68,8 @@ func (s *Server) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return backup.Stream(ctx, BackupSource(s.file))
 }
 
-// Passport returns the passport of a handoff in the state of the view. It reads the record and
-// signs. Its error may be a [*bridge.ProblemError].
+// Passport returns the passport of a handoff in the state of the view. It blocks on the record and
+// the signer. Its error may be a [*bridge.ProblemError].
 func (s *Server) Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error) {
 	text, err := passport.Issue(ctx, s.Record, s.serverKey(), view, now)
 	problem := func(status int, detail string) error {
@@ -84,9 +84,9 @@ func (s *Server) Passport(ctx context.Context, view federation.View, now time.Ti
 	return bridge.Document{MediaType: passport.MediaType, Content: text}, err
 }
 
-// mountAdmin registers the operator API and the probes on the socket, and on admin.listen for
-// callers with a token, with the operator page. Beyond loopback, profiles and metrics also require
-// a token. With admin.debug = "token", profiles require one on loopback too.
+// mountAdmin registers the operator API and the probes on the socket and on admin.listen. On
+// admin.listen, it also registers the operator page, and the API requires a token. Profiles and
+// metrics there require a token beyond loopback; with admin.debug = "token", profiles always do.
 func (s *Server) mountAdmin() {
 	s.mountOperator(s.socketMux, admin.Everybody)
 	s.mountProbes(s.socketMux, nil, nil)
@@ -115,8 +115,8 @@ func (s *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Han
 	probes.Mount(mux)
 }
 
-// readiness returns the reasons why the gateway is not ready. It does not include the state of other
-// operators' homes and registries.
+// readiness returns the reasons why the gateway is not ready, except the state of other operators'
+// homes and registries.
 func (s *Server) readiness(ctx context.Context) admin.Readiness {
 	return admin.CheckReadiness(ctx, s.parts(), s.Gateway.Links().Down())
 }
@@ -136,8 +136,8 @@ func (s *Server) parts() []admin.Part {
 	return parts
 }
 
-// Examine checks the gateway and returns the result of each check. With online it also offers a canary
-// to each peer. It blocks on the disk and the network, for less than thirty seconds.
+// Examine runs all checks. With online it also offers a canary to each peer. It blocks on the disk
+// and the network, for less than thirty seconds.
 func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 	file := s.file
 	c := admin.Checkup{
@@ -160,8 +160,8 @@ func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 	return c.Examine(ctx, online)
 }
 
-// Ends returns the verb and the time of the step with which the home will end an inactive handoff;
-// "" if it will not.
+// Ends returns the verb and time of the step that will end an inactive handoff, or "" if there is
+// none.
 func (g *Gateway) Ends(view federation.View) (federation.Verb, time.Time) { return g.Home().Ends(view) }
 
 // Refused counts the refusal of a request of an operator.
@@ -170,8 +170,8 @@ func (g *Gateway) Refused(code federation.RefusalCode) {
 }
 
 // AddHome checks another home, stores it, and sends it a canary; with dry it only checks. Private
-// addresses are allowed only if the operator permits them. AddHome blocks until the canary is
-// completed, for at most thirty seconds. The errors of AddHome, RemoveHome and MoveInbox may be a
+// addresses need the operator's permission. AddHome blocks until the canary is completed, for at
+// most thirty seconds. The errors of AddHome, RemoveHome and MoveInbox may be a
 // [*bridge.ProblemError].
 func (s *Server) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {
 	added, err := s.homes.peering.Add(ctx, peering.Request{URL: url, AllowPrivate: allowPrivate, DryRun: dry})
@@ -196,7 +196,6 @@ func (s *Server) MailboxRoutes(ctx context.Context, v federation.View) ([]federa
 	return s.locator.OfParties(ctx, v)
 }
 
-// problemOf returns an error about other homes in the form for operators.
 func problemOf(err error) error {
 	if unknown, ok := errors.AsType[*routing.PeerError](err); ok {
 		return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: unknown.Error()}
@@ -224,15 +223,14 @@ func problemOf(err error) error {
 	return problem
 }
 
-// ClockDoubt returns the reason why the clock is unconfirmed, "" if it is confirmed. It does not
-// block.
+// ClockDoubt returns the reason why the clock is unconfirmed, or "".
 func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
 
-// AcceptClock confirms the clock, and reports whether it was in doubt. It does not block.
+// AcceptClock confirms the clock, and reports whether it was in doubt.
 func (s *Server) AcceptClock(by string) bool { return s.clock.Accept(by) }
 
-// homePolicy returns the policy of a configuration. It adds mistakes in its rules to the
-// mistakes of the file. The links are as for [boundNames].
+// homePolicy returns the policy of a configuration. It adds mistakes in its rules to those in the
+// file. The links are as for [boundNames].
 func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	var peers []string
 	if links != nil {
@@ -259,7 +257,7 @@ func (s *Server) Policy() admin.Policy {
 	return policyOf(s.limited)
 }
 
-// policyOf returns the rules and limits of a configuration without mistakes, with their lines.
+// policyOf returns the rules and limits of a valid configuration, with their lines.
 func policyOf(file *configs.File) admin.Policy {
 	var policy admin.Policy
 	for i, t := range file.Tables("policy.rules") {
@@ -282,7 +280,6 @@ func policyOf(file *configs.File) admin.Policy {
 	return policy
 }
 
-// lineOf returns the file and line of a key, or "" for a default.
 func lineOf(file *configs.File, key string) (name string, line int) {
 	if line = file.Line(key); line == 0 {
 		return "", 0

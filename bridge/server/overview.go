@@ -14,15 +14,14 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// samplesLease is the lease of the replica that stores the samples for charts.
 const samplesLease = "samples"
 
 const (
-	checksAge  = time.Minute // age after which a reader of the overview starts new checks
+	checksAge  = time.Minute // age at which a reader of the overview starts new checks
 	checksWait = time.Second // wait of a reader for the first checks
 )
 
-// lastChecks are the last results of the doctor. It may be used concurrently.
+// lastChecks holds the last results of the doctor.
 type lastChecks struct {
 	running singleflight.Group
 
@@ -31,8 +30,8 @@ type lastChecks struct {
 	items []admin.Diagnosis
 }
 
-// read returns the last results and their time. If they are old, it starts new checks. Without
-// results, it waits up to [checksWait] for the first ones.
+// read returns the last results and their time. It starts new checks if they are old. Without
+// results, it waits up to [checksWait].
 func (l *lastChecks) read(examine func() ([]admin.Diagnosis, error)) (items []admin.Diagnosis, at time.Time) {
 	items, at = l.last()
 	if time.Since(at) < checksAge {
@@ -79,11 +78,10 @@ func (s *Server) Status(ctx context.Context) admin.Status {
 	}
 }
 
-// startTime bounds the wait of the first sample for the links, which would otherwise count as
-// down.
+// startTime bounds the wait of the first sample for the links, which would otherwise count as down.
 const startTime = 10 * time.Second
 
-// keepSamples stores a sample for the charts when the gateway is ready, and one at the start of each
+// keepSamples stores a sample for the charts when the gateway is ready, and at the start of each
 // five minutes, until ctx ends.
 func (s *Server) keepSamples(ctx context.Context) {
 	for start := time.Now(); !s.Ready(ctx) && time.Since(start) < startTime; {

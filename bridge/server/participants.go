@@ -33,13 +33,13 @@ import (
 type Participant struct {
 	Handle string
 	DIDs   []federation.DID // DIDs that it may act as
-	// Bound is the DID bound to the handle by an operator, "" for none. The participant may act as
-	// it only if DIDs also contains it.
+	// Bound is the DID bound to the handle by an operator, or "". The participant may act as it
+	// only if DIDs also contains it.
 	Bound federation.DID
 }
 
-// participants are the people and agents behind DIDs: the registered agents. Its errors wrap
-// [federation.ErrNotFound] for an unknown one.
+// participants are the registered agents. Its errors wrap [federation.ErrNotFound] for an unknown
+// one.
 type participants struct{ registry.Bound }
 
 // WithHandle returns the participant with a handle.
@@ -52,7 +52,6 @@ func (a participants) WithDID(ctx context.Context, did federation.DID) (Particip
 	return participantOf(a.AgentOf(ctx, did))
 }
 
-// participantOf returns an agent as a participant.
 func participantOf(agent agents.Agent, err error) (Participant, error) {
 	if err != nil {
 		return Participant{}, err
@@ -89,8 +88,8 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 	return agent.DID, err
 }
 
-// boundNames returns the bindings of a configuration. It adds mistakes in their tables to the
-// mistakes of the file. Links has the names of the links; nil if some are unknown.
+// boundNames returns the bindings of a configuration. It adds mistakes in their tables to those in
+// the file. The keys of links are the names of the links; nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}
@@ -132,7 +131,6 @@ func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	}
 }
 
-// openAccess returns the operations of participants through a network of this server.
 func (s *Server) openAccess(network string) *participant.Service {
 	deps := s.participantDeps(s.bound())
 	deps.Ports = filePorts(s.file, s.Wiring().Ports)
@@ -152,8 +150,7 @@ func (s *Server) oauthDeps() oauth.Deps {
 	return deps
 }
 
-// enrol registers an agent with a free name, for which the gateway signs, and
-// returns its DID.
+// enrol registers an agent with a free name, for which the gateway signs, and returns its DID.
 func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (federation.DID, error) {
 	now, record := time.Now(), s.bound()
 	agent, err := airc.KeptAgent(name, s.homeKeys(), now)
@@ -192,8 +189,7 @@ type callers struct {
 	operators admin.Admission
 }
 
-// Operator implements [participant.Callers]: the token is that of an operator
-// with read access.
+// Operator implements [participant.Callers]: the token of an operator with read access.
 func (c callers) Operator(r *http.Request) (bool, error) {
 	_, err := c.operators(r, federation.ReadScope)
 	if _, denied := errors.AsType[*admin.ProblemError](err); denied {
@@ -202,7 +198,6 @@ func (c callers) Operator(r *http.Request) (bool, error) {
 	return err == nil, err
 }
 
-// agentHooks returns the maker of webhooks, nil if the configuration has none.
 func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.hooks == nil {
 		return nil
@@ -281,7 +276,7 @@ func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
 	}
 }
 
-// showChange shows a change of a user of one link on the others of this replica.
+// showChange applies a change of a user to the other links of this replica.
 func (g *Gateway) showChange(ctx context.Context, c bridge.PresenceChange) {
 	for link := range able[bridge.PresenceLink](g.links) {
 		if link.Name() != c.Link {
@@ -290,18 +285,15 @@ func (g *Gateway) showChange(ctx context.Context, c bridge.PresenceChange) {
 	}
 }
 
-// presenceTopic is the topic of changes of users between the replicas of a
-// home.
 const presenceTopic = "presence"
 
-// replicaChange is a change of a user sent to the other replicas.
 type replicaChange struct {
 	Replica string
 	Change  bridge.PresenceChange
 }
 
-// FollowPresence shows the changes of users of links at other replicas, until ctx ends. A message
-// may be lost; the next line of the user then corrects its nick and away state.
+// FollowPresence shows the changes of users at other replicas, until ctx ends. After a lost
+// message, the next line of the user corrects its nick and away state.
 func (g *Gateway) FollowPresence(ctx context.Context, receive func(ctx context.Context, topic string, take func(message []byte))) {
 	receive(ctx, presenceTopic, func(message []byte) {
 		var c replicaChange

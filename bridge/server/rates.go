@@ -17,12 +17,12 @@ func (g *Gateway) Rates() Rates { return Rates{g} }
 
 func (r Rates) perMinute() int { return r.gateway.home.Load().Limits.EventsPerMinute }
 
-// Take counts one request of a DID, and returns the wait before its next request; 0 for none.
+// Take counts one request of a DID, and returns the wait before its next request.
 func (r Rates) Take(did federation.DID, now time.Time) time.Duration {
 	return r.gateway.deps.DIDs.Take(did, r.perMinute(), now)
 }
 
-// Charge counts a request that a DID has already made.
+// Charge counts a past request of a DID.
 func (r Rates) Charge(did federation.DID, now time.Time) { r.Take(did, now) }
 
 // Left returns the remaining allowance of a DID.
@@ -31,10 +31,9 @@ func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 	return bridge.Allowance{Limit: r.perMinute(), Left: left, Full: full}
 }
 
-// maxSeeded bounds the new DIDs from before a restart that still count.
 const maxSeeded = 1 << 16
 
-// Admit asks the home to admit a DID without a step. It returns an error that wraps a
+// Admit asks the home to admit a DID without a step. The error wraps a
 // [*federation.NewDIDLimitError] if a new DID must retry later.
 func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) error {
 	_, err := g.home.Load().Admit(ctx, did, addressFrom(ctx), now)
@@ -47,7 +46,6 @@ func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) e
 	return g.home.Load().Meet(ctx, did, addressFrom(ctx), now)
 }
 
-// addressFrom returns the address of a client in the form for an Arrival, "" if unknown.
 func addressFrom(ctx context.Context) string {
 	if from := bridge.SubnetFrom(ctx); from.IsValid() {
 		return from.String()
@@ -55,8 +53,7 @@ func addressFrom(ctx context.Context) string {
 	return ""
 }
 
-// countStranger counts an error that makes a stranger retry later, and reports whether the error
-// is of this kind.
+// countStranger counts and reports an error that makes a stranger retry later.
 func (g *Gateway) countStranger(err error) bool {
 	stranger, ok := errors.AsType[*federation.NewDIDLimitError](err)
 	if ok {
@@ -65,8 +62,8 @@ func (g *Gateway) countStranger(err error) bool {
 	return ok
 }
 
-// SeedStrangers restores the count of recent new DIDs after a start. The record does not have
-// their addresses, so the counts of addresses start at zero.
+// SeedStrangers restores the count of recent new DIDs after a start. Counts of addresses start at
+// zero, because the record does not have them.
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
 	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {

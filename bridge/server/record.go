@@ -30,9 +30,8 @@ func Locate(file *configs.File) (registry.Location, error) {
 	return at, err
 }
 
-// openRecord opens the configured record, and upgrades an older one. If there is also a record in
-// a file, it refuses to create a record in an empty database, because an interrupted copy leaves
-// both.
+// openRecord opens the configured record, and upgrades an older one. It refuses to create a record
+// in an empty database if there is one in a file, because an interrupted copy leaves both.
 func openRecord(ctx context.Context, file *configs.File, reg prometheus.Registerer, log *slog.Logger) (*registry.Record, error) {
 	at, err := Locate(file)
 	if err != nil {
@@ -52,8 +51,7 @@ func openRecord(ctx context.Context, file *configs.File, reg prometheus.Register
 	return at.Open(ctx, reg, engine.Upgrading(engine.Lines(write), upgraded))
 }
 
-// recordFiles returns the paths that only the owner may access: data_dir and the files of the
-// record.
+// recordFiles returns the paths that only the owner may access.
 func recordFiles(file *configs.File) []string {
 	paths := []string{file.Path(".")}
 	if file.Store.Driver != configs.Postgres {
@@ -95,15 +93,15 @@ func RestoreTarget(file *configs.File) backup.Target {
 	return backup.Target{Source: BackupSource(file), Dir: file.Path("."), Driver: file.Store.Driver}
 }
 
-// Retention has the lifetimes of rows in the record. Zero means forever.
+// Retention has the lifetimes of rows. Zero means forever.
 type Retention struct {
 	Chat         time.Duration // lines of chat in the history of the listener
 	Messages     time.Duration // unread private text
 	Undelivered  time.Duration // deliveries, and unread steps
-	Finished     time.Duration // ended handoffs
+	Finished     time.Duration
 	AIRCMessages time.Duration
 	IDs          time.Duration // IDs of deleted steps
-	Dead         time.Duration // dead letters and notices
+	Dead         time.Duration
 }
 
 const pruneEvery = time.Minute
@@ -111,12 +109,11 @@ const pruneEvery = time.Minute
 // pruneBatch bounds the rows deleted by one write, which delays a filing by a few milliseconds.
 const pruneBatch = 32
 
-// answersKept is the lifetime of a response to a request with an idempotency key: longer than
-// clients retry.
+// answersKept is the lifetime of responses to requests with an idempotency key. Clients do not
+// retry for this long.
 const answersKept = 24 * time.Hour
 
-// retain ends overlong waits and prunes the record: after the start, and then
-// every minute.
+// retain ends overlong waits and prunes the record, at the start and every minute.
 func (g *Gateway) retain(ctx context.Context) {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -148,8 +145,8 @@ func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time)
 // Pruned counts deleted rows.
 type Pruned struct{ Handoffs, Messages, IDs, DeadLetters int }
 
-// Prune deletes from a record, batch by batch, the rows older than the retention. After an error the
-// deleted rows stay deleted.
+// Prune deletes expired rows from a record, in batches. After an error the deleted rows stay
+// deleted.
 func Prune(ctx context.Context, record *registry.Record, keep Retention, now time.Time) (gone Pruned, err error) {
 	if keep.Finished > 0 {
 		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
@@ -190,8 +187,8 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 	return gone, err
 }
 
-// pruneText deletes the lines of channels, which are kept only as long as duplicates may arrive,
-// then messages, and then the chat history, which has copies of both.
+// pruneText deletes channel lines, messages, and then the chat history, which has copies of both.
+// Channel lines are kept only as long as duplicates may arrive.
 func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
 	if keep.Chat > 0 {
 		if _, err := inBatches(func(limit int) (int, error) { return record.PruneLines(ctx, now.Add(-keep.Chat), limit) }); err != nil {
@@ -211,8 +208,6 @@ func pruneText(ctx context.Context, record *registry.Record, keep Retention, now
 	return nil
 }
 
-// pruneDeadLetters deletes dead letters and notices, and returns the number of deleted dead
-// letters.
 func pruneDeadLetters(ctx context.Context, record *registry.Record, before time.Time) (deadLetters int, err error) {
 	deadLetters, err = inBatches(func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
 	if err != nil {
@@ -224,7 +219,6 @@ func pruneDeadLetters(ctx context.Context, record *registry.Record, before time.
 	return deadLetters, nil
 }
 
-// byCursor prunes page by page.
 func byCursor(batch func(after federation.Cursor) (int, federation.Cursor, error)) (gone int, err error) {
 	var after federation.Cursor
 	for {
@@ -239,8 +233,8 @@ func byCursor(batch func(after federation.Cursor) (int, federation.Cursor, error
 
 const maxUnprovedNamed = 20
 
-// LogUnproved warns the operator about agents with unproved keys. Their did:keys reach no agent;
-// agents may have lost a DID by an upgrade.
+// LogUnproved warns the operator about agents with unproved keys. Their did:keys reach no agent; an
+// upgrade may have lost DIDs of agents.
 func LogUnproved(ctx context.Context, record *registry.Record, log *slog.Logger) error {
 	handles, total, err := record.Unproved(ctx, time.Now(), maxUnprovedNamed)
 	if err != nil {
@@ -253,7 +247,7 @@ func LogUnproved(ctx context.Context, record *registry.Record, log *slog.Logger)
 	return nil
 }
 
-// inBatches calls batch until it processes fewer than pruneBatch rows, and returns the sum.
+// inBatches repeats batch until it processes fewer than pruneBatch rows, and returns the sum.
 func inBatches(batch func(limit int) (int, error)) (done int, err error) {
 	for {
 		n, err := batch(pruneBatch)

@@ -25,7 +25,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// lookUpTexts returns the DNS TXT records of a name. A name without records is not an error.
+// lookUpTexts returns the DNS TXT records of a name. An absent record is not an error.
 func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	texts, err := net.DefaultResolver.LookupTXT(ctx, name)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound {
@@ -37,7 +37,6 @@ func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	return texts, nil
 }
 
-// registryDeps returns the dependencies of the AIRC registry, besides the ports of each link.
 func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	return airc.Deps{
 		Record: record, Keyring: s.keyring, Mode: s.modes.Mode, Authenticate: s.Gateway.Links().Authenticate,
@@ -54,11 +53,9 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	}
 }
 
-// Peers returns the registries and homes named by the configuration or an
-// operator. It does not block.
+// Peers returns the registries and homes named by the configuration or an operator.
 func (s *Server) Peers() []admin.Peer { return append(s.registries(), s.homes.shapes()...) }
 
-// registries returns the peers of links, such as other registries.
 func (s *Server) registries() []admin.Peer {
 	isHome := func(name string) bool { return s.homes.peer(federation.HomeID(name)) != nil }
 	var all []admin.Peer
@@ -72,8 +69,8 @@ func (s *Server) registries() []admin.Peer {
 	return all
 }
 
-// SetPeerMode sets the mode of a registry, of a home, or of both if they have one name; a dry run only
-// checks the name. Its error may be a [*bridge.ProblemError].
+// SetPeerMode sets the mode of a registry, of a home, or of both if they share a name. A dry run
+// only checks the name. Its error may be a [*bridge.ProblemError].
 func (s *Server) SetPeerMode(ctx context.Context, m federation.PeerMode, dry bool) error {
 	if s.homes.peer(federation.HomeID(m.Domain)) == nil {
 		if err := s.Gateway.Links().CheckPeer(m.Domain); err != nil {
@@ -92,8 +89,8 @@ func (s *Server) SetPeerMode(ctx context.Context, m federation.PeerMode, dry boo
 	return errors.Join(s.readModes(ctx), s.Gateway.ReviveBlocked(ctx))
 }
 
-// readModes reads the modes set by operators, and passes them to the homes. Deliveries to a home
-// whose mode changed become due at once.
+// readModes reads the modes set by operators, and passes them to the homes. Deliveries to homes
+// with a changed mode become due at once.
 func (s *Server) readModes(ctx context.Context) error {
 	if err := s.modes.Read(ctx); err != nil || s.homes == nil {
 		return err
@@ -108,8 +105,8 @@ func (s *Server) readModes(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ComparePeer compares histories with another home and sends its missing steps; a dry run only checks
-// that the home exists. It blocks on the network. Its error may be a [*bridge.ProblemError].
+// ComparePeer compares histories with another home and sends its missing steps. A dry run only
+// checks that the home exists. It blocks on the network. Its error may be a [*bridge.ProblemError].
 func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (admin.Compared, error) {
 	said := admin.Compared{Lost: []admin.Loss{}}
 	peer := s.homes.peer(home)
@@ -127,8 +124,8 @@ func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bo
 	return said, err
 }
 
-// PeerModes has the modes set by operators for other registries and homes. They take precedence
-// over the configuration. Its methods may be called concurrently.
+// PeerModes has the modes set by operators for other registries and homes. They override the
+// configuration.
 type PeerModes struct {
 	*registry.Record
 
@@ -142,7 +139,7 @@ func NewPeerModes(record *registry.Record) *PeerModes {
 	return m
 }
 
-// Read loads the recorded modes. It blocks on the record, and returns its error.
+// Read loads the recorded modes.
 func (m *PeerModes) Read(ctx context.Context) error {
 	kept, err := m.PeerModes(ctx)
 	if err != nil {
@@ -156,7 +153,7 @@ func (m *PeerModes) Read(ctx context.Context) error {
 	return nil
 }
 
-// Mode returns the mode of a peer, "" if no operator set one.
+// Mode returns the mode of a peer, or "" if unset.
 func (m *PeerModes) Mode(name string) string { return (*m.current.Load())[name] }
 
 // LinkPeer is a peer of a [bridge.Peered] link in the form for operators.
@@ -168,11 +165,11 @@ type LinkPeer struct {
 	Set bool
 }
 
-// LinkPeers returns the peers of links in the order of the configuration, and then the other peers
-// with a mode set by an operator, by name. It omits the latter if skip returns true.
+// LinkPeers returns the peers of links in the order of the configuration. Other peers with a mode
+// set by an operator follow, by name, unless skip returns true.
 func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []LinkPeer {
 	var all []LinkPeer
-	network := agents.Link // of an unconfigured peer
+	network := agents.Link // for an unconfigured peer
 	for link := range able[bridge.Peered](links) {
 		network = link.Network()
 		for _, peer := range link.Peers() {
@@ -194,7 +191,7 @@ func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []Lin
 	return all
 }
 
-// CheckPeer returns the reason why no link can have a peer with a name, or nil.
+// CheckPeer returns nil if a link can have a peer with this name, and otherwise the reason.
 func (l *LinkSet) CheckPeer(name string) error {
 	err := fmt.Errorf("a link that has peers, to know %s", name)
 	for link := range able[bridge.Peered](l) {
@@ -205,7 +202,6 @@ func (l *LinkSet) CheckPeer(name string) error {
 	return err
 }
 
-// mutualTable is the name of the table for mutual TLS between registries.
 const mutualTable = "airc.mtls"
 
 // authorities returns the certificate authorities for registries, in PEM; nil without mutual TLS.
@@ -229,9 +225,8 @@ func authorities(file *configs.File) []byte {
 	return text
 }
 
-// clientAuthorities returns the authorities of client certificates in PEM, for all registries or
-// for a single one, by the configured file. It appends problems to the mistakes of the
-// configuration.
+// clientAuthorities returns the authorities of client certificates in PEM, by the configured file.
+// It adds problems to the mistakes of the file.
 func clientAuthorities(file *configs.File) map[string][]byte {
 	all := map[string][]byte{}
 	t, table := file.Table("airc"), airc.DefaultConfig()
@@ -257,7 +252,6 @@ func clientAuthorities(file *configs.File) map[string][]byte {
 	return all
 }
 
-// clientPools returns the authorities of client certificates by their configured file.
 func clientPools(file *configs.File) map[string]*x509.CertPool {
 	pools := map[string]*x509.CertPool{}
 	for name, text := range clientAuthorities(file) {
@@ -268,8 +262,8 @@ func clientPools(file *configs.File) map[string]*x509.CertPool {
 }
 
 // listenerTLS returns the TLS configuration of the public listener. If registries use client
-// certificates, any certificate presented must be valid. Package airc decides which clients must
-// present one, and by which authority.
+// certificates, any certificate presented must be valid. Package airc requires certificates of
+// certain clients, and checks their authority.
 func listenerTLS(file *configs.File, certificate *bridge.Certificate) *tls.Config {
 	protocols := []string{"h2", "http/1.1"}
 	if file.TLS.Mode == configs.ACMEMode {
@@ -285,9 +279,9 @@ func listenerTLS(file *configs.File, certificate *bridge.Certificate) *tls.Confi
 	return config
 }
 
-// newRegistryClient returns the guarded client for requests to other registries. With mutual TLS,
-// it presents our certificate and also accepts server certificates from the same authorities.
-// Otherwise, it is the client for all strangers.
+// newRegistryClient returns the guarded client for other registries. With mutual TLS, it presents
+// our certificate and also accepts server certificates from the same authorities. Otherwise, it is
+// the client for all strangers.
 func newRegistryClient(file *configs.File, certificate *bridge.Certificate, strangers *identity.Client) (*identity.Client, error) {
 	text := authorities(file)
 	if text == nil {

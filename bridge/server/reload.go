@@ -18,9 +18,8 @@ import (
 // ErrEnding is returned by [Reloads.Ask] during shutdown.
 var ErrEnding = errors.New("the gateway is stopping")
 
-// Reloads reloads the configuration of a running gateway, one reload at a time. The links opened
-// by a reload end with the gateway, not with the request. Make one with [NewReloads]. Its methods
-// may be called concurrently.
+// Reloads reloads the configuration of a running gateway, one reload at a time. The links opened by
+// a reload end with the gateway, not with the request.
 type Reloads[T any] struct {
 	reload func(ctx context.Context, dry bool) (T, error)
 	asked  chan reloadAsk[T]
@@ -63,8 +62,8 @@ func (r *Reloads[T]) Run(ctx context.Context, signals <-chan os.Signal, log *slo
 	}
 }
 
-// Ask makes [Reloads.Run] reload, and returns the result. It blocks until the reload is done.
-// It returns [ErrEnding] if the gateway ends before that, and the error of ctx if ctx ends.
+// Ask makes [Reloads.Run] reload, and returns the result. It blocks until the reload is done. It
+// returns [ErrEnding] if the gateway ends first, and the error of ctx if ctx ends.
 func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	var none T
 	answer := make(chan reloadAnswer[T], 1)
@@ -102,9 +101,9 @@ func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	return done, err
 }
 
-// reload applies the changes possible at run time, and lists the keys that need a restart; with
-// dry it only compares. All operations that can fail come before the first change, so that a file
-// with a mistake changes nothing.
+// reload applies the changes possible at run time, and lists the keys that need a restart; with dry
+// it only compares. All operations that can fail precede the first change, so a mistake changes
+// nothing.
 func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	file, err := s.options.Reread()
 	if err != nil {
@@ -144,7 +143,6 @@ func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	return done, nil
 }
 
-// settings returns the changes of a reloaded configuration in the form for operators.
 func (s *Server) settings(file *configs.File) []admin.Setting {
 	shown := []admin.Setting{}
 	for _, c := range file.Changes(s.file, s.limited) {
@@ -153,9 +151,8 @@ func (s *Server) settings(file *configs.File) []admin.Setting {
 	return shown
 }
 
-// SetLogLevel sets the level of a package and of those below it, or of all packages for "", and
-// returns the new levels. A dry run changes none. It does not block. Its error is a
-// [*bridge.ProblemError].
+// SetLogLevel sets the level of a package and its subpackages, or of all packages for "", and
+// returns the new levels. A dry run changes none. Its error is a [*bridge.ProblemError].
 func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error) {
 	if s.options.Levels == nil {
 		return admin.LogLevels{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway keeps no log"}
@@ -183,17 +180,16 @@ func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error
 // Some state is in memory: the blocks, and the state of the caller of Run, such as added homes and
 // the gateway's own keys. A replica reloads it after a change at another replica.
 
-// changedTopic is the topic of changes by operators at any replica of a home.
 const changedTopic = "changed"
 
-// rereadEvery is the interval of reading changes of other replicas, because wake-ups may be lost.
+// rereadEvery is the polling interval for changes of other replicas, because wake-ups may be lost.
 const rereadEvery = 5 * time.Second
 
-// TellReplicas makes the other replicas of the home reload changed state. It does not block.
+// TellReplicas makes the other replicas of the home reload changed state.
 func (g *Gateway) TellReplicas() { g.deps.PubSub.Wake(changedTopic) }
 
-// FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls reread
-// for the state of the caller.
+// FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls
+// reread for the state of the caller.
 func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Context) error) {
 	wake, stop := g.deps.PubSub.Subscribe(changedTopic)
 	defer stop()
@@ -211,7 +207,6 @@ func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Co
 	}
 }
 
-// shared reports whether a home may have several gateways.
 func shared(file *configs.File) bool { return file.Store.Driver == configs.Postgres }
 
 // takeUp reloads in-memory state after changes at other replicas: the gateway's own keys, the

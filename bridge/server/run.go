@@ -16,14 +16,14 @@ import (
 // sweepEvery is the interval of checks for overdue handoffs, which end at most a few seconds late.
 const sweepEvery = time.Second
 
-// drainTime bounds the shutdown of links, requests and deliveries. Together with the time for
-// connections and the last commit, it is within the documented ten seconds.
+// drainTime bounds the shutdown of links, requests and deliveries. With connections and the last
+// commit, shutdown stays within the documented ten seconds.
 //
 // spec: cli.md "Serving"
 const drainTime = 9 * time.Second
 
-// Task is a concurrent task of a gateway, such as the server of a listener. It runs until ctx
-// ends. Its error ends the gateway.
+// Task is a concurrent task of a gateway, such as the server of a listener. It runs until ctx ends.
+// Its error ends the gateway.
 type Task func(ctx context.Context) error
 
 // Exclusive returns a task that runs while this replica has a lease.
@@ -34,8 +34,8 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 	}
 }
 
-// Run runs the jobs of the gateway and the tasks until ctx ends or a task returns an error. Then
-// it stops the links and waits at most nine seconds for jobs and tasks. Slower ones will find the
+// Run runs the jobs of the gateway and the tasks until ctx ends or a task returns an error. Then it
+// stops the links and waits at most nine seconds for jobs and tasks. Slower ones will find the
 // record closed. It returns the error of the task, or the cause of ctx if a job or task did not
 // end.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
@@ -56,7 +56,6 @@ func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	return g.drain(ctx, ended)
 }
 
-// runClock does the jobs due by the clock, until ctx ends.
 func (g *Gateway) runClock(ctx context.Context) {
 	var group fault.Group
 	for name, job := range map[string]func(context.Context){"sweep": g.sweep, "retention": g.retain, "deferral": g.judgeAgain, "deliveries": g.checkDeliveries} {
@@ -65,11 +64,10 @@ func (g *Gateway) runClock(ctx context.Context) {
 	group.Wait()
 }
 
-// faultWait is the pause after a contained panic before the same code runs again.
 const faultWait = 5 * time.Second
 
-// contain runs a job until it returns. After a panic it logs and counts the panic, and runs the job
-// again.
+// contain runs a job until it returns. After a panic it logs and counts the panic, and restarts the
+// job.
 func (g *Gateway) contain(ctx context.Context, name string, job func(context.Context)) {
 	_ = g.containAs(ctx, "job "+name, func(ctx context.Context) error { job(ctx); return nil })
 }
@@ -86,7 +84,6 @@ func (g *Gateway) containAs(ctx context.Context, where string, task Task) error 
 	}
 }
 
-// drain returns the result of the shutdown, at most [drainTime] after ctx has ended.
 func (g *Gateway) drain(ctx context.Context, ended <-chan error) error {
 	select {
 	case err := <-ended:
@@ -104,7 +101,6 @@ func (g *Gateway) drain(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// sweep ends overdue handoffs: at once after the start, and then every second.
 func (g *Gateway) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -119,11 +115,10 @@ func (g *Gateway) sweep(ctx context.Context) {
 	}
 }
 
-// readyPoll is the interval of readiness checks at the start.
 const readyPoll = 100 * time.Millisecond
 
 // Announce returns a task that notifies the service manager of the start, and logs a line once the
-// gateway is ready. Parts that are still down do not delay the notification: /readyz lists them.
+// gateway is ready. Links that are still down do not delay the notification: /readyz lists them.
 func (g *Gateway) Announce(ready func(ctx context.Context) bool) Task {
 	return func(ctx context.Context) error {
 		g.tellManager(ctx, "READY=1")
@@ -150,8 +145,8 @@ func (g *Gateway) tellManager(ctx context.Context, state string) {
 	}
 }
 
-// NotifySystemd sends the state of the start to systemd. It does nothing if systemd did not
-// start the gateway.
+// NotifySystemd sends the start state to systemd. It does nothing if systemd did not start the
+// gateway.
 //
 // spec: sd_notify(3)
 func NotifySystemd(ctx context.Context, state string) error {

@@ -11,8 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds of the counts of senders: an hour in minutes, and senders of each kind per minute, at
-// about 150 bytes each.
+// An hour in minutes, and senders of each kind per minute, at about 150 bytes each.
 const (
 	senderMinutes    = 60
 	sendersPerMinute = 256
@@ -33,14 +32,14 @@ const unproved = "(unproved)"
 type Sender = bridge.Sender
 
 // Senders counts the steps of each sender in the last hour. In a minute with too many senders, it
-// drops the senders with the fewest steps. The zero Senders is empty. It may be used concurrently.
+// drops the senders with the fewest steps. The zero Senders is empty.
 type Senders struct {
 	mu      sync.Mutex
 	minutes [senderMinutes]senderMinute
 }
 
 type senderMinute struct {
-	number  int64                        // since 1970
+	number  int64                        // minutes since 1970
 	senders map[string]map[string]Sender // by kind and name
 }
 
@@ -83,7 +82,6 @@ func (t *Senders) NoteBlocked(s federation.Source, now time.Time) {
 	t.count(now, names, func(s *Sender) { s.Blocked++ })
 }
 
-// count changes the counts of a sender under its names by kind.
 func (t *Senders) count(now time.Time, names map[string]string, change func(*Sender)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +107,6 @@ func (t *Senders) count(now time.Time, names map[string]string, change func(*Sen
 	}
 }
 
-// leastOf returns the name of the sender with the fewest steps.
 func leastOf(all map[string]Sender) string {
 	var least Sender
 	for _, s := range all {

@@ -2,16 +2,16 @@
 // list of networks of its program, [Server.Run] serves until its context ends, [Server.Reload]
 // applies a changed configuration, and [Server.Close] closes it.
 //
-// A [Server] has three parts. The record has the durable state. A [Gateway] is called by links (it
-// implements [bridge.Gateway]): it looks up keys, counts the steps of each sender, lets the home
-// judge each step, and wakes the outboxes of the links that get a filed step. Its [LinkSet] runs
-// the links, each while this replica of the home has the link's lease. [Gateway.Run] does the jobs
-// due by the clock: it ends overdue handoffs, judges deferred steps again, ends overdue
-// deliveries, informs signers about their steps, and prunes the record.
+// A [Server] has three parts. The record has the durable state. Links call the [Gateway], which
+// implements [bridge.Gateway]: it looks up keys, counts steps by sender, lets the home judge each
+// step, and wakes the outboxes of a filed step. Its [LinkSet] runs the links, each while this
+// replica has the link's lease. [Gateway.Run] does the jobs due by the clock: it ends overdue
+// handoffs and deliveries, judges deferred steps again, notifies signers, and prunes the record.
 //
 // A Gateway uses links through the interfaces of package bridge, and the record directly. It opens
 // nothing: the Server passes the open parts to it. All methods may be called concurrently, except
-// [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
+// [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time. The blocking rules
+// of package bridge apply, except to [LinkSet.Stop], [Server.Close] and [LastError].
 package server
 
 import (
@@ -51,7 +51,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// Server is one gateway, opened from a configuration. [Server.Run] serves until its context ends.
+// Server is one gateway, opened from a configuration.
 type Server struct {
 	// The parts of the server that its owner may read.
 	Record  *registry.Record
@@ -59,16 +59,16 @@ type Server struct {
 	Metrics *prometheus.Registry
 
 	file           *configs.File
-	certificate    *bridge.Certificate // certificate of [tls]
+	certificate    *bridge.Certificate
 	certificates   *certificate.Keeper
 	authority      *certificate.Authority // nil without ACME
 	challenges     *httpd.Server          // nil without a listener for HTTP-01
 	options        Options
 	log            *slog.Logger
 	counters       *bridge.Metrics
-	public         *httpd.Server // nil if the configuration has no listener
-	admin          *httpd.Server // nil if the configuration has no listener
-	socket         *httpd.Server // nil if the configuration has no socket
+	public         *httpd.Server // nil if not configured
+	admin          *httpd.Server // nil if not configured
+	socket         *httpd.Server // nil if not configured
 	publicMux      *http.ServeMux
 	adminMux       *http.ServeMux
 	socketMux      *http.ServeMux
@@ -82,17 +82,17 @@ type Server struct {
 	streams        participant.Streams // streams watched by participants on all networks
 	relay          *relay.Relay        // nil if it could not be opened: then no waiter is woken
 	started        time.Time
-	checks         lastChecks // checks of the overview
+	checks         lastChecks
 	rates          *home.Rates
 	strangers      *home.Strangers
 	client         *identity.Client // for requests to strangers
-	registryClient *identity.Client // for requests to other registries
+	registryClient *identity.Client
 	locator        *routing.Locator
 	homes          *homes
-	traces         *tracing.Tracer // nil if none are recorded
-	hub            *relay.Hub      // nil if none is configured
+	traces         *tracing.Tracer // nil if not configured
+	hub            *relay.Hub      // nil if not configured
 	host           *relay.Host     // nil if other homes do not link to this one
-	hooks          *webhook.Hooks  // nil if the configuration has none
+	hooks          *webhook.Hooks  // nil if not configured
 	voiceHub       files.Hub       // serves the voice directories with tokens
 	a2aHub         a2aclient.Hub   // serves the documents and callbacks of external A2A agents
 	publicAgents   *http.Transport // to external agents, limited by fetch.allow_private
@@ -103,21 +103,21 @@ type Server struct {
 	logins credential.Addresses
 	// guesses counts the wrong login codes of each address.
 	guesses credential.Guesses
-	writes  credential.Addresses // steps and AIRC messages
+	writes  credential.Addresses
 	// enrolments counts the new agents and IRC accounts of each address.
 	enrolments credential.Addresses
 
-	// Values that networks read and that change with the configuration.
+	// Values that change with the configuration.
 	limits        atomic.Pointer[configs.Limits]
 	contextsOfDID atomic.Int64 // bytes
 	maxHops       atomic.Int64 // maximum number of homes that a step passes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
-	finished      atomic.Int64 // nanoseconds for which ended handoffs are kept; 0 means forever
+	finished      atomic.Int64 // nanoseconds to keep ended handoffs; 0 means forever
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *PeerModes
 
-	certificateFiles atomic.Pointer[configs.TLS] // certificate files as last read
+	certificateFiles atomic.Pointer[configs.TLS] // as last read
 
 	resolving *prometheus.HistogramVec
 
@@ -131,14 +131,14 @@ type Server struct {
 // Options are the settings of a server from its program, not from its configuration.
 type Options struct {
 	Networks          Networks
-	Version, Revision string // of the program
+	Version, Revision string
 	Log               *slog.Logger
 
-	// Reread reloads the configuration; nil for a server without a configuration file.
+	// Reread reloads the configuration; nil without a configuration file.
 	Reread func() (*configs.File, error)
 	// Hangups receives a signal for each requested reload.
 	Hangups <-chan os.Signal
-	// Levels holds the levels of Log; nil if they cannot change.
+	// Levels holds the levels of Log; nil if they are fixed.
 	Levels *configs.LogLevels
 	// Relevel applies the table [log] of a reloaded configuration.
 	Relevel func(configs.Log)
@@ -221,7 +221,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	return s, nil
 }
 
-// listen opens the ports first: if a port is in use, the start ends before any change.
+// listen opens the ports first, so that a port in use ends the start before any change.
 func (s *Server) listen(ctx context.Context) error {
 	var err error
 	cfg := httpd.Config{Listen: s.file.HTTP.Listen, CORSOrigins: s.file.HTTP.CORSOrigins, TrustedProxies: s.file.HTTP.TrustedProxies, ForwardedHeader: s.file.HTTP.ForwardedHeader, Limits: s.httpLimits(), Panicked: s.handlerPanicked}
@@ -252,7 +252,6 @@ func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, l
 	return server, server.Listen(ctx)
 }
 
-// openRecord opens the files below data_dir.
 func (s *Server) openRecord(ctx context.Context) error {
 	if err := os.MkdirAll(s.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
@@ -277,7 +276,6 @@ func (s *Server) openRecord(ctx context.Context) error {
 	return err
 }
 
-// clockFile is the file below data_dir with the last confirmed time.
 const clockFile = "clock"
 
 // openClock opens the confirmed time, which also determines the end of key overlaps.
@@ -295,7 +293,6 @@ func (s *Server) openClock(ctx context.Context) error {
 	return nil
 }
 
-// warn logs problems in data_dir that require an operator's action.
 func (s *Server) warn(ctx context.Context) error {
 	for _, path := range recordFiles(s.file) {
 		if mode, loose := admin.Loose(path); loose {
@@ -309,17 +306,14 @@ func (s *Server) warn(ctx context.Context) error {
 	return err
 }
 
-// caughtAt returns a function that logs and counts a contained panic in a part of the gateway.
 func (s *Server) caughtAt(where string) func(ctx context.Context, err error) {
 	return func(ctx context.Context, err error) { s.counters.Fault(ctx, s.log, where, err) }
 }
 
-// handlerPanicked counts a panic in a request handler. The HTTP server logs
-// it.
+// handlerPanicked counts a panic in a request handler, which the HTTP server logs.
 func (s *Server) handlerPanicked() { s.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
 
-// openKeys creates the directory of DIDs and the source of their keys, which includes the current
-// keys of the gateway.
+// openKeys creates the directory of DIDs and the key source, with the current keys of the gateway.
 func (s *Server) openKeys() {
 	settings := s.file.Identity
 	directory := identity.NewDirectory(identity.DirectoryConfig{
@@ -336,8 +330,8 @@ func (s *Server) openKeys() {
 	s.keyLookups.atHand.Store(source.Cached(identity.NewInstrumented(directory.Offline(), s.resolving), s.keyLookups.lookups))
 }
 
-// openRelay begins to connect to the servers that wake waiters in all replicas. A home with one
-// gateway needs none. Without a connection, waiters poll.
+// openRelay begins to connect to the wake-up servers of all replicas. A home with one gateway needs
+// none. Without a connection, waiters poll.
 func (s *Server) openRelay(ctx context.Context) {
 	own := readMeeting(s.file).Own
 	if !own.Named() {
@@ -350,7 +344,6 @@ func (s *Server) openRelay(ctx context.Context) {
 	}
 }
 
-// wakeFiled wakes the worker of a destination, in all replicas.
 func (s *Server) wakeFiled(destination string) {
 	if destination == federation.WebhookLink {
 		s.relay.Wake(bridge.WebhooksTopic)
@@ -367,7 +360,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Serve(ctx)
 }
 
-// Start starts the links, which then count for readiness. Call it before [Server.Serve].
+// Start starts the links, so that readiness includes them. Call it before [Server.Serve].
 func (s *Server) Start(ctx context.Context) error {
 	links, err := OpenLinks(s.file, s.options.Networks, s.Wiring())
 	if err != nil {
@@ -391,8 +384,7 @@ func (s *Server) Start(ctx context.Context) error {
 // Serve answers requests and runs the jobs of the gateway until ctx or a listener ends.
 func (s *Server) Serve(ctx context.Context) error { return s.Gateway.Run(ctx, s.tasks(ctx)...) }
 
-// apply runs exactly these links, and registers the routes of links that a reload may replace,
-// each once.
+// apply runs exactly these links, and registers new routes of replaceable links, each once.
 func (s *Server) apply(ctx context.Context, links []Entry) {
 	for _, o := range links {
 		served, ok := o.Link.(bridge.Served)
@@ -404,7 +396,6 @@ func (s *Server) apply(ctx context.Context, links []Entry) {
 	s.Gateway.Links().Apply(ctx, links)
 }
 
-// tasks returns the tasks of the server: the listeners, and the configured ones.
 func (s *Server) tasks(ctx context.Context) []Task {
 	tasks := []Task{
 		s.Gateway.Announce(s.Ready), s.end, func(ctx context.Context) error { s.homes.peering.Run(ctx); return nil },
@@ -435,7 +426,6 @@ func (s *Server) tasks(ctx context.Context) []Task {
 	return tasks
 }
 
-// end notifies the service manager and all waiters of the shutdown.
 func (s *Server) end(ctx context.Context) error {
 	<-ctx.Done()
 	s.keyLookups.lookups.Stop()
@@ -447,7 +437,7 @@ func (s *Server) end(ctx context.Context) error {
 // URL returns the public address of the server.
 func (s *Server) URL() string { return s.publicURL }
 
-// AdminAddr returns the address of the listener for operators; nil if the configuration has none.
+// AdminAddr returns the address of the listener for operators, or nil.
 func (s *Server) AdminAddr() net.Addr {
 	if s.admin == nil {
 		return nil
@@ -477,11 +467,10 @@ func (s *Server) Close() error {
 	return err
 }
 
-// closeTime is the time that connections have to flush and close. It keeps a stuck hub from
-// delaying the close of the record.
+// closeTime bounds the flushing of connections, so that a stuck hub does not delay the close of the
+// record.
 const closeTime = 500 * time.Millisecond
 
-// disconnect closes everything of the gateway except its record.
 func (s *Server) disconnect() {
 	if s.keyLookups.lookups != nil {
 		s.keyLookups.lookups.Close()
@@ -496,7 +485,6 @@ func (s *Server) disconnect() {
 	s.relay.Close()
 }
 
-// closeListeners closes the ports of a server that was never run.
 func (s *Server) closeListeners() error {
 	var errs []error
 	for _, server := range []*httpd.Server{s.public, s.admin, s.socket, s.challenges} {

@@ -14,9 +14,8 @@ import (
 )
 
 // Submit implements [bridge.Gateway]. It admits the step, looks up its key, calls
-// [home.Home.Submit], and wakes the recipients. A step counts against the rate limit of its
-// address before its key is looked up and its signature is verified, so that garbage is cheap to
-// reject.
+// [home.Home.Submit], and wakes the recipients. The rate limit of the address is applied before the
+// key lookup and the verification, so that garbage is cheap to reject.
 func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
 	now, came := time.Now(), ev
 	if g.deps.Tracer != nil {
@@ -36,7 +35,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 		g.record(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
-	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
+	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is reachable
 	judged, err = g.inTurn(ctx, ev, func(h *home.Home) (federation.Judgement, error) { return h.Submit(ctx, ev, time.Now()) })
 	if err == nil && judged.Awaits && !judged.Duplicate {
 		err = g.admitted(ctx, judged)
@@ -52,8 +51,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 // networks, with the effects of the step there, other homes, and the gateway's keys for the
 // parties. It also returns the links of this replica that show a step at most once; their first
 // attempt is counted when the step is filed. Other replicas count their first attempt when they
-// make it. The view is the view after the step. Route blocks on the record, and returns its
-// errors.
+// make it. The view is the view after the step. Route blocks on the record, and returns its errors.
 func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}
@@ -86,8 +84,8 @@ func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federati
 	return to, err
 }
 
-// inTurn waits at most a second for the key of a step, and then for its turn on its link, in which
-// the home judges it. If ctx ends earlier, the error is that of ctx.
+// inTurn waits at most a second for the key of a step, and then for its link's turn, in which the
+// home judges it. If ctx ends earlier, the error is that of ctx.
 func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*home.Home) (federation.Judgement, error)) (federation.Judgement, error) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Await(ctx, q)
@@ -100,22 +98,19 @@ func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*h
 	return judge(g.home.Load())
 }
 
-// seekKey starts the lookup of a step's missing key. It does not block.
 func (g *Gateway) seekKey(ctx context.Context, ev federation.Event) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Seek(ctx, q)
 	}
 }
 
-// sweepOnce makes the home end the overdue handoffs.
 func (g *Gateway) sweepOnce(ctx context.Context, now time.Time) error {
 	filed, err := g.home.Load().Sweep(ctx, now)
 	g.filed(ctx, filed)
 	return err
 }
 
-// filed logs steps filed by the home itself, and wakes the outboxes that
-// deliver them.
+// filed logs steps filed by the home itself, and wakes their outboxes.
 func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	for _, judged := range steps {
 		g.record(ctx, judged.Entry.Event, judged, nil)
@@ -123,7 +118,6 @@ func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	}
 }
 
-// endUnread makes the home end the handoffs of unread inbox steps filed at or before a time.
 func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	for more := true; more && ctx.Err() == nil; {
 		var filed []federation.Judgement
@@ -137,7 +131,6 @@ func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	return nil
 }
 
-// wake wakes the outboxes and inboxes of a newly filed step.
 func (g *Gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
@@ -153,7 +146,6 @@ func (g *Gateway) wake(judged federation.Judgement, err error) {
 	}
 }
 
-// record counts and logs one judged step.
 func (g *Gateway) record(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	outcome, level, reason := "filed", slog.LevelInfo, ""
@@ -195,8 +187,8 @@ func (g *Gateway) record(ctx context.Context, ev federation.Event, judged federa
 	g.deps.Log.LogAttrs(ctx, level, "step judged", attrs...)
 }
 
-// verbLabel returns the verb of a step as a metric label. Clients can invent verbs, which must not
-// create new series.
+// verbLabel returns the verb of a step as a metric label. Invented verbs must not create new
+// series.
 func verbLabel(ev federation.Event, refused *federation.RefusalError) string {
 	if refused != nil && (refused.Code == federation.UnknownVerb || refused.Code == federation.UnknownKind) {
 		return "unknown"
@@ -217,8 +209,7 @@ func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation
 	return g.deps.Record.View(ctx, id)
 }
 
-// Name implements [bridge.Gateway]. If the record cannot be read, only the readable name is
-// missing.
+// Name implements [bridge.Gateway]. It ignores errors of the record.
 func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 	if known, err := g.participants.WithDID(ctx, did); err == nil {
 		return known.Handle

@@ -14,12 +14,10 @@ import (
 	"github.com/baton-gateway/baton/federation/home"
 )
 
-// judgeEvery is the interval of checks for due deferred steps. It bounds the delay for a new key
+// judgeEvery is the polling interval for due deferred steps. It bounds the delay for a new key
 // without a notification.
 const judgeEvery = time.Second
 
-// judgeAgain judges deferred steps again until ctx ends: at once after the start, and then
-// every second.
 func (g *Gateway) judgeAgain(ctx context.Context) {
 	tick := time.NewTicker(judgeEvery)
 	defer tick.Stop()
@@ -38,8 +36,8 @@ func (g *Gateway) judgeAgain(ctx context.Context) {
 	}
 }
 
-// deferralEnded logs and counts the judgement of a deferred step, like Submit. If the step is
-// refused, it files a notice to the sender.
+// deferralEnded logs and counts the judgement of a deferred step, like Submit. For a refused step,
+// it files a notice to the sender.
 func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	var err error // a nil *RefusalError is not a nil error
 	if r.Refused != nil {
@@ -75,7 +73,7 @@ func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Ti
 }
 
 // follow acts on a judged step of a remote handoff: it requests a ruling from the home, or settles
-// the steps that depend on it.
+// dependent steps.
 func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
 	case err != nil || !judged.View.Remote:
@@ -107,8 +105,7 @@ func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.
 	return errors.Join(append(errs, err)...)
 }
 
-// ruledOut notifies the sender of a step of the home's refusal, and ends the wait of the
-// step.
+// ruledOut notifies the sender of a step of the home's refusal, and ends the wait of the step.
 func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	g.record(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
 	if r.Event.Arrival.Link == OperatorLink {
@@ -124,7 +121,7 @@ func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 }
 
 // tellRefused makes the link of a refused step notify its sender. A link with notices gets one
-// notice for each step, even if the step is repeated and refused again.
+// notice per step, even if the step is repeated and refused again.
 func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	link := g.links.Named(ev.Arrival.Link)
 	if teller, ok := link.(bridge.RefusalNotifier); ok {
@@ -136,9 +133,9 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 	return g.deps.Record.Notify(ctx, noticeOf(ev, refused, time.Now()))
 }
 
-// EndOrphan ends an orphaned remote handoff at this gateway, for an operator with a reason. It
-// returns the resulting handoff. The error is a [*federation.RefusalError] if the handoff is
-// closed or belongs to this home, or an error of the record.
+// EndOrphan ends an orphaned remote handoff at this gateway, with the operator's reason. It returns
+// the resulting handoff. The error is a [*federation.RefusalError] if the handoff is closed or
+// belongs to this home, or an error of the record.
 func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error) {
 	now := time.Now()
 	view, err := g.deps.Record.View(ctx, id)
@@ -170,7 +167,8 @@ func (g *Gateway) RejectPending(ctx context.Context, h federation.Pending, code 
 	return g.ruledOut(ctx, home.Ruling{Event: h.Event, Refused: federation.Refuse(h.Event, code, detail)})
 }
 
-// Moves reports whether a verb changes the state of a handoff, so that its home confirms the step.
+// Moves reports whether a verb changes the state of a handoff, and so needs its home's
+// confirmation.
 func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
 	return g.home.Load().Moves(v, verb)
 }
@@ -181,22 +179,22 @@ func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role 
 	return rule.Who
 }
 
-// Receipt returns the receipt of a filed step. It is deterministic. The view determines its
-// dialect and venue. It blocks on the record and returns its errors.
+// Receipt returns the receipt of a filed step. It is deterministic. The view determines its dialect
+// and venue.
 func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
 	return g.home.Load().Receipt(ctx, entry, v)
 }
 
-// rulingPoll is the interval of polling the record for a ruling, because another replica may run
-// the link to the home of the handoff.
+// rulingPoll is the interval of polling the record for a ruling: another replica may run the link
+// to the home.
 const rulingPoll = 50 * time.Millisecond
 
-// maxRefusals bounds the remembered refusals of operators' steps, at about 300 bytes each. A
-// waiter polls every [rulingPoll].
+// maxRefusals bounds the remembered refusals of operators' steps, at about 300 bytes each. A waiter
+// polls every [rulingPoll].
 const maxRefusals = 256
 
-// refusals stores the refusals of operators' steps by other homes, for the commands waiting for the
-// rulings. It may be used concurrently.
+// refusals stores the refusals of operators' steps by other homes, for commands waiting for
+// rulings.
 type refusals struct {
 	mu   sync.Mutex
 	kept []*federation.RefusalError // the oldest first
@@ -208,7 +206,7 @@ type refusedStep struct {
 	event federation.EventID
 }
 
-// add stores the refusal of a step. If there are too many, it drops the oldest.
+// add stores a refusal. If there are too many, it drops the oldest.
 func (r *refusals) add(ev federation.Event, refused *federation.RefusalError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,7 +216,6 @@ func (r *refusals) add(ev federation.Event, refused *federation.RefusalError) {
 	r.keys, r.kept = append(r.keys, refusedStep{ev.From, ev.ID}), append(r.kept, refused)
 }
 
-// of returns the refusal of a step, nil for none.
 func (r *refusals) of(ev federation.Event) *federation.RefusalError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,10 +226,9 @@ func (r *refusals) of(ev federation.Event) *federation.RefusalError {
 	return r.kept[i]
 }
 
-// AwaitRuling waits until the home of a remote handoff has ruled on a waiting step of an
-// operator, and returns the entry of the step once it is filed. The error is a
-// [*federation.RefusalError] if the home refused the step, that of ctx if the home has not
-// ruled yet, and otherwise that of the record.
+// AwaitRuling waits for the ruling on a waiting step of an operator in a remote handoff, and
+// returns the entry of the filed step. The error is a [*federation.RefusalError] if the home
+// refused the step, and that of ctx if it ends first. Otherwise it is that of the record.
 func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	tick := time.NewTicker(rulingPoll)
 	defer tick.Stop()
@@ -252,7 +248,6 @@ func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federat
 	}
 }
 
-// awaitsRuling reports whether a step waits for the ruling of its home.
 func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, error) {
 	held, err := g.deps.Record.ListPendingIn(ctx, ev.Handoff)
 	if err != nil {

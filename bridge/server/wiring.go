@@ -62,7 +62,6 @@ func (s *Server) owners() routing.Owners {
 	}}
 }
 
-// newGateway returns the gateway with the record and the relay of the server.
 func (s *Server) newGateway() *Gateway {
 	links := NewLinkSet(LinkDeps{
 		Outbox: s.Record.Rows(), RunExclusive: s.Record.RunExclusive, PubSub: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log, Lost: s.keyLookups.Cancel,
@@ -83,7 +82,6 @@ func (s *Server) newGateway() *Gateway {
 	})
 }
 
-// configure applies the bindings of a configuration and of its external A2A agents.
 func (s *Server) configure(file *configs.File, links []Entry) {
 	bound := boundNames(file, namesOf(links))
 	for _, o := range links {
@@ -98,7 +96,6 @@ func (s *Server) names() registry.BoundNames {
 	return registry.BoundNames{Record: s.Record, Configured: func() []federation.BoundName { return *s.configured.Load() }}
 }
 
-// bindings returns the names of DIDs.
 func (s *Server) bindings() Bindings {
 	return Bindings{BoundNames: s.names(), agents: s.bound()}
 }
@@ -117,7 +114,6 @@ func (s *Server) homeID() federation.HomeID { return federation.HomeID(s.file.Ho
 
 func (s *Server) serverKey() federation.SigningKey { return s.keyring.Server(s.homeID()) }
 
-// tagPrefix is the prefix of tag names on all networks with tags.
 const tagPrefix = "+freeq.at/"
 
 func (s *Server) newHome(file *configs.File) *home.Home {
@@ -152,25 +148,25 @@ func homeRules(id federation.HomeID, file *configs.File, check func(federation.D
 	}
 }
 
-// Wiring has the parts of a server for opening links. The zero value suffices to check a configuration.
+// Wiring has the parts of a server for opening links. The zero value suffices to check a
+// configuration.
 type Wiring struct {
-	Version  string // version of the program
-	Ports    bridge.Ports
-	Record   *registry.Record
-	Freeq    freeq.Deps
-	Endpoint func() (key federation.SigningKey, seed string, err error) // nil for a check
-	Clients  ircclient.Deps
-	Registry airc.Deps
-	Agents   rest.Deps
-	A2A      a2a.Deps
-	// Participants is for networks of agents other than the registry.
+	Version      string
+	Ports        bridge.Ports
+	Record       *registry.Record
+	Freeq        freeq.Deps
+	Endpoint     func() (key federation.SigningKey, seed string, err error) // nil for a check
+	Clients      ircclient.Deps
+	Registry     airc.Deps
+	Agents       rest.Deps
+	A2A          a2a.Deps
 	Participants participant.Deps
 	MACP         macp.Deps
 	Files        files.Deps
 	A2AAgents    a2aclient.Deps
 
 	homes *homes // nil for a check
-	// mode returns the mode of another home set by an operator, "" for none.
+	// mode returns the mode of another home set by an operator, or "".
 	mode func(domain string) string
 }
 
@@ -229,8 +225,8 @@ func (s *Server) httpLimits() *httpd.Limits {
 	}
 }
 
-// Shares of the open files for listeners: half for HTTP, and a quarter for IRC clients. The last
-// quarter is for the record, links and outgoing requests.
+// Shares of the open files: half for HTTP, and a quarter for IRC clients. The last quarter is for
+// the record, links and outgoing requests.
 const (
 	httpShare = 2
 	ircShare  = 4
@@ -245,7 +241,7 @@ func atMost(limit, most int) int {
 }
 
 // contexts returns the store of the contexts and the evidence of steps. It calls admit, if not nil,
-// before it stores a context uploaded by a participant.
+// before it stores an uploaded context.
 func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
 	return bridge.Contexts{
 		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,
@@ -266,7 +262,6 @@ func (s *Server) macpDeps(record registry.Bound) macp.Deps {
 	}}
 }
 
-// newHooks returns the poster to webhooks of agents, or nil if the configuration has no webhooks.
 func (s *Server) newHooks() *webhook.Hooks {
 	if !s.file.Webhooks.Enabled {
 		return nil

@@ -23,7 +23,6 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// a2aCommands manage external A2A agents.
 type a2aCommands struct {
 	List a2aList `cmd:"" example:"a2a list" help:"List external A2A agents, and the state of their links."`
 	Show a2aShow `cmd:"" example:"a2a show researcher" help:"Show one agent, with its card."`
@@ -63,7 +62,6 @@ func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// checkAgent returns an error if no external agent has the name.
 func checkAgent(ctx context.Context, gateway *client.Client, name string) error {
 	links, err := agentLinks(ctx, gateway)
 	if err == nil && !slices.ContainsFunc(links, func(l admin.Link) bool { return l.Name == name }) {
@@ -88,7 +86,6 @@ func (cmd a2aShow) Run(ctx context.Context, c *cli, streams std) error {
 	return linkShow(cmd).Run(ctx, c, streams)
 }
 
-// a2aCheck reads a card.
 type a2aCheck struct {
 	URL          string `arg:"" help:"URL of the agent card, or only its host."`
 	AllowPrivate bool   `help:"Allow a private address and plain http."`
@@ -199,7 +196,7 @@ func (cmd a2aRemove) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// agentTable returns the start and the end of the table of an agent in a configuration; -1 for none.
+// agentTable returns the bounds of an agent's table in a configuration, or -1.
 func agentTable(text []byte, name string) (start, end int) {
 	start, found, at := -1, false, 0
 	for line := range bytes.Lines(text) {
@@ -225,7 +222,7 @@ func agentTable(text []byte, name string) (start, end int) {
 	return -1, -1
 }
 
-// changeConfig writes a changed configuration, if it is valid, and reloads a running gateway.
+// changeConfig writes a changed configuration if it is valid, and reloads a running gateway.
 func changeConfig(ctx context.Context, c *cli, streams std, done string, change func(text []byte) ([]byte, error)) error {
 	path := c.configPath()
 	before, err := os.ReadFile(path) //nolint:gosec // the operator names the file
@@ -268,7 +265,6 @@ func changeConfig(ctx context.Context, c *cli, streams std, done string, change 
 	return printLine(c, streams, map[string]string{"file": path, "done": done}, done)
 }
 
-// a2aConfirm accepts a changed key.
 type a2aConfirm struct {
 	changeFlags
 

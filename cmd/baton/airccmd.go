@@ -7,8 +7,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
-// aircCommands manage the registry of AIRC agents, and the messages of other
-// registries.
 type aircCommands struct {
 	Held    aircHeld    `cmd:"" example:"airc held" help:"List unsigned messages from other registries that wait for consent, oldest first."`
 	Allow   aircAllow   `cmd:"" example:"airc allow 17 --reason \"I know her\"" help:"Deliver held messages. Later messages of the same sender are held again."`
@@ -44,7 +42,6 @@ func (cmd aircHeld) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListHeld, admin.HeldQuery{To: cmd.To, Watching: cmd.of(cmd.page())}, render.HeldRelays)
 }
 
-// heldIDs are the arguments of the commands that settle held messages.
 type heldIDs struct {
 	changeFlags
 
@@ -64,7 +61,6 @@ func (cmd aircAllow) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "allow", "delivered")
 }
 
-// aircDrop deletes held messages.
 type aircDrop struct {
 	heldIDs
 	yesFlag

@@ -15,8 +15,7 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// client returns the client of the gateway chosen by the flags: --gateway, else the socket of
-// the configuration.
+// client returns the client for --gateway, or otherwise for the socket of the configuration.
 func (c *cli) client() (*client.Client, error) {
 	if c.Gateway != "" {
 		token, err := c.token()
@@ -51,13 +50,11 @@ func (c *cli) token() (string, error) {
 	return token, nil
 }
 
-// terminal returns the output of the command, with --json for a machine.
 func (c *cli) terminal(streams std) render.Terminal {
 	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON, Command: append([]string{"baton"}, c.args...)}
 }
 
-// show fetches one document from the gateway and prints it: unchanged with --json, otherwise with
-// write.
+// show fetches a document and prints it: unchanged with --json, otherwise with write.
 func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
 	gateway, err := c.client()
 	if err != nil {
@@ -66,7 +63,6 @@ func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In,
 	return render.Show(ctx, c.terminal(streams), gateway, r, in, write)
 }
 
-// printDocument prints a document: unchanged with --json, otherwise with write.
 func printDocument[T any](c *cli, streams std, document T, write func(out io.Writer, document T) error) error {
 	return render.Print(c.terminal(streams), document, write)
 }
@@ -80,7 +76,7 @@ func report[In, T any](ctx context.Context, c *cli, streams std, r route.Route[I
 	return show(ctx, c, streams, r, in, render.Line(line))
 }
 
-// list prints one page of a list, or with watch the page and then each change.
+// list prints one page of a list, or with watch also each change.
 func list[In admin.List, T any](ctx context.Context, c *cli, streams std, r route.Route[In, admin.Page[T]], in In, t render.Table[T]) error {
 	gateway, err := c.client()
 	if err != nil {
@@ -96,51 +92,42 @@ func printJSON(streams std, document any) error {
 	return render.Terminal{Out: streams.out}.WriteJSON(document)
 }
 
-// listFlags are the flags of every list.
 type listFlags struct {
 	Limit  int    `default:"50" help:"Maximum number of results, up to 500." placeholder:"N"`
 	Cursor string `help:"Continue a list from its cursor." placeholder:"C"`
 }
 
-// page returns the flags in a request.
 func (f listFlags) page() admin.Paging { return admin.Paging{Limit: &f.Limit, Cursor: f.Cursor} }
 
-// watchFlag is the flag of watchable lists.
 type watchFlag struct {
 	Watch bool `help:"Keep printing changes until interrupted."`
 }
 
-// of returns a page in the form of a request that can watch the list.
 func (f watchFlag) of(page admin.Paging) admin.Watching {
 	return admin.Watching{Paging: page, Watch: f.Watch}
 }
 
-// reasonFlag is the flag of every command with a change.
 type reasonFlag struct {
 	Reason string `help:"Reason, for the audit log." placeholder:"TEXT"`
 }
 
-// changeFlags are the flags of commands with a dry run.
 type changeFlags struct {
 	reasonFlag
 
 	DryRun bool `help:"Print the effect, and change nothing." name:"dry-run"`
 }
 
-// act returns the flags in a request.
 func (f changeFlags) act() admin.Act {
 	return admin.Act{Reason: f.Reason, DryRun: f.DryRun}
 }
 
-// body returns the flags as the body of a request.
 func (f changeFlags) body() route.Body[admin.Act] { return route.JSON(f.act()) }
 
-// removal returns the flags in a request without a body.
 func (f changeFlags) removal() admin.Removal {
 	return admin.Removal{Reason: f.Reason, DryRun: f.DryRun}
 }
 
-// said returns a line about a change, with a mark if nothing was changed.
+// said marks a line about a change after a dry run.
 func (f changeFlags) said(line string) string {
 	if f.DryRun {
 		return "dry run: " + line
@@ -148,12 +135,10 @@ func (f changeFlags) said(line string) string {
 	return line
 }
 
-// change requests a change from the gateway and prints a line about it.
 func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r route.Route[In, admin.Acted], in In, line func(changed int) string) error {
 	return report(ctx, c, streams, r, in, func(done admin.Acted) string { return f.said(line(done.Changed)) })
 }
 
-// changeEach requests the change of one item after another, and prints a line about each.
 func changeEach[In any](
 	ctx context.Context, c *cli, streams std, f changeFlags, ids []string, r route.Route[In, admin.Acted], in func(id string) In, did string,
 ) error {
@@ -166,13 +151,11 @@ func changeEach[In any](
 	return nil
 }
 
-// yesFlag is the flag of destructive commands.
 type yesFlag struct {
 	Yes bool `help:"Do not ask for confirmation."`
 }
 
-// ask asks for confirmation on the terminal, unless --yes is set or nothing is
-// destroyed.
+// ask asks for confirmation on the terminal, unless --yes is set or nothing is destroyed.
 func (f yesFlag) ask(streams std, dry bool, question string) error {
 	if f.Yes || dry || (render.Terminal{Err: streams.err}).Confirm(os.Stdin, question) {
 		return nil

@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/backup"
 )
 
-// backupCommand writes a backup: of the running gateway, or of the files if
-// none runs.
+// backupCommand backs up the running gateway, or its files if it is stopped.
 type backupCommand struct {
 	File string `arg:"" help:"Path of the backup; it must not exist."`
 }
@@ -60,7 +59,6 @@ func (c *cli) fetchBackup(ctx context.Context, draft string) (backup.Manifest, e
 	return backup.Receive(draft, sent)
 }
 
-// copyFiles makes a backup of the files of the configuration.
 func (c *cli) copyFiles(ctx context.Context, draft, folder string) (backup.Manifest, error) {
 	file, err := configs.Load(c.configPath())
 	if err != nil {
@@ -72,7 +70,6 @@ func (c *cli) copyFiles(ctx context.Context, draft, folder string) (backup.Manif
 	return backup.Write(ctx, draft, server.BackupSource(file), folder)
 }
 
-// restoreCommand restores a backup atomically.
 type restoreCommand struct {
 	File  string `arg:"" help:"The backup."`
 	Force bool   `help:"Move existing record and keys into a folder of data_dir first."`

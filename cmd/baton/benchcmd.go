@@ -10,7 +10,6 @@ import (
 	"github.com/baton-gateway/baton/cmd/baton/bench"
 )
 
-// benchCommand measures the cost of a gateway on this machine.
 type benchCommand struct {
 	Quick   bool   `help:"Measure fewer figures, in half a minute instead of three."`
 	Record  int    `help:"Size of the large record in steps, without a time limit." placeholder:"N"`

@@ -9,7 +9,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/route"
 )
 
-// bindCommands manage names bound to DIDs.
 type bindCommands struct {
 	List   bindList   `cmd:"" example:"bind list --json" help:"List bindings, including those in the configuration."`
 	Add    bindAdd    `cmd:"" example:"bind add lab alice did:plc:aaaaaaaaaaaaaaaaaaaaaaaa --vouch --reason \"met her\"" help:"Bind a name on a network to a DID."`

@@ -9,7 +9,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/route"
 )
 
-// blockCommands manage blocked sources.
 type blockCommands struct {
 	Add    blockAdd    `cmd:"" example:"block add did:key:z6Mk… --for 24h --purge --reason floods" help:"Block a source."`
 	Remove blockRemove `cmd:"" example:"block remove 192.0.2.0/24" help:"Remove a block."`
@@ -61,7 +60,6 @@ func (cmd blockList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListBlocks, cmd.page(), render.Blocks)
 }
 
-// topCommand lists the senders with the most steps.
 type topCommand struct {
 	watchFlag
 

@@ -16,18 +16,16 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// configCommands work only on the configuration file.
+// configCommands use only the configuration file.
 type configCommands struct {
 	Check   configCheck   `cmd:"" example:"config check /etc/baton/baton.toml" help:"Validate a configuration and its secret files."`
 	Example configExample `cmd:"" example:"config example > baton.toml" help:"Print the reference: every key with its default."`
 }
 
-// configCheck prints all mistakes at once.
 type configCheck struct {
 	File string `arg:"" help:"The configuration. Default: the configuration of serve." optional:""`
 }
 
-// checkedConfig is the result of a check for machines.
 type checkedConfig struct {
 	File     string       `json:"file"`
 	OK       bool         `json:"ok"`
@@ -35,8 +33,8 @@ type checkedConfig struct {
 	Warnings []configLine `json:"warnings"`
 }
 
-// configLine is a mistake or a warning. A warning about a link has no line, and the name of the link in
-// place of a key.
+// configLine is a mistake or a warning. A warning about a link has no line, and has the link's name
+// instead of a key.
 type configLine struct {
 	Line int    `json:"line,omitempty"`
 	Key  string `json:"key,omitempty"`
@@ -79,8 +77,8 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 	return err
 }
 
-// check reads the file and appends its warnings, and the problems of links whose configuration is
-// valid. It returns the mistakes.
+// check reads the file and returns its mistakes. It also collects its warnings, and the problems of
+// validly configured links.
 func (checked *checkedConfig) check() error {
 	file, err := configs.Load(checked.File)
 	if err != nil {
@@ -108,7 +106,6 @@ func (configExample) Run(streams std) error {
 	return err
 }
 
-// reloadCommand makes the gateway read its configuration again.
 type reloadCommand struct{ changeFlags }
 
 // Run prints each changed key with its effect.
@@ -118,8 +115,7 @@ func (cmd reloadCommand) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// configPath returns the file named by --config, else the first existing one
-// of the usual ones.
+// configPath returns the file named by --config, or the first default file that exists.
 func (c *cli) configPath() string {
 	if c.Config != "" {
 		return c.Config

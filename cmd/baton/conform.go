@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// conformCommand runs the conformance suite against a gateway.
 type conformCommand struct {
 	URL     string `arg:"" help:"URL of the server: irc://HOST:PORT, ircs://, ws:// or wss:// for irc; http:// or https:// for rest and airc." name:"url"`
 	Suite   string `enum:"irc,rest,airc" help:"Suite to run: irc, rest or airc." required:""`
@@ -64,7 +63,6 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return conform.Failed(results)
 }
 
-// conformPage is the machine-readable results.
 type conformPage struct {
 	admin.Page[conform.Item]
 

@@ -10,7 +10,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
-// deadCommands list and settle dead letters.
 type deadCommands struct {
 	List   deadList   `cmd:"" example:"dead list --reason refused" help:"List dead letters, newest first."`
 	Show   deadShow   `cmd:"" example:"dead show 17" help:"Show one dead letter, with its attempts and the possible actions."`
@@ -41,7 +40,6 @@ func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetDead, admin.ByID{ID: cmd.ID}, render.DeadLetter)
 }
 
-// deadIDs are the arguments of the commands that change dead letters.
 type deadIDs struct {
 	changeFlags
 
@@ -105,7 +103,6 @@ func (cmd deadExport) Run(ctx context.Context, c *cli, streams std) (err error) 
 	return gateway.ExportDeadLetters(ctx, file)
 }
 
-// auditCommands list the changes of operators.
 type auditCommands struct {
 	List auditList `cmd:"" example:"audit list --since 24h" help:"List changes by operators, newest first."`
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// demoCommand shows the main function of the gateway. It needs only this program: a gateway on
-// defaults and free loopback ports, an IRC server that links to it, and an AIRC agent over HTTP.
+// demoCommand shows a handoff with only this program: a gateway on defaults and free loopback
+// ports, a linked IRC server, and an AIRC agent over HTTP.
 type demoCommand struct {
 	Smoke bool   `help:"Exit after the handoff: with 0 if all of it worked, otherwise with 1."`
 	Keep  string `help:"Keep the gateway's data in this folder." placeholder:"DIR"`
@@ -74,7 +74,6 @@ type demoGateway struct {
 	ended   error // read after running
 }
 
-// openDemoGateway starts the gateway of a configuration file.
 func openDemoGateway(ctx context.Context, c *cli, path string, logs io.Writer) (*demoGateway, error) {
 	file, err := configs.Load(path)
 	if err != nil {

@@ -24,7 +24,6 @@ type dirCommands struct {
 	Fail     dirFail     `cmd:"" help:"Fail a task."`
 }
 
-// dirFlag names the directory.
 type dirFlag struct {
 	Dir string `default:".handoffs" env:"HANDOFF_DIR" help:"The directory." placeholder:"DIR"`
 }
@@ -78,7 +77,6 @@ func orAnyone(agent string) string {
 	return agent
 }
 
-// dirShow shows a task.
 type dirShow struct {
 	dirFlag
 
@@ -197,7 +195,6 @@ func (cmd dirComplete) Run(c *cli, streams std) error { return cmd.run(c, stream
 // Run fails a task.
 func (cmd dirFail) Run(c *cli, streams std) error { return cmd.run(c, streams, taskfile.Failed) }
 
-// changeTask changes the only task whose ID has a prefix, and prints it.
 func changeTask(c *cli, streams std, d directory.Tasks, prefix string, change func(id string) (directory.Task, error)) error {
 	id, err := d.Find(prefix)
 	if err != nil {

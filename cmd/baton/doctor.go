@@ -17,7 +17,7 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// doctorCommand checks a gateway, or its requirements if it does not run.
+// doctorCommand checks a gateway, or its prerequisites if it is stopped.
 type doctorCommand struct {
 	Online bool `help:"Also offer a canary to each peer, and wait for its completion."`
 }
@@ -46,7 +46,8 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return errors.Join(printDiagnoses(c, streams, page), failedDiagnosis(page.Items))
 }
 
-// examineStopped makes the checks that need no gateway. Its error reports that the gateway is down.
+// examineStopped runs the checks for a stopped gateway. Its error is never nil: the gateway is
+// down.
 func (c *cli) examineStopped(ctx context.Context, streams std, dial error) error {
 	file, err := configs.Load(c.configPath())
 	if err != nil {
@@ -62,7 +63,7 @@ func (c *cli) examineStopped(ctx context.Context, streams std, dial error) error
 	return &downError{fmt.Sprintf("%v; %s", dial, last)}
 }
 
-// sayInvalid prints that the configuration is not valid TOML, so that no gateway can be checked.
+// sayInvalid prints that invalid TOML prevents all checks.
 func (c *cli) sayInvalid(streams std, invalid *configs.InvalidError) error {
 	broken := admin.Diagnosis{
 		Check: "configuration", State: admin.DiagnosisFail, Detail: bridge.OneLine(invalid), Remedy: "baton config check " + c.configPath(),
@@ -70,10 +71,8 @@ func (c *cli) sayInvalid(streams std, invalid *configs.InvalidError) error {
 	return errors.Join(printDiagnoses(c, streams, admin.Page[admin.Diagnosis]{Items: []admin.Diagnosis{broken}}), &downError{"the configuration does not name its socket"})
 }
 
-// downError reports that no gateway runs, and the reason.
 type downError struct{ why string }
 
-// Error implements [error].
 func (e *downError) Error() string { return "the gateway is down: " + e.why }
 
 func printDiagnoses(c *cli, streams std, page admin.Page[admin.Diagnosis]) error {
@@ -82,8 +81,6 @@ func printDiagnoses(c *cli, streams std, page admin.Page[admin.Diagnosis]) error
 	})
 }
 
-// failedDiagnosis returns an error that names the failed checks, nil if none
-// did.
 func failedDiagnosis(items []admin.Diagnosis) error {
 	var failed []string
 	for _, each := range items {

@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/route"
 )
 
-// eraseCommand erases the content of a person's handoffs and messages.
 type eraseCommand struct {
 	changeFlags
 	yesFlag

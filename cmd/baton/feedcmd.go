@@ -9,7 +9,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
-// feedCommands list and change pending deliveries.
 type feedCommands struct {
 	List    feedList    `cmd:"" example:"feed list --link lab --older 1h" help:"List the pending deliveries to links, other homes, registries, webhooks and readers of notices."`
 	Shape   feedShape   `cmd:"" example:"feed shape" help:"Count pending deliveries by destination and age."`
@@ -39,7 +38,6 @@ func (cmd feedList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListFeeds, query, render.Deliveries)
 }
 
-// feedShape counts pending deliveries.
 type feedShape struct{}
 
 // Run prints a line for each destination.
@@ -47,7 +45,6 @@ func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListFeedShapes, admin.Paging{}, render.Shapes)
 }
 
-// feedSwitch is the common part of the commands about a hold.
 type feedSwitch struct {
 	changeFlags
 
@@ -67,7 +64,6 @@ func (cmd feedHold) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "hold", "nothing is delivered to "+cmd.Name+" until it is released")
 }
 
-// feedRelease ends a hold.
 type feedRelease struct{ feedSwitch }
 
 // Run ends it.
@@ -75,7 +71,6 @@ func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "release", cmd.Name+" is delivered to again")
 }
 
-// feedIDs are the arguments of the commands that change deliveries.
 type feedIDs struct {
 	changeFlags
 
@@ -102,7 +97,6 @@ func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	}, did)
 }
 
-// feedRetry delivers now.
 type feedRetry struct{ feedIDs }
 
 // Run requests the retry.
@@ -110,7 +104,7 @@ func (cmd feedRetry) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "retry", "tried now")
 }
 
-// feedFail abandons deliveries and notifies the sender.
+// feedFail abandons deliveries and notifies their senders.
 type feedFail struct{ feedIDs }
 
 // Help describes the consequences, with an example.

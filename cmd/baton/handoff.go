@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// handoffCommands show handoffs and take steps in them.
 type handoffCommands struct {
 	List   handoffList   `cmd:"" example:"handoff list --state assigned --since 24h" help:"List handoffs, most recently changed first."`
 	Show   handoffShow   `cmd:"" example:"handoff show Y6Z0AB" help:"Show one handoff with its steps."`
@@ -32,7 +31,6 @@ type handoffCommands struct {
 	Orphan orphanCommands `cmd:"" help:"Settle handoffs that their home has lost."`
 }
 
-// newHandoffCommands returns the commands, each step with its verb.
 func newHandoffCommands() handoffCommands {
 	step := func(v federation.Verb) stepCommand { return stepCommand{verb: v} }
 	return handoffCommands{
@@ -68,7 +66,6 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListHandoffs, query, render.Handoffs)
 }
 
-// parseSince reads a time, or a duration before now.
 func parseSince(since string, now time.Time) (string, error) {
 	if since == "" {
 		return "", nil
@@ -131,7 +128,6 @@ func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
 	return os.WriteFile(cmd.Output, passport, 0o600)
 }
 
-// explainCommand explains one event, or the document of a DID.
 type explainCommand struct {
 	Event string `arg:"" help:"The ID of an event, or at least the last six characters of an offer's ID; or did, followed by a DID."`
 	DID   string `arg:"" optional:"" name:"did" help:"After did: the DID to explain."`
@@ -164,7 +160,7 @@ func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// orphanCommands settle handoffs whose home has lost them.
+// orphanCommands settle handoffs lost by their home.
 type orphanCommands struct {
 	End orphanEnd `cmd:"" help:"End an orphaned handoff at this gateway, and notify its parties."`
 }

@@ -12,16 +12,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// healthcheck reports whether the gateway is ready.
 type healthcheck struct {
 	Peers bool          `help:"Also check the links to other homes. Do not use it for a container probe: other operators start and stop their homes."`
 	Wait  time.Duration `help:"Maximum time to wait for a starting gateway; 0 does not wait." default:"0s" placeholder:"DURATION"`
 }
 
-// checkEvery is the pause between two checks of a gateway that starts.
+// checkEvery is the polling interval of a starting gateway.
 const checkEvery = 200 * time.Millisecond
 
-// Run fails as unavailable, with the reasons, when the gateway is not ready. It blocks for the wait.
+// Run fails as unavailable, with the reasons, if the gateway is not ready within the wait.
 func (cmd healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

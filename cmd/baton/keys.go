@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// keysCommands manage the gateway's own keys.
 type keysCommands struct {
 	List   keysList   `cmd:"" example:"keys list" help:"List the keys, including rotated ones."`
 	Create keysCreate `cmd:"" help:"Create a key, and print its public part."`
@@ -22,7 +21,6 @@ type keysCommands struct {
 	Rotate keysRotate `cmd:"" example:"keys rotate server --overlap 48h" help:"Replace a key now; the old key stays valid for an overlap."`
 }
 
-// keysList lists the keys in the files of a gateway.
 type keysList struct{}
 
 // Run prints a table, or with --json a list.
@@ -64,7 +62,7 @@ Example:
 	baton keys create endpoint --smallest`
 }
 
-// Run refuses if there is a key, and prints the output of show. A secret has no public part: its
+// Run refuses to replace a key, and prints the output of show. A secret has no public part: its
 // fingerprint is printed.
 func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 	if secret, err := identity.ParseSecretName(cmd.Name); err == nil && cmd.Force {
@@ -101,7 +99,7 @@ type keysShow struct {
 	Name string `arg:"" help:"server, registry or endpoint."`
 }
 
-// Run prints the public part of the key that signs now.
+// Run prints the public part of the current key.
 func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 	name, file, err := c.namedKey(cmd.Name)
 	if err != nil {
@@ -121,7 +119,7 @@ type keysRotate struct {
 	Overlap string `default:"24h" help:"How long signatures by the old key stay valid." placeholder:"DURATION"`
 }
 
-// Run prints the same output as show for the new key.
+// Run prints the new key like show.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	rotation := route.JSON(admin.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
 	return show(ctx, c, streams, admin.RotateKey, admin.KeyRotation{Name: cmd.Name, Body: rotation}, render.WriteKey)
@@ -137,8 +135,7 @@ func (c *cli) namedKey(argument string) (identity.KeyName, *configs.File, error)
 	return name, file, err
 }
 
-// keysConfig reads the configuration without its networks: their secret files may not exist yet
-// when the keys are created.
+// keysConfig reads the configuration without its networks: their secret files may not exist yet.
 func (c *cli) keysConfig() (*configs.File, error) {
 	file, err := configs.Load(c.configPath())
 	if err != nil {

@@ -51,14 +51,12 @@ func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// linkChange is the common part of the commands that switch a link.
 type linkChange struct {
 	changeFlags
 
 	Name string `arg:"" help:"The name of the link."`
 }
 
-// ask requests a verb of the link from the gateway, and prints the result.
 func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done string) error {
 	in := admin.LinkChange{Name: cmd.Name, Verb: verb, Body: cmd.body()}
 	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeLink, in, func(changed int) string {
@@ -90,7 +88,6 @@ func (cmd linkDial) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.ask(ctx, c, streams, "dial", "dials now")
 }
 
-// linkExplain prints the settings needed on the other side of a link.
 type linkExplain struct {
 	Name string `arg:"" help:"The name of the link."`
 }
@@ -114,8 +111,8 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 	})
 }
 
-// explain returns the settings needed on the other side of the first chosen link, and the
-// network of that link: "" if no chosen link has an other side to configure. It makes no key.
+// explain returns the settings needed on the other side of the first chosen link, and its network.
+// The network is "" if no chosen link has another side to configure. explain creates no key.
 func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
 	links, err := server.OpenLinks(file, networks, server.Wiring{
 		Ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},
@@ -132,7 +129,7 @@ func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told s
 	return "", "", nil
 }
 
-// knownEndpoint returns the endpoint key of this gateway and its seed. It makes no key.
+// knownEndpoint returns the endpoint key and its seed. It creates no key.
 func knownEndpoint(file *configs.File) (key federation.SigningKey, seed string, err error) {
 	folder := server.KeyFolder(file).Dir
 	_, err = os.Stat(filepath.Join(folder, string(identity.EndpointKey)))

@@ -21,7 +21,6 @@ func (c *cli) logSettings(table configs.Log) configs.Log {
 	return table
 }
 
-// logCommands change the log levels of the gateway.
 type logCommands struct {
 	Level logLevel `cmd:"" example:"log level bridge/irc/freeq debug" help:"Change the log level of all packages or one package, until the next start."`
 }

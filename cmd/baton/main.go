@@ -1,7 +1,7 @@
 // Command baton runs a gateway, and has the commands of its operators.
 //
-// Each command is a struct with a Run method in a file of its own. The common
-// parts are here: flags, exit codes, and the output of errors.
+// Each command is a struct with a Run method in its own file. The common parts are here: flags,
+// exit codes, and the output of errors.
 package main
 
 import (
@@ -50,7 +50,7 @@ type cli struct {
 	LogLevel    string           `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Overrides log.level: debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat   string           `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Overrides log.format: text or json." placeholder:"FORMAT"`
 
-	args []string // command-line arguments
+	args []string
 
 	Serve       serveCommand    `cmd:"" group:"serve" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
 	Demo        demoCommand     `cmd:"" group:"serve" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
@@ -103,7 +103,6 @@ Example:
 	baton serve --config /etc/baton/baton.toml
 `
 
-// groups are the groups of commands in the help, in order.
 func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "serve", Title: "Run a gateway:"},
@@ -116,9 +115,9 @@ func groups() []kong.Group {
 	}
 }
 
-// expected returns a command line with its shorthands resolved: a missing command and "help COMMAND"
-// both request help. Each KEY=VALUE after the first one of --context is one more context of "dir
-// offer", as in handoff.py.
+// expected resolves the shorthands of a command line: a missing command and "help COMMAND" both
+// request help. Each further KEY=VALUE after --context is another context of "dir offer", as in
+// handoff.py.
 func expected(args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -142,7 +141,6 @@ func expected(args []string) []string {
 	return meant
 }
 
-// std is the standard input and output of a command.
 type std struct {
 	out, err io.Writer
 }
@@ -153,7 +151,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], std{out: os.Stdout, err: os.Stderr}))
 }
 
-// headroom raises the heap size at which the garbage collector starts. Without it a small gateway
+// headroom raises the heap size at which the garbage collector starts. Otherwise a small gateway
 // would collect continuously, and scan the stacks of thousands of waiting requests each time.
 const headroom = 64 << 20
 
@@ -193,7 +191,6 @@ func run(ctx context.Context, args []string, streams std) int {
 	return exitDone
 }
 
-// addExamples adds the example in the tag of each command to its help.
 func addExamples(node *kong.Node) {
 	for _, command := range node.Children {
 		if line := command.Tag.Get("example"); line != "" {
@@ -203,8 +200,7 @@ func addExamples(node *kong.Node) {
 	}
 }
 
-// commandName returns the words of a parsed command; the rest are placeholders of
-// arguments.
+// commandName returns the words of a parsed command, without placeholders of arguments.
 func commandName(parsed string) string {
 	isArgument := func(word string) bool { return strings.ContainsAny(word, "<[") }
 	return strings.Join(slices.DeleteFunc(strings.Fields(parsed), isArgument), " ")
@@ -215,7 +211,6 @@ type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 
-// printError writes one error and returns its exit code.
 func printError(streams std, asJSON bool, command string, err error) int {
 	code, word, retry := classify(err)
 	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok && !asJSON {
@@ -235,7 +230,7 @@ func printError(streams std, asJSON bool, command string, err error) int {
 	return code
 }
 
-// classify returns exit code, word and seconds to wait for an error.
+// classify returns the exit code, the word and the retry delay in seconds for an error.
 func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage, "usage", 0
@@ -282,7 +277,6 @@ func classify(err error) (code int, word string, retryAfter int) {
 	return exitFailed, "failed", 0
 }
 
-// problemExit returns the exit code for a problem of a gateway.
 func problemExit(code string) int {
 	switch code {
 	case admin.CodeUsage:

@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// mcpCommand serves MCP on standard input and output for one agent.
 type mcpCommand struct {
 	As      string `help:"The DID to act as: a DID bound at the gateway, or the DID of the key." placeholder:"DID"`
 	Device  string `default:"mcp" help:"Name of this device, which has its own read position." placeholder:"NAME"`
@@ -30,8 +29,7 @@ func (mcpCommand) Help() string {
 		"\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--gateway\", \"https://gw.example\", \"--key-file\", \"agent.seed\"]}"
 }
 
-// Run serves until standard input ends. It starts only if the gateway can act
-// for the DID.
+// Run serves until standard input ends. It starts only if the gateway can act for the DID.
 func (cmd mcpCommand) Run(ctx context.Context, c *cli, streams std) error {
 	account, signed, err := cmd.account(c)
 	if err != nil {
@@ -87,8 +85,6 @@ func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err
 	return account, false, err
 }
 
-// stateFolder returns the folder of sessions.
-//
 // spec: XDG Base Directory
 func stateFolder() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {

@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// migrateCommand upgrades the record, as serve does at its start, or copies
-// it.
+// migrateCommand upgrades the record, as serve does at its start, or copies it.
 type migrateCommand struct {
 	DryRun  bool   `help:"Print the effect, and change nothing."`
 	To      string `help:"Copy the record from the file to an empty database: postgres." enum:"postgres," default:"" placeholder:"postgres"`
@@ -64,7 +63,6 @@ func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return printLine(c, streams, done, done.Sentence(cmd.DryRun, file.Store.Driver != configs.Postgres))
 }
 
-// transfer copies the record into a database.
 func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *cli, streams std) error {
 	dsn, err := file.Secret(cmd.DSNFile)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // networks returns the networks of this gateway, in the order of the reference file. The zero
-// wiring is enough to check a configuration and to print the reference.
+// wiring suffices to check a configuration and to print the reference.
 func networks(w server.Wiring) []bridge.Network {
 	return []bridge.Network{
 		inspircd.Network(w.Record),
@@ -35,7 +35,6 @@ func networks(w server.Wiring) []bridge.Network {
 	}
 }
 
-// referenceFile returns the reference: every key with its default.
 func referenceFile() string {
 	var parts []string
 	for _, network := range networks(server.Wiring{}) {

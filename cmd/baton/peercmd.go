@@ -15,7 +15,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// peerCommands show and change other registries and homes.
 type peerCommands struct {
 	List peerList `cmd:"" example:"peer list" help:"List other homes and registries."`
 	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one peer."`
@@ -35,7 +34,6 @@ func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListPeers, cmd.page(), render.Peers)
 }
 
-// peerShow shows one home or registry.
 type peerShow struct {
 	Name string `arg:"" help:"The name of the home, or the domain of the registry."`
 }
@@ -47,7 +45,6 @@ func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// peerMode sets the mode of a home or a registry.
 type peerMode struct {
 	changeFlags
 
@@ -123,7 +120,6 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.tell(c, streams, done)
 }
 
-// failedCheck returns the first failed check as an error.
 func failedCheck(checks []admin.Check) error {
 	failed := func(each admin.Check) bool { return each.State == string(federation.FindingFail) }
 	if i := slices.IndexFunc(checks, failed); i >= 0 {
@@ -158,7 +154,6 @@ func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// peerCompare compares histories with another home.
 type peerCompare struct {
 	changeFlags
 
@@ -191,7 +186,6 @@ func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, done, func(out io.Writer, done admin.Compared) error { return render.Compared(out, cmd.Name, done) })
 }
 
-// peerImport sets the modes of the peers of a list.
 type peerImport struct {
 	changeFlags
 

@@ -22,7 +22,6 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// quickstart writes the configuration of a new gateway.
 type quickstart struct {
 	Home    string `help:"The domain of the gateway." placeholder:"NAME"`
 	Network string `enum:",spanningtree,freeq,client,none" default:"" help:"The first network: spanningtree, freeq, client or none." placeholder:"NETWORK"`
@@ -76,8 +75,8 @@ func (cmd quickstart) Run(c *cli, streams std) error {
 	return err
 }
 
-// ownName returns the name by which a shell finds this program: "baton", or its path. A unit of systemd
-// finds it only in a folder of the system.
+// ownName returns the name of this program for a shell: "baton", or its path. Systemd units find
+// only programs in system folders by name.
 func (cmd quickstart) ownName() string {
 	const name = "baton"
 	own, err := os.Executable()
@@ -94,8 +93,8 @@ func (cmd quickstart) ownName() string {
 	return render.Shell(own)
 }
 
-// ask returns the command with each value not given by a flag, read from the terminal. Without
-// a terminal a missing value is a mistake of the command line.
+// ask returns the command after it reads missing values from the terminal. Without a terminal, a
+// missing value is a usage error.
 func (cmd quickstart) ask(streams std) (quickstart, error) {
 	if cmd.For == "laptop" { // other homes cannot reach it
 		cmd.Home, cmd.Network = cmp.Or(cmd.Home, "baton.localhost"), cmp.Or(cmd.Network, "client")
@@ -128,8 +127,8 @@ func (cmd quickstart) ask(streams std) (quickstart, error) {
 	return cmd, nil
 }
 
-// forPeer returns the information for the operator of the first peer. A link to freeq has a key of
-// its own, made here if there is none.
+// forPeer returns the information for the operator of the first peer. It creates the key of a link
+// to freeq if necessary.
 func (cmd quickstart) forPeer() (string, error) {
 	if cmd.Network != "spanningtree" && cmd.Network != "freeq" {
 		return "home " + cmd.Home + ", " + string(federation.HomeID(cmd.Home).DID()) + "\nbaton peer add https://" + cmd.Home, nil

@@ -11,13 +11,11 @@ import (
 	"github.com/baton-gateway/baton/federation/relay"
 )
 
-// relayCommands manage the NATS servers between homes.
 type relayCommands struct {
 	Check    relayCheck    `cmd:"" example:"relay check" help:"Check the hub: clock, account, limits, synchronization, and lagging homes."`
 	Accounts relayAccounts `cmd:"" example:"relay accounts a.example b.example c.example --out hub" help:"Write the configuration of a hub, and an nkey seed for each home."`
 }
 
-// relayCheck checks the meeting point.
 type relayCheck struct{}
 
 // Run prints one line per check. It fails if one does.

@@ -15,14 +15,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// serveCommand runs the gateway.
 type serveCommand struct{}
 
 // Run serves until ctx ends. SIGTERM drains the requests in flight and is not an error. SIGHUP
-// reads the configuration again.
+// reloads the configuration.
 func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	hups := make(chan os.Signal, 1)
-	signal.Notify(hups, syscall.SIGHUP) // before all else: otherwise a signal during the start would end the program
+	signal.Notify(hups, syscall.SIGHUP) // before all else: a signal during the start would otherwise end the program
 	defer signal.Stop(hups)
 	path := c.configPath()
 	file, err := configs.Load(path)

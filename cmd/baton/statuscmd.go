@@ -8,7 +8,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/route"
 )
 
-// statusCommand shows the overview.
 type statusCommand struct{}
 
 // Run prints it.
@@ -16,7 +15,6 @@ func (statusCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetStatus, route.None{}, render.Status)
 }
 
-// sessionCommands list and end sessions of participants.
 type sessionCommands struct {
 	List sessionList `cmd:"" example:"session list --did did:key:z6Mk…" help:"List the sessions of agents and their hosts."`
 	End  sessionEnd  `cmd:"" help:"End one session, with its tokens, streams and leases."`

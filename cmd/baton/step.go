@@ -31,7 +31,7 @@ type offerCommand struct {
 	Deadline time.Duration `help:"Deadline for an answer, from now." placeholder:"2h"`
 }
 
-// Run offers, and prints the id.
+// Run offers, and prints the ID.
 func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
 	ask := admin.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
 	if cmd.Deadline > 0 {
@@ -56,15 +56,14 @@ func (cmd stepCommand) Help() string {
 	return fmt.Sprintf("Example:\n\n\tbaton handoff %s Y6Z0AB --from did:key:z6Mk… --note \"as agreed\"", cmd.verb)
 }
 
-// Run takes the step, and prints the state of the handoff after it. Exit code 0 means that the step
-// is filed, 3 that it is refused, and 4 that the home of the handoff has not ruled yet.
+// Run takes the step, and prints the new state of the handoff. Exit code 0 means filed, 3 refused,
+// and 4 that the home of the handoff has not ruled yet.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: admin.Ask{Note: cmd.Note, Wait: cmd.Wait.String()}}
 	return cmd.submit(ctx, c, streams, step, func(filed admin.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
 }
 
-// submit asks the gateway for one step, signed here if --key-file names a key, and prints a line
-// about it.
+// submit submits one step, signed here if --key-file is set, and prints a line about it.
 func (f stepFlags) submit(ctx context.Context, c *cli, streams std, step client.Step, line func(admin.Filed) string) error {
 	gateway, err := c.client()
 	if err != nil {

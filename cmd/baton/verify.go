@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/fsck"
 )
 
-// verifyCommand examines the whole record.
 type verifyCommand struct{}
 
 // Help has one example.
@@ -57,8 +56,6 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return report.Err()
 }
 
-// lostKeys returns the missing keys of a record, as
-// damage.
 func lostKeys(ctx context.Context, file *configs.File, report fsck.Report) ([]fsck.Damage, error) {
 	folder := server.KeyFolder(file)
 	err := folder.Check(ctx, report.OwnKeys, report.Handoffs > 0)

@@ -8,10 +8,8 @@ import (
 	"strings"
 )
 
-// versionCommand prints version, revision, Go and protocols of this binary.
 type versionCommand struct{}
 
-// version describes one build.
 type version struct {
 	Version   string   `json:"version"`
 	Revision  string   `json:"revision"`
@@ -34,19 +32,18 @@ func (versionCommand) Run(c *cli, streams std) error {
 //	-ldflags "-X main.linkedVersion=0.1.0 -X main.linkedRevision=1f992cc..."
 var linkedVersion, linkedRevision string
 
-// nextVersion is the version of an unreleased build: the release prepared by this
-// source.
+// nextVersion is the version of an unreleased build: that of the next release.
 const nextVersion = "0.1.0-dev"
 
-// archivedRevision is the commit of a source archive, which "git archive" writes into the
-// file. In a checkout the file holds the placeholder.
+// archivedRevision is the commit of a source archive, written by "git archive". In a checkout the
+// file holds the placeholder.
 //
 //go:embed revision.txt
 var archivedRevision string
 
-// buildVersion returns the version and the revision of this binary: from the linker, else
-// from the version control stamps of the Go tool, else from the source itself. The Go tool
-// leaves the stamps out of "go run", of tests and of builds in a linked worktree.
+// buildVersion returns the version and the revision of this binary: from the linker, or the version
+// control stamps of the Go tool, or the source itself. The Go tool omits the stamps for "go run",
+// tests and builds in a linked worktree.
 func buildVersion() version {
 	v := version{Version: linkedVersion, Revision: linkedRevision, Go: runtime.Version(), Protocols: []string{"spanningtree 1205", "freeq/s2s/1", "airc 0.1.1", "freeq.at/handoff"}}
 	if build, ok := debug.ReadBuildInfo(); ok {
@@ -60,8 +57,7 @@ func buildVersion() version {
 	return v
 }
 
-// stamps returns the version and the revision recorded by the Go tool, and empty strings
-// for missing ones.
+// stamps returns the version and revision recorded by the Go tool, or "".
 func stamps(build *debug.BuildInfo) (version, revision string) {
 	version = build.Main.Version
 	if version == "(devel)" || strings.HasPrefix(version, "v0.0.0-") { // no tag

@@ -8,7 +8,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
-// webhookCommands list and redeliver posts to webhooks of agents.
 type webhookCommands struct {
 	List      webhookList      `cmd:"" example:"webhook list" help:"List webhooks and their pending deliveries."`
 	Show      webhookShow      `cmd:"" example:"webhook show Y6Z0AB" help:"Show one webhook, with its delivered and pending entries."`
@@ -36,7 +35,6 @@ func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetWebhook, admin.IDPage{ID: cmd.ID}, render.Webhook)
 }
 
-// webhookChange holds the common arguments of changes to a webhook.
 type webhookChange struct {
 	changeFlags
 
@@ -44,7 +42,6 @@ type webhookChange struct {
 	DID string `help:"Only if the webhook belongs to this DID." name:"did" placeholder:"DID"`
 }
 
-// webhookRedeliver posts again.
 type webhookRedeliver struct {
 	webhookChange
 

@@ -1,6 +1,6 @@
 // Package quickstart writes the files of a new gateway: its configuration, its data folder, the
-// secrets of its first link, and the unit or compose file that starts it. [Setup.Next] returns the
-// text of the next steps for the operator.
+// secrets of its first link, and its systemd unit or compose file. [Setup.Next] returns the
+// operator's next steps.
 package quickstart
 
 import (
@@ -25,16 +25,16 @@ func Networks() []string { return []string{"spanningtree", "freeq", "client", "n
 // Starters returns the values of [Setup.For].
 func Starters() []string { return []string{"systemd", "compose", "laptop", "none"} }
 
-// Setup is the configuration of a new gateway. The templates read its fields.
+// Setup is the input of the templates for a new gateway.
 type Setup struct {
-	Home    string // the domain of the gateway; see [CheckHome]
-	Network string // the network that it links first
-	For     string // its service manager
-	Dir     string // the folder of all files; see [CheckDir]
+	Home    string // domain; see [CheckHome]
+	Network string // of the first link
+	For     string // service manager
+	Dir     string // folder of all files; see [CheckDir]
 	User    string // user of the container, as UID:GID
 }
 
-// CheckHome returns an error unless a text is a domain in lower case.
+// CheckHome returns an error unless a text is a lower-case domain.
 func CheckHome(home string) error {
 	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$`).MatchString(home) {
 		return fmt.Errorf("want a domain in lower case, not %q", home)
@@ -42,8 +42,7 @@ func CheckHome(home string) error {
 	return nil
 }
 
-// CheckDir returns an error for a path with a special meaning in a unit file
-// or a shell.
+// CheckDir returns an error for a path with a special meaning in a unit file or a shell.
 func CheckDir(dir string) error {
 	if !regexp.MustCompile(`^[A-Za-z0-9/._-]+$`).MatchString(dir) {
 		return fmt.Errorf("want a path of letters, digits and ._-, not %q: a unit file and a shell read it", dir)
@@ -54,7 +53,6 @@ func CheckDir(dir string) error {
 // ExistsError is returned for an existing file.
 type ExistsError struct{ Path string }
 
-// Error implements [error].
 func (e *ExistsError) Error() string { return e.Path + " is there already, and nothing was written" }
 
 type file struct {
@@ -63,8 +61,8 @@ type file struct {
 	mode fs.FileMode
 }
 
-// Write writes all files and returns their paths. If one exists it writes none and returns
-// an [*ExistsError]; with replace it keeps each old file as NAME.bak.
+// Write writes all files and returns their paths. If one exists it writes none and returns an
+// [*ExistsError]; with replace it keeps each old file as NAME.bak.
 func (s Setup) Write(replace bool) (paths []string, err error) {
 	files, err := s.files()
 	if err != nil {
@@ -121,8 +119,8 @@ func (s Setup) files() ([]file, error) {
 	return files, nil
 }
 
-// Next returns the next steps of the operator, with commands that call a program. The text of peer is
-// for the operator of the first peer.
+// Next returns the next steps of the operator, with commands that call the program. The text of
+// peer is for the operator of the first peer.
 func (s Setup) Next(program, peer string) (string, error) {
 	return fill("next.txt", struct {
 		Setup

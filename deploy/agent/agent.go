@@ -1,5 +1,5 @@
-// Package agent is a client of the REST API for the programs that make load: an agent with a key of its
-// own, which repeats its requests.
+// Package agent is a client of the REST API for programs that generate load: an agent with its own
+// key, which retries its requests.
 package agent
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// AskTime bounds one request, and RetryWait is the time until it is sent again.
+// AskTime bounds one request, and RetryWait is the delay before a retry.
 const (
 	AskTime   = 10 * time.Second
 	RetryWait = 100 * time.Millisecond
 )
 
-// Agent is a client of the REST API with a key of its own. It may be used concurrently.
+// Agent is a client of the REST API with its own key. It may be used concurrently.
 type Agent struct {
 	DID federation.DID
 	Key ed25519.PrivateKey
@@ -37,10 +37,11 @@ type Agent struct {
 
 	mu    sync.Mutex
 	token string
-	at    int // the gateway that answered last
+	at    int // index of the last gateway that answered
 }
 
-// New returns an agent with a new key at a home. Its gateways are separated by "|".
+// New returns an agent with a new key at a home. The URLs of the home's gateways are separated by
+// "|".
 func New(home string) (*Agent, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -52,7 +53,7 @@ func New(home string) (*Agent, error) {
 	}, nil
 }
 
-// SigningKey returns the key of the agent for steps that it signs itself.
+// SigningKey returns the key for steps signed by the agent itself.
 func (a *Agent) SigningKey() federation.SigningKey {
 	public, _ := a.Key.Public().(ed25519.PublicKey)
 	return federation.SigningKey{
@@ -63,14 +64,13 @@ func (a *Agent) SigningKey() federation.SigningKey {
 // URL returns the URL of the first gateway.
 func (a *Agent) URL() string { return a.urls[0] }
 
-// refusedError is an answer that another try does not change.
+// refusedError is an answer for which a retry is useless.
 type refusedError struct{ path, text string }
 
-// Error implements error.
 func (e *refusedError) Error() string { return e.path + ": " + e.text }
 
-// Insist sends a request until a gateway answers it, or ctx ends. A request with a body is a POST
-// with a key of its own, so that it counts only once even if it is sent repeatedly.
+// Insist retries a request until a gateway answers it, or ctx ends. A request with a body is a POST
+// with an idempotency key, so that retries count only once.
 func (a *Agent) Insist(ctx context.Context, path, once string, body, answer any) error {
 	var last error
 	for ctx.Err() == nil {
@@ -103,7 +103,6 @@ func (a *Agent) Call(ctx context.Context, path, once string, body, answer any) e
 	return a.send(ctx, path, once, body, answer)
 }
 
-// login proves the DID and keeps the token.
 func (a *Agent) login(ctx context.Context) error {
 	var given struct{ Challenge string }
 	if err := a.send(ctx, "auth/challenge", "", map[string]string{"did": string(a.DID)}, &given); err != nil {
@@ -122,7 +121,6 @@ func (a *Agent) login(ctx context.Context) error {
 	return nil
 }
 
-// send sends one request and reads the answer.
 func (a *Agent) send(ctx context.Context, path, once string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
@@ -156,7 +154,7 @@ func (a *Agent) send(ctx context.Context, path, once string, body, answer any) e
 	return a.read(response, path, answer)
 }
 
-// read reads an answer. Statuses that another try may change are plain errors.
+// read reads an answer. It returns a plain error for a status that a retry may change.
 func (a *Agent) read(response *http.Response, path string, answer any) error {
 	switch status := response.StatusCode; {
 	case status == http.StatusUnauthorized:
@@ -168,7 +166,7 @@ func (a *Agent) read(response *http.Response, path string, answer any) error {
 		return fmt.Errorf("%s: %s", path, response.Status)
 	case status >= http.StatusBadRequest:
 		var problem struct{ Code, Detail string }
-		_ = json.NewDecoder(response.Body).Decode(&problem) // the status is enough
+		_ = json.NewDecoder(response.Body).Decode(&problem) // the status suffices
 		return &refusedError{path, response.Status + " " + problem.Code + ": " + problem.Detail}
 	}
 	if answer == nil {
@@ -177,13 +175,13 @@ func (a *Agent) read(response *http.Response, path string, answer any) error {
 	return json.NewDecoder(response.Body).Decode(answer)
 }
 
-// Handoff is a handoff as the API shows it.
+// Handoff is a handoff as in the API.
 type Handoff struct {
 	ID, State string
 	Steps     []struct{ Verb string }
 }
 
-// Verbs returns the steps of a handoff.
+// Verbs returns the verbs of the steps of a handoff.
 func (h Handoff) Verbs() []string {
 	var verbs []string
 	for _, step := range h.Steps {
@@ -198,7 +196,7 @@ func (a *Agent) Handoff(ctx context.Context, id string) (h Handoff, err error) {
 	return h, err
 }
 
-// Hello makes the mailbox of the agent known: an open offer reaches all homes.
+// Hello announces the agent's mailbox: an open offer reaches all homes.
 func (a *Agent) Hello(ctx context.Context) error {
 	if err := a.Insist(ctx, "handoffs", "hello "+string(a.DID), map[string]string{"title": "hello"}, nil); err != nil {
 		return fmt.Errorf("first step of the agent at %s: %w", a.URL(), err)
@@ -206,7 +204,7 @@ func (a *Agent) Hello(ctx context.Context) error {
 	return nil
 }
 
-// Entry is one entry of an inbox.
+// Entry is an entry of an inbox.
 type Entry struct {
 	Cursor string
 	Step   struct {
@@ -217,7 +215,7 @@ type Entry struct {
 	}
 }
 
-// Inbox returns the entries of the inbox after a cursor, and waits up to two seconds for one.
+// Inbox returns the inbox entries after a cursor. It waits up to two seconds for the first one.
 func (a *Agent) Inbox(ctx context.Context, cursor string) (entries []Entry, next string, err error) {
 	var page struct {
 		Items []Entry

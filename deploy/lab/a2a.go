@@ -13,11 +13,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// a2aWorker is an A2A agent that a gateway calls. It makes a task of each message, without looking for
-// one that it has: a message that comes twice is two tasks.
+// a2aWorker is an A2A agent called by a gateway. It creates a task for each message without looking
+// for an existing one, so a repeated message becomes two tasks.
 type a2aWorker struct {
 	did     federation.DID
-	address string // the gateway calls it
+	address string // at which the gateway calls it
 	seen    arrivals
 
 	mu    sync.Mutex
@@ -25,14 +25,12 @@ type a2aWorker struct {
 	steps []step
 }
 
-// a2aTask is a task, which is completed at once.
 type a2aTask struct {
 	ID        string    `json:"id"`
 	ContextID string    `json:"contextId"`
 	Status    a2aStatus `json:"status"`
 }
 
-// a2aStatus is the state of a task.
 type a2aStatus struct {
 	State string    `json:"state"`
 	Time  time.Time `json:"timestamp"`
@@ -42,18 +40,17 @@ func (w *a2aWorker) name() string             { return "a2a" }
 func (w *a2aWorker) identity() federation.DID { return w.did }
 func (w *a2aWorker) arrivals() *arrivals      { return &w.seen }
 
-// Handoff returns an empty handoff: an A2A agent cannot read the log.
+// Handoff returns an empty handoff, because an A2A agent cannot read the log.
 func (w *a2aWorker) Handoff(context.Context, string) (agent.Handoff, error) {
 	return agent.Handoff{}, nil
 }
 
-// join does nothing: the gateway knows the agent by its configuration.
+// join does nothing: the gateway's configuration names the agent.
 func (w *a2aWorker) join(context.Context) error { return nil }
 
-// work does nothing: each task is completed when it is made.
+// work does nothing: each task is completed when it is created.
 func (w *a2aWorker) work(ctx context.Context) { <-ctx.Done() }
 
-// received returns an offer for each task.
 func (w *a2aWorker) received(context.Context) ([]step, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +79,6 @@ func (w *a2aWorker) serve(ctx context.Context, listen string) error {
 	return nil
 }
 
-// answer answers a call of JSON-RPC.
 func (w *a2aWorker) answer(response http.ResponseWriter, request *http.Request) {
 	var call struct {
 		ID     any    `json:"id"`
@@ -136,8 +132,7 @@ func (w *a2aWorker) answer(response http.ResponseWriter, request *http.Request) 
 	w.write(response, answer)
 }
 
-// write writes JSON.
 func (w *a2aWorker) write(response http.ResponseWriter, value any) {
 	response.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(response).Encode(value) // the gateway may be gone, and asks again
+	_ = json.NewEncoder(response).Encode(value) // the gateway may be gone, and will retry
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// aircAgent is an agent of an AIRC registry. It proves the same key by REST, so that its home shows its
-// handoffs to the audit.
+// aircAgent is an agent of an AIRC registry. It proves the same key by REST, so that the audit can
+// read its handoffs at its home.
 type aircAgent struct {
 	*agent.Agent
 
@@ -28,7 +28,7 @@ func newAIRCAgent(home *agent.Agent, handle string) *aircAgent {
 	return &aircAgent{home, handle, aircagent.WithKey(home.URL(), handle, home.Key)}
 }
 
-// insist makes a request until the registry answers it with success or a refusal, or ctx ends.
+// insist repeats a request until the registry accepts or refuses it, or ctx ends.
 func (a *aircAgent) insist(ctx context.Context, request func(context.Context) error) error {
 	var last error
 	for ctx.Err() == nil {
@@ -49,8 +49,8 @@ func (a *aircAgent) insist(ctx context.Context, request func(context.Context) er
 	return errors.Join(ctx.Err(), last)
 }
 
-// send signs a message and posts it until the registry has taken it. The same bytes count once. The
-// handoff is "" if the registry had taken them before.
+// send signs a message and posts it until the registry accepts it. The same bytes count once. The
+// handoff is "" if the registry had already accepted them.
 func (a *aircAgent) send(ctx context.Context, to, body, kind string, data map[string]any) (id, handoff string, err error) {
 	message, err := a.registry.Sign(to, body, map[string]any{"type": kind, "data": data})
 	if err != nil {
@@ -67,13 +67,12 @@ func (a *aircAgent) send(ctx context.Context, to, body, kind string, data map[st
 	return id, handoff, err
 }
 
-// aircStep returns the step that a message shows.
 func aircStep(m aircagent.Message) step {
 	h := m.Payload.Data.Handoff
 	return step{h.ID, h.Event, h.Title}
 }
 
-// messages returns the messages after a cursor, and waits up to two seconds for one.
+// messages returns the messages after a cursor. It waits up to two seconds for the first one.
 func (a *aircAgent) messages(ctx context.Context, cursor string) (found []aircagent.Message, next string, err error) {
 	err = a.insist(ctx, func(ctx context.Context) (err error) {
 		found, next, err = a.registry.InboxAfter(ctx, cursor, 2*time.Second)
@@ -82,7 +81,6 @@ func (a *aircAgent) messages(ctx context.Context, cursor string) (found []aircag
 	return found, next, err
 }
 
-// allMessages reads the inbox from its start.
 func (a *aircAgent) allMessages(ctx context.Context) ([]aircagent.Message, error) {
 	var all []aircagent.Message
 	for cursor := ""; ; {
@@ -94,7 +92,6 @@ func (a *aircAgent) allMessages(ctx context.Context) ([]aircagent.Message, error
 	}
 }
 
-// allSteps returns the steps in the inbox.
 func (a *aircAgent) allSteps(ctx context.Context) ([]step, error) {
 	messages, err := a.allMessages(ctx)
 	var steps []step
@@ -112,19 +109,18 @@ func (a *aircAgent) joinRegistry(ctx context.Context) error {
 	return a.Hello(ctx)
 }
 
-// aircOfferer makes offers by AIRC.
 type aircOfferer struct {
 	*aircAgent
 
-	handles map[federation.DID]string // of DIDs; written before offers are made
+	handles map[federation.DID]string // complete before offers are made
 	workers []worker
 }
 
 func (o *aircOfferer) name() string                              { return o.handle }
 func (o *aircOfferer) inbox(ctx context.Context) ([]step, error) { return o.allSteps(ctx) }
 
-// join registers the agent, and learns the handle of each worker from its answer to a first offer. The
-// registry knows an agent elsewhere once it has seen a step of it.
+// join registers the agent, and learns each worker's handle from its answer to a first offer. The
+// registry knows a remote agent only after one of its steps.
 func (o *aircOfferer) join(ctx context.Context) error {
 	if err := o.joinRegistry(ctx); err != nil {
 		return err
@@ -144,7 +140,6 @@ func (o *aircOfferer) join(ctx context.Context) error {
 	return nil
 }
 
-// await returns the first message in the inbox that is sought.
 func (o *aircOfferer) await(ctx context.Context, sought func(aircagent.Message) bool) (aircagent.Message, error) {
 	for {
 		messages, err := o.allMessages(ctx)
@@ -165,12 +160,11 @@ func (o *aircOfferer) offer(ctx context.Context, to federation.DID, title string
 	if err != nil || handoff != "" {
 		return handoff, err
 	}
-	// The registry took the message and its answer was lost: the accept names the handoff.
+	// The registry accepted the message, but its answer was lost. The accept names the handoff.
 	answer, err := o.await(ctx, func(m aircagent.Message) bool { return m.Payload.Data.ReplyTo == id })
 	return answer.Payload.Data.Handoff.ID, err
 }
 
-// aircWorker works by AIRC.
 type aircWorker struct {
 	*aircAgent
 
@@ -202,7 +196,6 @@ func (w *aircWorker) work(ctx context.Context) {
 	}
 }
 
-// complete accepts and completes an offer.
 func (w *aircWorker) complete(ctx context.Context, offer aircagent.Message) {
 	_, _, err := w.send(ctx, offer.From, "on it", "ack", map[string]any{"replyTo": offer.ID, "status": "received"})
 	if err == nil {

@@ -13,21 +13,18 @@ import (
 	"time"
 )
 
-// deployment is the processes, the wires between them and the disks below them.
 type deployment struct {
 	*processes
 
 	wires map[string]*wire
-	disks map[string]string // folders of filesystems of their own
+	disks map[string]string // folders of separate filesystems
 }
 
-// fault is a fault of a kind at a process, wire or disk.
 type fault struct{ kind, at string }
 
 // String implements [fmt.Stringer].
 func (f fault) String() string { return f.kind + " " + f.at }
 
-// readDeployment reads the files of a folder, and opens the wires.
 func readDeployment(ctx context.Context, folder string) (*deployment, error) {
 	all, err := readProcesses(folder)
 	if err != nil {
@@ -55,7 +52,7 @@ func readDeployment(ctx context.Context, folder string) (*deployment, error) {
 	return d, nil
 }
 
-// readNames reads a file of lines with a name and more words. A file that is absent has none.
+// readNames reads a file of lines with a name and more words. An absent file is empty.
 func readNames(folder, name string) ([][]string, error) {
 	text, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -72,7 +69,6 @@ func readNames(folder, name string) ([][]string, error) {
 	return all, nil
 }
 
-// close ends the wires.
 func (d *deployment) close() error {
 	var errs []error
 	for _, w := range d.wires {
@@ -81,7 +77,6 @@ func (d *deployment) close() error {
 	return errors.Join(errs...)
 }
 
-// begin causes a fault.
 func (d *deployment) begin(f fault) error {
 	wire, disk := d.wires[f.at], d.disks[f.at]
 	switch {
@@ -101,7 +96,6 @@ func (d *deployment) begin(f fault) error {
 	return nil
 }
 
-// end ends a fault.
 func (d *deployment) end(ctx context.Context, f fault) error {
 	switch f.kind {
 	case "kill":
@@ -116,10 +110,8 @@ func (d *deployment) end(ctx context.Context, f fault) error {
 	}
 }
 
-// ballast is the name of the file that fills a disk.
 const ballast = "ballast"
 
-// fill writes a file until the disk is full.
 func fill(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -137,8 +129,8 @@ func fill(path string) error {
 	return file.Close()
 }
 
-// inTurn kills each of the named processes, starts it again, and prints the longest time that a
-// worker got no offer.
+// inTurn kills and restarts each of the named processes. It prints the longest time without an
+// offer to a worker.
 func inTurn(ctx context.Context, d *deployment, l *load, names []string) error {
 	if err := wait(ctx, calmTime); err != nil {
 		return err
@@ -165,7 +157,6 @@ func inTurn(ctx context.Context, d *deployment, l *load, names []string) error {
 	return nil
 }
 
-// chaos causes faults at random.
 type chaos struct {
 	*deployment
 
@@ -175,7 +166,6 @@ type chaos struct {
 	events []event
 }
 
-// event is one or more faults at the same time.
 type event struct {
 	faults      []fault
 	began, over time.Time
@@ -183,13 +173,13 @@ type event struct {
 	revived     []string      // processes that ended on their own
 }
 
-// newChaos reads the faults that are possible: lines with a kind and the names of processes, wires or disks.
+// newChaos reads the possible faults: lines with a kind and the names of processes, wires or disks.
 func newChaos(folder string, d *deployment, l *load, seed uint64) (*chaos, error) {
 	lines, err := readNames(folder, "faults")
 	if err != nil {
 		return nil, err
 	}
-	c := &chaos{deployment: d, load: l, random: rand.New(rand.NewPCG(seed, 0))} // a run is repeated by its seed
+	c := &chaos{deployment: d, load: l, random: rand.New(rand.NewPCG(seed, 0))} // the seed repeats a run
 	for _, fields := range lines {
 		for _, at := range fields[1:] {
 			c.faults = append(c.faults, fault{fields[0], at})
@@ -201,7 +191,7 @@ func newChaos(folder string, d *deployment, l *load, seed uint64) (*chaos, error
 	return c, nil
 }
 
-// run causes faults for a time. Each possible one comes once before any comes again.
+// run causes faults for a time. It never repeats a fault before all others have occurred.
 func (c *chaos) run(ctx context.Context, during time.Duration) error {
 	var left []fault
 	for end := time.Now().Add(during); time.Now().Before(end); {
@@ -225,7 +215,7 @@ func (c *chaos) run(ctx context.Context, during time.Duration) error {
 	return nil
 }
 
-// one causes faults at the same time, ends them, and waits until offers arrive everywhere again.
+// one causes simultaneous faults, ends them, and waits until offers arrive everywhere again.
 func (c *chaos) one(ctx context.Context, faults []fault) error {
 	e := event{faults: slices.Clone(faults), began: time.Now()}
 	for _, f := range faults {
@@ -262,7 +252,6 @@ func (c *chaos) one(ctx context.Context, faults []fault) error {
 	return nil
 }
 
-// between returns a random time between two.
 func (c *chaos) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(c.random.Int64N(int64(high-low)))
 }

@@ -20,20 +20,20 @@ import (
 	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
-// channel is the channel of the lab, in lower case as it is signed.
+// channel is the channel of the lab. Signed text has it in lower case.
 const channel = "#lab"
 
-// repeatTime is the time after which an offer without an answer is sent again.
+// repeatTime is the time after which an unanswered offer is resent.
 const repeatTime = 3 * time.Second
 
-// Sizes of the lines of an IRC server: 8,191 bytes of tags and 512 of message.
+// The limits of an IRC line: 8,191 bytes of tags and 512 bytes of message.
 const (
 	lineBytes    = 1024
 	maxLineBytes = 9216
 )
 
-// ircOfferer makes signed offers in a channel of an IRC server. It proves the same key by REST, so that its
-// home shows its handoffs and its inbox to the audit.
+// ircOfferer makes signed offers in a channel of an IRC server. It proves the same key by REST, so
+// that the audit can read its handoffs and its inbox at its home.
 type ircOfferer struct {
 	*agent.Agent
 
@@ -41,13 +41,13 @@ type ircOfferer struct {
 
 	mu      sync.Mutex
 	conn    net.Conn               // nil while away from the channel
-	answers map[string]chan string // by handoff: lines of the channel about it
+	answers map[string]chan string // channel lines about a handoff
 }
 
 func (o *ircOfferer) name() string                              { return o.nick }
 func (o *ircOfferer) inbox(ctx context.Context) ([]step, error) { return inboxOf(ctx, o.Agent) }
 
-// join makes the agent known to all homes, and stays in the channel from then on.
+// join makes the agent known to all homes, and starts to keep it in the channel.
 func (o *ircOfferer) join(ctx context.Context) error {
 	if err := o.Hello(ctx); err != nil {
 		return err
@@ -66,7 +66,6 @@ func (o *ircOfferer) join(ctx context.Context) error {
 	}
 }
 
-// reconnect connects to the server, again after each end of the connection.
 func (o *ircOfferer) reconnect(ctx context.Context) {
 	for {
 		_ = o.attend(ctx) // the next connection replaces this one
@@ -76,7 +75,7 @@ func (o *ircOfferer) reconnect(ctx context.Context) {
 	}
 }
 
-// attend connects, joins the channel, and passes on its lines until the connection ends.
+// attend connects, joins the channel, and forwards its lines until the connection ends.
 func (o *ircOfferer) attend(ctx context.Context) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", o.address)
@@ -119,14 +118,14 @@ func (o *ircOfferer) attend(ctx context.Context) error {
 	}
 }
 
-// leave notes that the agent is away.
 func (o *ircOfferer) leave() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.conn = nil
 }
 
-// onNotice passes a line on to the offer that it names: by its ID in a refusal, by the end of it otherwise.
+// onNotice forwards a line to its offer. A refusal has the offer's ID, and other lines have the end
+// of it.
 func (o *ircOfferer) onNotice(line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,8 +139,8 @@ func (o *ircOfferer) onNotice(line string) {
 	}
 }
 
-// offer sends the same signed offer until the channel shows it, or the home has it: a line may be lost
-// with a connection.
+// offer resends the same signed offer until the channel shows it or the home has it, because a line
+// may be lost with a connection.
 func (o *ircOfferer) offer(ctx context.Context, to federation.DID, title string) (string, error) {
 	event := federation.EventID(ulid.Make())
 	message, err := o.signed(ctx, event, to, title)
@@ -164,7 +163,7 @@ func (o *ircOfferer) offer(ctx context.Context, to federation.DID, title string)
 		o.mu.Unlock()
 		if conn != nil {
 			_, err := conn.Write(message)
-			sent = sent || err == nil // after an error the next connection sends it again
+			sent = sent || err == nil // after an error, the next connection resends it
 		}
 		select {
 		case line := <-answer:
@@ -185,13 +184,12 @@ func (o *ircOfferer) offer(ctx context.Context, to federation.DID, title string)
 	}
 }
 
-// signed returns the TAGMSG of an offer.
 func (o *ircOfferer) signed(ctx context.Context, id federation.EventID, to federation.DID, title string) ([]byte, error) {
 	ev := federation.Event{
 		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: o.DID, To: to, Title: title,
 		Venue: channel, Dialect: federation.HandoffTags,
 	}
-	ev.Fields, _ = handofftag.Write(ev) // no part of it is too long
+	ev.Fields, _ = handofftag.Write(ev) // no part is too long
 	ev, err := signing.Seal(ctx, o.SigningKey(), ev)
 	if err != nil {
 		return nil, err

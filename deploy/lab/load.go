@@ -14,14 +14,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// offerer is an agent that makes offers.
 type offerer interface {
-	// name returns a name that no other agent of the lab has.
+	// name returns a name that is unique in the lab.
 	name() string
 	// join makes the agent known at all homes.
 	join(ctx context.Context) error
-	// offer makes an offer to a DID. It returns the ID of the handoff once a gateway has acknowledged it,
-	// or an error once the gateway has refused it or ctx has ended.
+	// offer makes an offer to a DID. It returns the handoff's ID once a gateway has acknowledged
+	// the offer. It returns an error once the gateway has refused it or ctx has ended.
 	offer(ctx context.Context, to federation.DID, title string) (string, error)
 	// inbox returns all steps in the inbox of the offerer.
 	inbox(ctx context.Context) ([]step, error)
@@ -29,25 +28,25 @@ type offerer interface {
 	Handoff(ctx context.Context, id string) (agent.Handoff, error)
 }
 
-// worker is an agent that accepts and completes each offer that reaches it.
+// worker is an agent that accepts and completes each received offer.
 type worker interface {
 	name() string
 	identity() federation.DID
 	join(ctx context.Context) error
-	// work takes work until ctx ends.
+	// work processes offers until ctx ends.
 	work(ctx context.Context)
 	// received returns all offers that ever reached the worker.
 	received(ctx context.Context) ([]step, error)
-	// Handoff reads a handoff at the home of the worker. A worker that cannot read any returns an empty one.
+	// Handoff reads a handoff at the home of the worker, or returns an empty one if the worker
+	// cannot read any.
 	Handoff(ctx context.Context, id string) (agent.Handoff, error)
 	// arrivals returns the offers that reached it since the start.
 	arrivals() *arrivals
 }
 
-// step is one step in an inbox.
 type step struct{ handoff, verb, title string }
 
-// load is a group of agents that hand work to each other: each offerer to each worker.
+// load is a group of agents that hand off work: each offerer to each worker.
 type load struct {
 	offerers []offerer
 	workers  []worker
@@ -58,15 +57,14 @@ type load struct {
 	refused int
 }
 
-// acknowledged is an offer that a gateway acknowledged.
 type acknowledged struct {
 	from offerer
 	to   worker
 	at   time.Time
 }
 
-// run makes the agents known, makes offers and works on them while a function runs, and then until all
-// are over. The function begins once each worker got an offer of each offerer.
+// run makes the agents known. It then makes and completes offers while during runs, and until all
+// handoffs are closed. The function during starts once each worker got an offer of each offerer.
 func (l *load) run(ctx context.Context, during func(context.Context) error) error {
 	working, stopWork := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -103,8 +101,8 @@ func (l *load) run(ctx context.Context, during func(context.Context) error) erro
 	return l.drain(ctx)
 }
 
-// offer makes offers to a worker until one context ends. An offer under way then is
-// still made: the gateway may have taken it.
+// offer makes offers to a worker until one context ends. It then completes an offer in flight,
+// because the gateway may have accepted it.
 func (l *load) offer(until, ctx context.Context, from offerer, to worker) {
 	for n := 0; until.Err() == nil; n++ {
 		id, err := from.offer(ctx, to.identity(), titleOf(n, from.name(), to.name()))
@@ -120,14 +118,12 @@ func (l *load) offer(until, ctx context.Context, from offerer, to worker) {
 	}
 }
 
-// titleOf returns the title of an offer, which no other offer has.
 func titleOf(n int, from, to string) string { return fmt.Sprintf("work %d from %s to %s", n, from, to) }
 
-// offererOf returns the name of the offerer in a title.
 func offererOf(title string) string {
 	var n int
 	var from string
-	_, _ = fmt.Sscanf(title, "work %d from %s", &n, &from) // another title is of no offerer
+	_, _ = fmt.Sscanf(title, "work %d from %s", &n, &from) // another title has no offerer
 	return from
 }
 
@@ -137,10 +133,10 @@ type arrivals struct {
 	times  []time.Time
 	last   map[string]time.Time // by the name of the offerer
 	counts map[string]int       // by handoff
-	failed map[string]string    // steps that were refused, by handoff
+	failed map[string]string    // refused steps, by handoff
 }
 
-// record keeps an arrival, and returns whether it is the first one of its handoff.
+// record stores an arrival, and reports whether it is the first one of its handoff.
 func (a *arrivals) record(s step) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,21 +149,20 @@ func (a *arrivals) record(s step) bool {
 	return a.counts[s.handoff] == 1
 }
 
-// lastOf returns the time of the last offer of an offerer, the zero time before the first one.
+// lastOf returns the time of an offerer's last offer, or the zero time.
 func (a *arrivals) lastOf(offerer string) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last[offerer]
 }
 
-// fail keeps the reason why a handoff could not be completed.
 func (a *arrivals) fail(id string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failed[id] = err.Error()
 }
 
-// recovers waits until each worker got an offer of each offerer after a time.
+// recovers waits until each worker got a later offer of each offerer.
 func (l *load) recovers(ctx context.Context, after time.Time, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for _, to := range l.workers {
@@ -185,7 +180,7 @@ func (l *load) recovers(ctx context.Context, after time.Time, patience time.Dura
 	return nil
 }
 
-// longestGap returns the longest time between two offers that reached one worker.
+// longestGap returns the longest time between two consecutive offers to one worker.
 func (l *load) longestGap(from, to time.Time) time.Duration {
 	var longest time.Duration
 	for _, w := range l.workers {
@@ -203,8 +198,8 @@ func (l *load) longestGap(from, to time.Time) time.Duration {
 	return longest
 }
 
-// drain waits until each acknowledged offer is completed, for a bounded time. The audit then
-// names the others.
+// drain waits until each acknowledged offer is completed, for a bounded time. The audit then names
+// the others.
 func (l *load) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
@@ -228,9 +223,8 @@ func (l *load) drain(ctx context.Context) error {
 	return nil
 }
 
-// outcome is the result of an audit.
 type outcome struct {
-	offers, steps       int // that gateways acknowledged; steps counts offers too
+	offers, steps       int // acknowledged by gateways; steps includes offers
 	lost, twice, others []string
 }
 
@@ -239,7 +233,7 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%d offers acknowledged, %d lost, %d duplicated, %d not completed", o.offers, len(o.lost), len(o.twice), len(o.others))
 }
 
-// err returns an error unless all is well.
+// err returns an error unless there were offers, and each was completed exactly once.
 func (o outcome) err() error {
 	if o.offers > 0 && len(o.lost)+len(o.twice)+len(o.others) == 0 {
 		return nil
@@ -247,8 +241,8 @@ func (o outcome) err() error {
 	return fmt.Errorf("lost %q, twice %q, not completed %q", o.lost, o.twice, o.others)
 }
 
-// audit compares the acknowledged offers with the inboxes of the workers and of the offerers, read from
-// their start, and with the steps of each handoff at the homes of both.
+// audit compares the acknowledged offers with the inboxes of the workers and of the offerers, read
+// from their start. It also compares the steps of each handoff at the homes of both.
 func (l *load) audit(ctx context.Context) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTime)
 	defer cancel()
@@ -287,16 +281,14 @@ func (l *load) audit(ctx context.Context) (outcome, error) {
 	return out, err
 }
 
-// sighting is a step in the inbox of an agent.
 type sighting struct{ verb, handoff, agent string }
 
 // String implements [fmt.Stringer].
 func (s sighting) String() string { return s.verb + " of " + s.handoff + " to " + s.agent }
 
-// lifecycle is the steps of each handoff.
 var lifecycle = [...]string{"offer", "accept", "complete"}
 
-// unlike returns the handoffs whose steps differ from the lifecycle, at the home of either party.
+// unlike returns the handoffs whose steps differ from the lifecycle at the home of either party.
 func (l *load) unlike(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var unlike []string
@@ -324,7 +316,6 @@ func (l *load) unlike(ctx context.Context) ([]string, error) {
 	return unlike, all.Wait()
 }
 
-// repeated returns the offers that a worker was shown twice as it read on.
 func (l *load) repeated() []string {
 	var twice []string
 	for _, w := range l.workers {
@@ -340,7 +331,6 @@ func (l *load) repeated() []string {
 	return twice
 }
 
-// failure returns the reason why a handoff could not be completed, "" if it could.
 func (a *arrivals) failure(id string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,23 +1,24 @@
-// Command lab causes faults in a deployment while agents hand work to each other. It ends with 0 if each
-// offer that a gateway acknowledged reached its worker once and was completed, and if its offerer got each
+// Command lab causes faults in a deployment while agents hand off work to each other. It exits with
+// 0 if each acknowledged offer reached its worker once and was completed, and its offerer got each
 // answer once.
 //
 //	lab -folder DIR -offerers AGENT,... -workers AGENT,... -kill NAME,...
 //	lab -folder DIR -offerers AGENT,... -workers AGENT,... -chaos 20m [-seed N] [-report FILE]
 //
-// With -kill the named processes end with kill -9, one after the other. With -chaos the faults of the file
-// "faults" come in a random order.
+// With -kill, the named processes are killed with kill -9 in turn. With -chaos, the faults in the
+// file "faults" occur in a random order.
 //
-// The folder has files of lines with a name and more words:
+// The folder has files whose lines have a name and more words:
 //
 //	processes   a process, and its command. Its output goes to NAME.log
 //	wires       a path that can be cut, and its addresses: LISTEN=TARGET ...
 //	disks       a disk that can be filled, and a folder on it
 //	faults      kill, freeze, cut, stall or fill, and the names of processes, wires or disks
 //
-// An offerer is rest=URL, airc=URL, or irc=HOST:PORT@URL with the URL of its home. A worker is rest=URL,
-// airc=URL, or a2a=DID@LISTEN@URL with the address at which a gateway calls it. URLs of one home are
-// separated by "|": an agent that gets no response from one tries the next, as behind a proxy.
+// An offerer is rest=URL, airc=URL, or irc=HOST:PORT@URL with the URL of its home. A worker is
+// rest=URL, airc=URL, or a2a=DID@LISTEN@URL with the address at which a gateway calls it. URLs of
+// one home are separated by "|". An agent without a response from one URL tries the next, as behind
+// a proxy.
 package main
 
 import (
@@ -38,19 +39,17 @@ import (
 
 // The times of a run.
 const (
-	startTime        = time.Minute      // until all agents are known, and the first offers have arrived
-	calmTime         = 3 * time.Second  // before the first kill
-	downTime         = 2 * time.Second  // downtime of a killed process
-	recoverTime      = 30 * time.Second // time after a restart within which offers must arrive everywhere again
+	startTime        = time.Minute     // until all agents are known, and the first offers have arrived
+	calmTime         = 3 * time.Second // before the first kill
+	downTime         = 2 * time.Second
+	recoverTime      = 30 * time.Second // time from a restart until offers arrive everywhere again
 	chaosRecoverTime = 3 * time.Minute  // the same after other faults
-	drainTime        = 3 * time.Minute  // until the last offer is completed, once no more are made
+	drainTime        = 3 * time.Minute  // from the last offer until its completion
 	auditTime        = 5 * time.Minute
 )
 
-// auditReaders is the number of requests of the audit at a time.
 const auditReaders = 16
 
-// options are the flags.
 type options struct {
 	folder, offerers, workers, kill, report string
 	chaos, pace                             time.Duration
@@ -130,7 +129,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// newWorkers returns the workers of a list. An A2A worker serves from now on.
+// newWorkers returns the workers of a list. It starts the servers of A2A workers.
 func newWorkers(ctx context.Context, list string) ([]worker, error) {
 	var workers []worker
 	for i, text := range strings.Split(list, ",") {
@@ -161,7 +160,6 @@ func newWorkers(ctx context.Context, list string) ([]worker, error) {
 	return workers, nil
 }
 
-// newOfferers returns the offerers of a list.
 func newOfferers(list string, workers []worker) ([]offerer, error) {
 	var offerers []offerer
 	for i, text := range strings.Split(list, ",") {
@@ -188,7 +186,6 @@ func newOfferers(list string, workers []worker) ([]offerer, error) {
 	return offerers, nil
 }
 
-// wait blocks for a time, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,22 +12,20 @@ import (
 	"time"
 )
 
-// processes holds the processes of a deployment.
 type processes struct {
 	folder string
 	order  []string
 	all    map[string]*process
 }
 
-// process is one process, which may be started many times.
+// process is one process, which may be restarted.
 type process struct {
 	name  string
 	args  []string
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when the command of now has ended
+	ended chan struct{} // closed when the current command has ended
 }
 
-// readProcesses reads the file of the processes.
 func readProcesses(folder string) (*processes, error) {
 	lines, err := readNames(folder, "processes")
 	if err != nil {
@@ -41,7 +39,6 @@ func readProcesses(folder string) (*processes, error) {
 	return p, nil
 }
 
-// start starts all processes in order.
 func (p *processes) start(ctx context.Context) error {
 	for _, name := range p.order {
 		if err := p.restart(ctx, name); err != nil {
@@ -51,7 +48,7 @@ func (p *processes) start(ctx context.Context) error {
 	return nil
 }
 
-// restart starts a process. One that ends within a second is started again, for half a minute:
+// restart starts a process. For half a minute, it retries a process that ends within a second:
 // PostgreSQL waits for the last child of the killed server.
 func (p *processes) restart(ctx context.Context, name string) error {
 	deadline := time.Now().Add(startTime / 2)
@@ -79,7 +76,6 @@ func (p *processes) restart(ctx context.Context, name string) error {
 	}
 }
 
-// launch runs the command of a process.
 func (p *processes) launch(one *process) error {
 	log, err := os.OpenFile(filepath.Join(p.folder, one.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -100,7 +96,7 @@ func (p *processes) launch(one *process) error {
 	return nil
 }
 
-// kill ends a process abruptly, like a power cut, and waits until it has ended.
+// kill ends a process abruptly, like a power cut, and waits for its end.
 func (p *processes) kill(name string) error {
 	one := p.all[name]
 	if one == nil {
@@ -113,11 +109,9 @@ func (p *processes) kill(name string) error {
 	return nil
 }
 
-// freeze suspends a process, and thaw lets it go on.
 func (p *processes) freeze(name string) error { return p.signal(name, syscall.SIGSTOP) }
 func (p *processes) thaw(name string) error   { return p.signal(name, syscall.SIGCONT) }
 
-// signal sends a signal to a process.
 func (p *processes) signal(name string, s syscall.Signal) error {
 	one := p.all[name]
 	if one == nil {
@@ -129,7 +123,7 @@ func (p *processes) signal(name string, s syscall.Signal) error {
 	return nil
 }
 
-// revive starts each process again that has ended on its own, as systemd does, and returns their names.
+// revive restarts each process that has ended on its own, like systemd, and returns their names.
 func (p *processes) revive(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, name := range p.order {
@@ -145,7 +139,6 @@ func (p *processes) revive(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// stop ends all processes, the last one first.
 func (p *processes) stop() {
 	for _, name := range slices.Backward(p.order) {
 		one := p.all[name]
@@ -162,7 +155,6 @@ func (p *processes) stop() {
 	}
 }
 
-// tails returns the end of the output of each process, as an error.
 func (p *processes) tails() error {
 	const lastBytes = 3000
 	var errs []error

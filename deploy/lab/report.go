@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
-// report is the report of a run with random faults.
 type report struct {
 	outcome outcome
 	chaos   *chaos
@@ -21,14 +20,12 @@ type report struct {
 	seed    uint64
 }
 
-// kind is a row of the table of faults.
 type kind struct {
 	Name, Places string
 	Count        int
-	Median, Most time.Duration // of the time until all pairs of agents worked again
+	Median, Most time.Duration // times until all pairs of agents worked again
 }
 
-// page is the report in Markdown.
 var page = template.Must(template.New("").Parse(`# Losses under faults
 
 **{{.Steps}} acknowledged steps, {{.Faults}} faults, {{.Lost}} lost, {{.Twice}} twice.** The steps are of {{.Offers}} handoffs, of which {{.Others}} were
@@ -72,7 +69,6 @@ time between two offers. Clocks are not stepped: all processes have the clock of
 [simulation](../../federation/simulation) steps them.
 `))
 
-// write writes the report and its plot.
 func (r report) write(path string) error {
 	values := map[string]any{
 		"Refused": r.chaos.load.refused,
@@ -99,12 +95,10 @@ func (r report) write(path string) error {
 	return os.WriteFile(filepath.Join(filepath.Dir(path), "proof.svg"), drawing.Bytes(), 0o600)
 }
 
-// lasted returns the time from the first offer to the end of the last fault.
 func (r report) lasted() time.Duration {
 	return r.chaos.events[len(r.chaos.events)-1].over.Sub(r.began)
 }
 
-// kinds returns the table of faults.
 func (r report) kinds() []kind {
 	recovered, places := map[string][]time.Duration{}, map[string][]string{}
 	for _, e := range r.chaos.events {
@@ -133,10 +127,10 @@ func (r report) kinds() []kind {
 	return kinds
 }
 
-// plotStep is the time of one point of the plot.
+// plotStep is the interval of the points of the plot.
 const plotStep = 5 * time.Second
 
-// plot returns the offers that were acknowledged in each five seconds, over the times of the faults.
+// plot returns the acknowledged offers per interval, and the times of the faults.
 func (r report) plot() plot.Plot {
 	counts := make([]int, int(r.lasted()/plotStep)+1)
 	for _, offer := range r.chaos.load.acked {

@@ -8,7 +8,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// restOfferer makes offers by REST.
 type restOfferer struct {
 	*agent.Agent
 
@@ -26,7 +25,6 @@ func (o *restOfferer) offer(ctx context.Context, to federation.DID, title string
 
 func (o *restOfferer) inbox(ctx context.Context) ([]step, error) { return inboxOf(ctx, o.Agent) }
 
-// inboxOf returns all steps in the inbox of an agent.
 func inboxOf(ctx context.Context, a *agent.Agent) ([]step, error) {
 	entries, err := a.InboxWhole(ctx)
 	var steps []step
@@ -36,10 +34,8 @@ func inboxOf(ctx context.Context, a *agent.Agent) ([]step, error) {
 	return steps, err
 }
 
-// stepOf returns the step of an entry.
 func stepOf(e agent.Entry) step { return step{e.Step.HandoffID, e.Step.Verb, e.Step.Title} }
 
-// restWorker works by REST.
 type restWorker struct {
 	*agent.Agent
 	seen arrivals
@@ -72,7 +68,6 @@ func (w *restWorker) work(ctx context.Context) {
 	}
 }
 
-// complete accepts and completes a handoff.
 func (w *restWorker) complete(ctx context.Context, id string) {
 	for _, verb := range []string{"accept", "complete"} {
 		if err := w.Insist(ctx, "handoffs/"+id+"/"+verb, verb+" "+id, struct{}{}, nil); err != nil {

@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// wire is a path between processes that the lab can cut and stall: a TCP proxy for one or more
-// addresses.
+// wire is a TCP proxy for one or more addresses that the lab can cut and stall.
 type wire struct {
 	listeners []net.Listener
 
@@ -21,7 +20,7 @@ type wire struct {
 	conns map[net.Conn]bool
 }
 
-// newWire returns a wire that listens. Each address is LISTEN=TARGET.
+// newWire returns a listening wire. Each address is LISTEN=TARGET.
 func newWire(ctx context.Context, addresses []string) (*wire, error) {
 	w := &wire{flow: make(chan struct{}), conns: map[net.Conn]bool{}}
 	close(w.flow)
@@ -41,7 +40,8 @@ func newWire(ctx context.Context, addresses []string) (*wire, error) {
 	return w, nil
 }
 
-// serve accepts connections until the listener is closed. While the wire is cut it closes them at once.
+// serve accepts connections until the listener is closed. While the wire is cut, it closes them at
+// once.
 func (w *wire) serve(listener net.Listener, target string) {
 	for {
 		near, err := listener.Accept()
@@ -52,7 +52,7 @@ func (w *wire) serve(listener net.Listener, target string) {
 	}
 }
 
-// join connects a connection with the target, until one side closes or the wire is cut.
+// join connects a client with the target, until one side closes or the wire is cut.
 func (w *wire) join(near net.Conn, target string) {
 	defer near.Close()
 	if !w.hold(near) {
@@ -79,7 +79,7 @@ func (w *wire) join(near net.Conn, target string) {
 	both.Wait()
 }
 
-// carry copies bytes from one connection to another, and pauses while the wire is stalled.
+// carry copies bytes between two connections, and pauses while the wire is stalled.
 func (w *wire) carry(from io.Reader, to io.Writer) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -94,7 +94,7 @@ func (w *wire) carry(from io.Reader, to io.Writer) {
 	}
 }
 
-// hold keeps a connection for a cut. It returns false while the wire is cut.
+// hold registers a connection for a cut. It returns false while the wire is cut.
 func (w *wire) hold(conn net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,14 +105,13 @@ func (w *wire) hold(conn net.Conn) bool {
 	return true
 }
 
-// release forgets a connection.
 func (w *wire) release(conn net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, conn)
 }
 
-// cut closes all connections, and each new one, until the wire is mended.
+// cut closes all current and new connections until mend.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,14 +121,13 @@ func (w *wire) cut() {
 	}
 }
 
-// stall keeps connections open and carries nothing, until the wire is mended.
+// stall keeps connections open and forwards nothing until mend.
 func (w *wire) stall() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flow = make(chan struct{})
 }
 
-// mend ends a cut or a stall.
 func (w *wire) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +139,6 @@ func (w *wire) mend() {
 	}
 }
 
-// close ends the wire and its connections.
 func (w *wire) close() error {
 	var errs []error
 	for _, listener := range w.listeners {

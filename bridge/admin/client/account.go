@@ -13,15 +13,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Account is a participant at a gateway, either logged in or represented by an operator. If it has
-// a key, it signs each step in this process. It may be used concurrently.
+// Account is a participant at a gateway, either logged in or represented by an operator. With a
+// key, it signs each step in this process. It may be used concurrently.
 type Account struct {
 	participant.Remote
 
 	key *federation.SigningKey // nil if the gateway signs
 }
 
-// Account returns the account of a DID. The key is the key of the DID, or nil.
+// Account returns the account of a DID. The key may be nil.
 func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Account {
 	post := func(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
 		call := admin.ParticipantCall{DID: string(did), Operation: operation, Arguments: route.JSON[json.RawMessage](arguments)}
@@ -77,8 +77,9 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 	})
 }
 
-// once signs a step and files it. A step with an idempotency key gets the ID that the gateway reserved
-// for the key, so that a repetition returns the step on disk, even after a restart of this process.
+// once signs a step and files it. A step with an idempotency key gets the ID that the gateway
+// reserved for the key. A repetition then returns the step on disk, even after a restart of this
+// process.
 func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
 	file func(admin.Proof) (participant.Filed, error),
 ) (participant.Filed, error) {
@@ -100,7 +101,7 @@ func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, 
 	return filed, err
 }
 
-// reserved files a step under the ID reserved by the gateway for its key.
+// reserved files a step under the ID that the gateway reserved for its key.
 func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsigned, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
 	at, err := a.Reserve(ctx, u)
 	switch {
@@ -163,8 +164,7 @@ func (a *Account) Moved(ctx context.Context, id string, known federation.Version
 	}
 }
 
-// told returns an error of signing in the form for the caller: an invalid member is a mistake of
-// the request.
+// told converts a signing error for the caller: an invalid member is a mistake of the request.
 func told(err error) error {
 	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)

@@ -1,13 +1,12 @@
-// Package client is a client of the operator API of a running gateway. The commands of the program
-// use it.
+// Package client is the client of the operator API for the program's commands.
 //
-// [Call] calls a route of package admin, and [Watch] watches a list. For several requests or a
-// file, the Client has methods: [Client.Take] signs and submits a step, [Client.Handoff] reads a
-// handoff with all its steps, [Client.Passport] and [Client.Backup] fetch files.
+// [Call] calls a route of package admin, and [Watch] watches a list. The methods of [Client]
+// combine requests or handle files: [Client.Take] signs and submits a step, [Client.Handoff] reads
+// a handoff with all its steps, [Client.Passport] and [Client.Backup] fetch files.
 //
-// Every error of a request is a [*federation.UnavailableError] if the gateway does not answer, a
-// [*bridge.ProblemError] for an answer without a 2xx status, and a [*route.NameError] for a name that
-// cannot be part of a path. A Client is safe for concurrent use.
+// The error of a request is a [*federation.UnavailableError] if the gateway does not answer, a
+// [*bridge.ProblemError] for an answer without a 2xx status, or a [*route.NameError] for a name
+// that cannot be part of a path. A Client is safe for concurrent use.
 package client
 
 import (
@@ -26,12 +25,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// requestTimeout bounds one request: a live gateway answers in milliseconds, and one with a slow
-// disk within seconds.
+// requestTimeout bounds one request: a gateway answers in milliseconds, or within seconds on a slow
+// disk.
 const requestTimeout = 30 * time.Second
 
-// maxAnswerBytes bounds one answer: a page of 500 items is shorter, also one of steps with all
-// their deliveries.
+// maxAnswerBytes exceeds a page of 500 items, even of steps with all their deliveries.
 const maxAnswerBytes = 16 << 20
 
 // Client sends requests to a running gateway. Make one with [New] or [NewSocket].
@@ -44,13 +42,12 @@ type Client struct {
 // AddressError is returned for an invalid address of a gateway.
 type AddressError struct{ Address string }
 
-// Error implements [error].
 func (e *AddressError) Error() string {
 	return fmt.Sprintf("want unix:PATH or http(s)://HOST:PORT, not %q", e.Address)
 }
 
-// Open returns a client of the gateway at an address: unix:PATH, or http(s)://HOST:PORT, with a
-// token for its requests unless that is "". It does no I/O. The error is an [*AddressError].
+// Open returns a client of the gateway at unix:PATH or http(s)://HOST:PORT. The token may be "". It
+// does no I/O. The error is an [*AddressError].
 func Open(address, token string) (*Client, error) {
 	if socket, ok := strings.CutPrefix(address, "unix:"); ok {
 		return NewSocket(socket), nil
@@ -70,8 +67,8 @@ func NewSocket(path string) *Client {
 	})
 }
 
-// New returns a client of the API below a base. The token may be "", and the transport nil for the
-// default one.
+// New returns a client of the API below a base. The token may be ""; a nil transport is the default
+// one.
 func New(base, token string, transport http.RoundTripper) *Client {
 	return &Client{base: base, token: token, transport: transport}
 }
@@ -116,7 +113,7 @@ func open[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], i
 	return c.send(request, 0)
 }
 
-// send sends a request, with a timeout unless it is 0. The caller closes the answer.
+// send sends a request; timeout 0 means none. The caller closes the answer.
 func (c *Client) send(request *http.Request, timeout time.Duration) (*http.Response, error) {
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
@@ -140,8 +137,8 @@ func readAnswer(response *http.Response) ([]byte, error) {
 	return text, nil
 }
 
-// unreachable returns the error for a request without an answer. It drops the part of the text
-// that names the request and keeps the address of the gateway.
+// unreachable returns the error for a request without an answer. Its text names the gateway but not
+// the request.
 func unreachable(err error) error {
 	if asked, ok := err.(*url.Error); ok { //nolint:errorlint // net/http promises this type
 		err = asked.Err

@@ -17,8 +17,8 @@ import (
 	"github.com/baton-gateway/baton/federation/passport"
 )
 
-// Watch calls line with each line of a watched list until the gateway or ctx ends, and then
-// returns nil. It returns the error of line.
+// Watch calls line with each line of a watched list until the gateway or ctx ends, and then returns
+// nil. It returns the error of line.
 func Watch[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In, line func(text []byte) error) error {
 	response, err := open(ctx, c, r, in)
 	if err != nil {
@@ -60,8 +60,7 @@ func (c *Client) Handoff(ctx context.Context, id string) (admin.Handoff, error) 
 	}
 }
 
-// DeadLetters yields all dead letters with their details, the newest first. It ends at the first
-// error.
+// DeadLetters yields all dead letters with their details, newest first. It ends at the first error.
 func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[admin.DeadLetter, error] {
 	return func(yield func(admin.DeadLetter, error) bool) {
 		ask := admin.DeadQuery{Watching: admin.Watching{Paging: admin.Paging{Limit: new(admin.MaxLimit)}}}
@@ -85,7 +84,7 @@ func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[admin.DeadLetter, er
 	}
 }
 
-// ExportDeadLetters writes all dead letters with their details, a line of JSON each, the newest first.
+// ExportDeadLetters writes all dead letters with their details as JSON lines, newest first.
 func (c *Client) ExportDeadLetters(ctx context.Context, out io.Writer) error {
 	lines := json.NewEncoder(out)
 	for letter, err := range c.DeadLetters(ctx) {
@@ -118,8 +117,8 @@ func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 	return text, nil
 }
 
-// Backup returns a backup of the gateway. It has no timeout. The caller closes it; the archive
-// itself shows whether the answer was truncated.
+// Backup returns a backup of the gateway. It has no timeout. The caller closes it, and can detect a
+// truncated archive by its content.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	response, err := open(ctx, c, admin.Backup, struct{}{})
 	if err != nil {
@@ -128,8 +127,8 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// Readiness returns the answer of /readyz, which has a body also if the gateway is not ready;
-// with peers it covers the links to other homes.
+// Readiness returns the answer of /readyz, also if the gateway is not ready. With peers it includes
+// the links to other homes.
 func (c *Client) Readiness(ctx context.Context, peers bool) (admin.Readiness, error) {
 	var ready admin.Readiness
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

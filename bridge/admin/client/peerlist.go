@@ -18,23 +18,22 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds of a list of peers.
 const (
 	maxImportBytes = 1 << 20          // far above the longest published list
 	importTimeout  = 30 * time.Second // for the whole list
 )
 
-// ErrPlainList is the error for the address of a list of peers that others can change on the way.
+// ErrPlainList is the error for a peer list at an address without TLS.
 var ErrPlainList = errors.New("a list decides what is refused: want https://")
 
 // PeerLine is one line of a list of peers.
 type PeerLine struct {
-	Number       int // number of the line, from 1
+	Number       int
 	Domain, Mode string
 }
 
-// ImportPeers reads a list of peers from its address or file, checks every line by a dry run, and
-// then sets the modes, unless a dry run was requested.
+// ImportPeers reads a list of peers from its address or file, and checks every line by a dry run.
+// It then sets the modes, unless a dry run was requested.
 func (c *Client) ImportPeers(ctx context.Context, from string, act admin.Act) ([]admin.Peer, error) {
 	text, err := readPeerList(ctx, from)
 	if err != nil {
@@ -58,7 +57,6 @@ func (c *Client) ImportPeers(ctx context.Context, from string, act admin.Act) ([
 	return set, nil
 }
 
-// readPeerList reads a list from its address or file.
 func readPeerList(ctx context.Context, from string) (string, error) {
 	u, err := url.Parse(from)
 	if err != nil || u.Host == "" {
@@ -76,7 +74,7 @@ func readPeerList(ctx context.Context, from string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read list: %w", err)
 	}
-	answer, err := (&http.Client{Timeout: importTimeout}).Do(request) // of the operator, to an address that the operator names
+	answer, err := (&http.Client{Timeout: importTimeout}).Do(request) // the operator chose the address
 	if err != nil {
 		return "", &federation.UnavailableError{What: "list: " + err.Error()}
 	}
@@ -98,8 +96,8 @@ func readBounded(in io.Reader) (string, error) {
 	return string(text), nil
 }
 
-// ParsePeerList reads a domain and a mode from each line. Its error names the first line with
-// neither these nor a comment.
+// ParsePeerList reads a domain and a mode from each line. Its error names the first invalid line
+// that is no comment.
 func ParsePeerList(text string) ([]PeerLine, error) {
 	var lines []PeerLine
 	seen := map[string]int{}

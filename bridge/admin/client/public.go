@@ -28,7 +28,7 @@ import (
 type Public struct {
 	base *url.URL
 	http *http.Client
-	// logIn begins a session; renew gets the next tokens of one, nil if logIn is used again.
+	// logIn begins a session; renew renews its tokens, or is nil to log in again.
 	logIn func(ctx context.Context) (tokens, error)
 	renew func(ctx context.Context) (tokens, error)
 
@@ -64,8 +64,8 @@ func isOwn(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// WithKey returns the account of a DID at a gateway with the key of the DID, which signs each step
-// too. It does no I/O.
+// WithKey returns the account of a DID at a gateway. The key of the DID logs in and signs each
+// step. WithKey does no I/O.
 func WithKey(address string, key federation.SigningKey) (*Account, error) {
 	p, err := newPublic(address)
 	if err != nil {
@@ -96,7 +96,6 @@ func (p *Public) prove(ctx context.Context, key federation.SigningKey) (tokens, 
 	}, &got)
 }
 
-// ask sends a document and decodes the answer.
 func (p *Public) ask(ctx context.Context, path string, in, out any) error {
 	text, err := json.Marshal(in)
 	if err != nil {
@@ -112,10 +111,9 @@ func (p *Public) ask(ctx context.Context, path string, in, out any) error {
 	return nil
 }
 
-// callTime bounds a call: a wait, and the answer.
 const callTime = waitTime + 30*time.Second
 
-// send posts a document with a token, "" for none, and returns the answer.
+// send posts a document and returns the answer; the token may be "".
 func (p *Public) send(ctx context.Context, path, token string, text []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -157,7 +155,7 @@ func (p *Public) post(ctx context.Context, operation string, arguments []byte) (
 	return answer, err
 }
 
-// token returns an access token other than the refused one, and logs in or renews if necessary.
+// token returns an access token other than the refused one. It logs in or renews if necessary.
 func (p *Public) token(ctx context.Context, refused string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,14 +174,14 @@ func (p *Public) token(ctx context.Context, refused string) (string, error) {
 	return got.Access, nil
 }
 
-// kept is the state of a pairing, in a file of mode 0600.
+// kept is a pairing, stored in a file of mode 0600.
 type kept struct {
 	Gateway string `json:"gateway"`
 	Code    string `json:"code"` // digest of the pairing code
 	Refresh string `json:"refresh_token"`
 }
 
-// ErrNotPaired is returned if there is neither a pairing code nor a stored session for a gateway.
+// ErrNotPaired is returned without a pairing code and a stored session for a gateway.
 var ErrNotPaired = errors.New("no session is kept for this gateway: say --pair CODE, or --key-file FILE")
 
 // WithPairing returns the account of a pairing code. The refresh token is stored in a folder: a
@@ -232,8 +230,8 @@ func WithPairing(address, code, folder string) (*Account, error) {
 	return &Account{Remote: participant.Remote{Post: p.post}}, nil
 }
 
-// exclusively changes the content of a file that other processes may change too. The file is not
-// written if change returns an error or the same content.
+// exclusively changes a file that other processes may change too. It does not write the file if
+// change returns an error or the same content.
 func exclusively(path string, change func(kept) (kept, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("keep session: %w", err)

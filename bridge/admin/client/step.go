@@ -24,19 +24,19 @@ import (
 // Step is a step of an operator.
 type Step struct {
 	Verb    federation.Verb
-	Handoff string    // its ID, or the end of that; "" for an offer
+	Handoff string    // ID or ID suffix; "" for an offer
 	Ask     admin.Ask // without context and proof
-	Context string    // a file, or an https or at address; "" for none
-	// Content is a context in JSON; nil for none, or if there is a Context.
+	Context string    // a file, or an https or at address; may be ""
+	// Content is a context in JSON; nil if there is none or Context is set.
 	Content  []byte
-	Replaces federation.HandoffID // handoff replaced by an offer signed here
-	ID       federation.EventID   // ID of a step signed here; zero for a new one
-	// Key signs the step in this process. If it is nil, the gateway vouches for Ask.From.
+	Replaces federation.HandoffID // replaced by an offer signed here
+	ID       federation.EventID   // of a step signed here; zero for a new one
+	// Key signs the step in this process. Without it, the gateway vouches for Ask.From.
 	Key *federation.SigningKey
 }
 
-// Take submits a step, signed if there is a key for it. A step waiting for a key or
-// for the ruling of another home is a [*bridge.ProblemError].
+// Take submits a step, signed if there is a key. For a step waiting for a key or for the ruling of
+// another home, it returns a [*bridge.ProblemError].
 func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	content, err := contextOf(&s)
 	if err != nil {
@@ -66,19 +66,18 @@ func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	return filed, err
 }
 
-// gateway is the part of a gateway that signing a step here needs: the operator API or the calls of
-// a participant. It blocks on the gateway.
+// gateway is the part of a gateway required to sign a step: the operator API or the calls of a
+// participant. It blocks on the gateway.
 type gateway interface {
 	// place returns the venue of an offer, and its dialect.
 	place(ctx context.Context, from, to, channel string) (venue string, tags federation.Dialect, err error)
-	// handoff returns the handoff of a step.
 	handoff(ctx context.Context, id string, verb federation.Verb) (federation.View, error)
-	// store keeps a context that the step cannot hold, and returns its address and hash.
+	// store stores a context that is too large for the step, and returns its address and hash.
 	store(ctx context.Context, owner string, content []byte) (address, hash string, err error)
 }
 
-// sign returns the request for a step as a document signed here. The key stays in this
-// process. The document is made here too: the gateway only chooses the place of the step.
+// sign returns the request for a step as a document made and signed in this process. The gateway
+// only chooses the place of the step.
 func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.Ask, error) {
 	var none admin.Ask
 	var err error
@@ -119,15 +118,15 @@ func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.As
 	return admin.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason, Wait: s.Ask.Wait}, nil
 }
 
-// stepContext is the context of a step: a text within the step, "" for none, or a file to be
-// referenced by the step.
+// stepContext is the context of a step: text within the step, "" for none, or a file referenced by
+// the step.
 type stepContext struct {
 	text string
 	file []byte // nil for a text
 }
 
-// contextOf returns the context of a step. If the title of an offer is too long, it cuts the title
-// and adds the full text to the context.
+// contextOf returns the context of a step. If the title of an offer is too long, it truncates the
+// title and adds the full text to the context.
 func contextOf(s *Step) (content stepContext, err error) {
 	if s.Content != nil {
 		content = shortest(s.Content)
@@ -166,8 +165,7 @@ func readContext(source string) (stepContext, error) {
 	return shortest(content), nil
 }
 
-// shortest returns JSON that fits into a step in its shortest form, and any
-// other content unchanged.
+// shortest compacts JSON that fits into a step, and returns any other content unchanged.
 func shortest(content []byte) stepContext {
 	var short bytes.Buffer
 	if json.Compact(&short, content) == nil && federation.InlineContext(short.String()) && translate.ValidContext(short.String()) {
@@ -176,8 +174,8 @@ func shortest(content []byte) stepContext {
 	return stepContext{file: content}
 }
 
-// refer returns the context in the form of a request. If a text turns out too long for its step,
-// the gateway stores it.
+// refer returns the context as in a request. The gateway stores a text that is too long for its
+// step.
 func (c *Client) refer(ctx context.Context, content stepContext, owner string) (text, hash string, err error) {
 	if content.file == nil {
 		return content.text, "", nil
@@ -185,8 +183,8 @@ func (c *Client) refer(ctx context.Context, content stepContext, owner string) (
 	return storeContext(ctx, c, content, owner)
 }
 
-// storeContext stores a context at the gateway, and returns the reference and its hash. If the
-// content is an address, it is the reference.
+// storeContext stores a context at the gateway, and returns the reference and its hash. An address
+// is its own reference.
 func storeContext(ctx context.Context, g gateway, content stepContext, owner string) (reference, hash string, err error) {
 	text := content.file
 	if text == nil {
@@ -201,19 +199,16 @@ func storeContext(ctx context.Context, g gateway, content stepContext, owner str
 	return reference, hash, nil
 }
 
-// place implements gateway.
 func (c *Client) place(ctx context.Context, from, to, channel string) (string, federation.Dialect, error) {
 	at, err := Call(ctx, c, admin.GetPlace, admin.PlaceQuery{From: from, To: to, Channel: channel})
 	return at.Venue, at.Dialect, err
 }
 
-// handoff implements gateway.
 func (c *Client) handoff(ctx context.Context, id string, _ federation.Verb) (federation.View, error) {
 	h, err := Call(ctx, c, admin.GetHandoff, admin.IDPage{ID: id, Paging: admin.Paging{Limit: new(1)}})
 	return federation.View{ID: h.ID, Kind: h.Kind, Venue: h.Venue, Dialect: h.Dialect}, err
 }
 
-// store implements gateway.
 func (c *Client) store(ctx context.Context, owner string, content []byte) (address, hash string, err error) {
 	kept, err := Call(ctx, c, admin.StoreBlob, admin.Blob{Owner: owner, Content: bytes.NewReader(content)})
 	return kept.URL, kept.SHA256, err

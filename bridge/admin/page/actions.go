@@ -12,24 +12,23 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// action is a change by an operator.
 type action struct {
-	back  string           // the page with its list, unless the form names another
-	noun  string           // noun of the equivalent command
-	needs federation.Scope // required scope of its API route
+	back  string // page with its list, unless the form names another
+	noun  string // of the equivalent command
+	needs federation.Scope
 	// send requests the change from the API, and returns the number of changed items.
 	send func(r request, f form, act admin.Act) (int, error)
-	// choices are the values of the field beside the reason; nil for no field.
+	// choices are the values of the field beside the reason, if any.
 	choices []string
 	effect  string // description of the change to a name
-	done    string // state of the name afterwards
+	done    string // resulting state of the name
 }
 
 type form struct {
 	verb, name   string
-	link, peer   string   // link or peer of one delivery, or of the filter
-	older, cause string   // age and cause in the filter
-	rows         []string // selected ones
+	link, peer   string // link or peer of one delivery, or of the filter
+	older, cause string // age and cause in the filter
+	rows         []string
 	choice, back string
 }
 
@@ -94,8 +93,7 @@ func endSession(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-// setMode sets the mode of a peer. A dry run without a choice tries the
-// highest mode.
+// setMode sets the mode of a peer. A dry run without a choice tries the strictest mode.
 func setMode(r request, f form, act admin.Act) (int, error) {
 	if f.choice == "" && act.DryRun {
 		f.choice = "block"
@@ -129,7 +127,6 @@ func formOf(r *http.Request, a action) form {
 	return f
 }
 
-// confirm shows the effect of an action, and its form.
 func (p *Page) confirm(w http.ResponseWriter, r *http.Request, s session) {
 	a, ok := actionOf(r.PathValue("list"), r.PathValue("verb"))
 	if !ok {
@@ -150,7 +147,6 @@ func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a a
 	p.render(w, r, status, &s, view{Title: shown.Verb + " " + shown.Name, Alert: plain(alert), Confirm: shown})
 }
 
-// confirmation requests the effect of an action from the API.
 func confirmation(r request, a action, f form) (*confirmView, error) {
 	changes, err := a.send(r, f, admin.Act{DryRun: true})
 	if err != nil {
@@ -174,7 +170,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	}
 	f, reason := formOf(r, a), strings.TrimSpace(r.PostFormValue("reason"))
 	request := p.request(r.Context(), s.token, r.URL)
-	if !request.may(a.needs) { // before the form is read, so that its answer is the same for each
+	if !request.may(a.needs) { // before the form is read, so that the answer is the same for all
 		_, err := a.send(request, f, admin.Act{DryRun: true})
 		p.failWith(w, r, &s, err)
 		return
@@ -196,7 +192,6 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	http.Redirect(w, r, f.back, http.StatusSeeOther)
 }
 
-// told returns a sentence about the effect of an action.
 func told(a action, f form, changed int) string {
 	switch {
 	case a.choices != nil:

@@ -14,22 +14,20 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The selections of several rows in the URL of an action.
 const (
-	selectedRows = "selected" // named by the parameter "row", which may be repeated
-	allRows      = "all"      // that match the filter
+	selectedRows = "selected" // by the parameter "row", which may be repeated
+	allRows      = "all"      // rows that match the filter
 )
 
-// bulk is the form for actions on many rows of a list.
 type bulk struct {
-	Form     string // ID of the form
+	Form     string
 	Back     string
-	Selected []link // on the rows with a checked box
-	All      []link // on the rows that match the filter
+	Selected []link // for the rows with a checked box
+	All      []link // for the rows that match the filter
 }
 
-// bulk returns the form for a list, nil for a list without rows and for a session without the scope. The
-// filters are parameters of the page. Deliveries that match no filter are never changed together.
+// bulk returns the form for a list; nil without rows or without the session's scope. The filters
+// are parameters of the page. Deliveries that match no filter are never changed together.
 func (r request) bulk(list string, needs federation.Scope, rows bool, filters []string, verbs ...string) *bulk {
 	if !rows || !r.may(needs) {
 		return nil
@@ -101,8 +99,8 @@ func (f form) deadChanges() ([]admin.DeadChange, error) {
 
 var errNoRow = &bridge.ProblemError{Status: http.StatusUnprocessableEntity, Code: bridge.CodeUsage, Detail: "Select a row first."}
 
-// sum makes each of several changes, and returns the number of changed items. If one of many rows
-// is missing by then, that is not an error.
+// sum makes several changes, and returns the number of changed items. If there are many rows, a
+// missing row is not an error.
 func sum[T any](changes []T, err error, one func(T) (int, error)) (int, error) {
 	if err != nil {
 		return 0, err
@@ -136,7 +134,6 @@ func settleDead(r request, f form, act admin.Act) (int, error) {
 	})
 }
 
-// commandsOf returns the commands equivalent to a form, without the reason.
 func commandsOf(a action, f form) [][]string {
 	start := []string{"baton", a.noun, f.verb}
 	flags := func(pairs ...string) (all []string) {
@@ -163,7 +160,7 @@ func commandsOf(a action, f form) [][]string {
 	case a.noun == "dead":
 		return [][]string{slices.Concat(start, f.rows)}
 	}
-	var commands [][]string // one for each destination
+	var commands [][]string // one per destination
 	changes, _ := f.feedChanges()
 	for len(changes) > 0 {
 		to := changes[0]

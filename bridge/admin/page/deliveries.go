@@ -30,8 +30,8 @@ func readLinks(r request) (admin.Page[admin.Link], error) {
 	return call(r, admin.ListLinks, r.watching())
 }
 
-// loadLink shows the negotiated options of a link, its limits, and the parts
-// of steps that it does not carry.
+// loadLink shows the negotiated options of a link, its limits, and the parts of steps that it does
+// not carry.
 func loadLink(r request, name string) (view, error) {
 	l, err := call(r, admin.GetLink, admin.ByName{Name: name})
 	if err != nil {
@@ -61,7 +61,6 @@ func loadLink(r request, name string) (view, error) {
 	return v, nil
 }
 
-// actsOnLink returns the actions on a link. Only a held one can be released.
 func actsOnLink(r request, l admin.Link) []link {
 	acts := []link{r.act("links", l.Name, "dial")}
 	if !l.HeldSince.IsZero() {
@@ -70,7 +69,6 @@ func actsOnLink(r request, l admin.Link) []link {
 	return acts
 }
 
-// limit returns a limit; zero means none.
 func limit(n int) render.Value {
 	if n == 0 {
 		return render.Text("no limit")
@@ -134,11 +132,9 @@ func loadFeeds(r request) (view, error) {
 	return view{Title: "Feeds", Filter: r.filter("link", "Link", "peer", "Peer", "older", "Older than"), Sections: []section{byDestination, rows}}, nil
 }
 
-// maxIdle bounds the destinations without waiting deliveries that a page
-// offers to hold.
+// maxIdle bounds the idle destinations that a page offers to hold.
 const maxIdle = 50
 
-// idleHolds returns the actions that hold links without waiting deliveries.
 func idleHolds(r request, shapes []admin.Shape) ([]link, error) {
 	r.query = nil
 	links, err := readLinks(r)

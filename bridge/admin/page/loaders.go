@@ -72,8 +72,8 @@ func (r request) page() admin.Paging { return admin.Paging{Cursor: r.query.Get("
 
 func (r request) watching() admin.Watching { return admin.Watching{Paging: r.page()} }
 
-// older returns the address of the page with the next part of a list, "" after the last. The
-// parameter has the position in the list.
+// older returns the address of the next part of a list, "" after the last. The parameter holds the
+// position.
 func (r request) older(parameter, cursor string) string {
 	if cursor == "" {
 		return ""
@@ -88,7 +88,6 @@ func (r request) older(parameter, cursor string) string {
 	return address + "?" + query.Encode()
 }
 
-// flag returns a flag of a command for a parameter of the page, nothing if it is not set.
 func (r request) flag(name string) []string {
 	if value := r.query.Get(name); value != "" {
 		return []string{"--" + name, value}
@@ -138,7 +137,6 @@ func loadSessions(r request) (view, error) {
 	return view{Title: "Sessions", Filter: r.filter("did", "DID"), Sections: []section{l.section(r)}}, err
 }
 
-// loadTop shows the senders with the most steps: DIDs, addresses and links.
 func loadTop(r request) (view, error) {
 	v := view{Title: "Top"}
 	for _, top := range []struct{ by, caption string }{{"did", "Top by DID"}, {"address", "Top by address"}, {"link", "Top by link"}} {
@@ -188,7 +186,6 @@ func admit(r *http.Request, needs federation.Scope) (string, error) {
 	return admin.AdmitToken(token, needs)
 }
 
-// inProcess is a [http.RoundTripper] that calls a handler of this process.
 type inProcess struct{ api http.Handler }
 
 // RoundTrip implements [http.RoundTripper].
@@ -210,7 +207,6 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer is a [http.ResponseWriter] that stores the answer.
 type answer struct {
 	header http.Header
 	status int
@@ -223,26 +219,21 @@ func (a *answer) Header() http.Header { return a.header }
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) { a.status = status }
 
-// Write implements [http.ResponseWriter].
 func (a *answer) Write(text []byte) (int, error) { return a.body.Write(text) }
 
-// request is the input of a page's loader.
 type request struct {
-	ctx   context.Context //nolint:containedctx // of one HTTP request, which the value belongs to
-	api   *client.Client
-	token federation.OperatorToken
-	query url.Values
-	// address is the address of the page.
+	ctx     context.Context //nolint:containedctx // of one HTTP request, which the value belongs to
+	api     *client.Client
+	token   federation.OperatorToken
+	query   url.Values
 	address string
 	now     time.Time
 }
 
-// request returns the input of a loader for the token of a session.
 func (p *Page) request(ctx context.Context, token federation.OperatorToken, page *url.URL) request {
 	return request{
 		ctx: context.WithValue(ctx, tokenKey, token), api: p.api, token: token, query: page.Query(), address: page.RequestURI(), now: time.Now(),
 	}
 }
 
-// may reports whether the token of the session has the scope of a route of the API.
 func (r request) may(needs federation.Scope) bool { return r.token.Scope.Covers(needs) }

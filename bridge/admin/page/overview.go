@@ -11,7 +11,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// loadOverview shows the state of the gateway, with charts of the last day.
 func loadOverview(r request) (view, error) {
 	s, err := call(r, admin.GetStatus, route.None{})
 	if err != nil {
@@ -32,8 +31,8 @@ func loadOverview(r request) (view, error) {
 	return view{Title: "Overview", Sections: []section{now, warnings.section(r), feeds.section(r), last, hours.section(r)}}, nil
 }
 
-// chart is one line of the last day, as an SVG of [chartWidth] by [chartHeight], with the same
-// content as text.
+// chart is one line of the last day, as an SVG of [chartWidth] by [chartHeight], with a text
+// alternative.
 type chart struct {
 	ID, Name, Words string
 	Area, Line      string // paths
@@ -76,7 +75,7 @@ func last(values []int) int {
 	return values[len(values)-1]
 }
 
-// newChart draws a value of the samples. A time without samples has no line.
+// newChart draws a value of the samples. It leaves a gap without samples.
 func newChart(samples []admin.Sample, now time.Time, id, name, unit string, current int, values []int) chart {
 	c := chart{ID: id, Name: name, Words: fmt.Sprintf("%d%s now", current, unit)}
 	if len(values) == 0 {

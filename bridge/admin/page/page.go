@@ -1,11 +1,11 @@
-// Package page is the operator page: HTML below /ui/ on the listener of operators, over the operator
-// API. It has no rules of its own: a page shows the API's answers to the token of the session, and
-// an action is a request to the API, first as a dry run.
+// Package page is the operator page: HTML below /ui/ on the listener of operators, based on the
+// operator API. It has no rules of its own. A page shows API answers for the session's token, and
+// an action is an API request, first as a dry run.
 //
 // An operator logs in with an operator token. The browser keeps a session cookie; the process keeps
-// the digests of the cookie and of the token, in memory. Each request reads the token again, so that
-// a session ends with its token. Everything works without JavaScript; the script replaces the rows
-// of an open page when the page changes.
+// only the digests of the cookie and of the token, in memory. Each request reads the token again,
+// so that a session ends with its token. Everything works without JavaScript; the script replaces
+// the rows of an open page when the page changes.
 //
 // The handlers may be called concurrently.
 package page
@@ -37,21 +37,20 @@ import (
 // prefix is the path prefix of everything except the redirect from "/".
 const prefix = "/ui/"
 
-// first is the page behind "/" and "/ui/".
 const first = prefix + "links"
 
 // Deps are the dependencies of the page.
 type Deps struct {
 	Home federation.HomeID // shown in the head of each page
-	// Mount registers the operator API for the callers that an admission admits.
+	// Mount registers the operator API with an admission.
 	Mount  func(mux *http.ServeMux, admit admin.Admission)
 	Tokens *operators.Operators
-	Check  *admin.TokenCheck // checks tokens at login
+	Check  *admin.TokenCheck
 	Log    *slog.Logger
 	Ended  <-chan struct{} // closed when the gateway stops, which ends all event streams
 }
 
-// Page is the operator page. Make one with [New].
+// Page is the operator page.
 type Page struct {
 	deps     Deps
 	api      *client.Client
@@ -123,11 +122,10 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, s session) {
 //go:embed files
 var embedded embed.FS
 
-// file is the script or the style sheet.
 type file struct {
 	text      []byte
 	mediaType string
-	hashed    string // its name with its hash, which a browser may keep for ever
+	hashed    string // name with the hash of the content, which browsers may cache forever
 }
 
 type files struct {
@@ -135,7 +133,7 @@ type files struct {
 	page *template.Template
 }
 
-// readFiles reads the embedded files. A template that cannot be parsed is a mistake of the program.
+// readFiles reads the embedded files. An invalid template is a bug of the program.
 func readFiles() files {
 	f := files{all: map[string]file{}, page: template.Must(template.ParseFS(embedded, "files/*.html"))}
 	for name, mediaType := range map[string]string{"baton.js": "text/javascript; charset=utf-8", "baton.css": "text/css; charset=utf-8", "baton.svg": "image/svg+xml"} {
@@ -150,14 +148,13 @@ func readFiles() files {
 	return f
 }
 
-// layout is the input of each page's template.
 type layout struct {
 	view
 
 	Home          federation.HomeID
 	Script, Style string
 	Icon          string
-	Address       string // address of the page, for its events; "" if nothing changes
+	Address       string // for its events; "" if nothing changes
 	CSRF          string // "" without a session
 	Token         federation.OperatorToken
 	Nav           []navLink
@@ -165,11 +162,12 @@ type layout struct {
 
 type navLink struct {
 	Title, Href, Name string
-	Count             string // count of the items that need an operator; "" for none
+	Count             string // items that need an operator; may be ""
 	Current           bool
 }
 
-// counts returns for pages how much on them needs an operator, nothing if that cannot be read now.
+// counts returns, for each page, the number of items that need an operator; none if that cannot be
+// read now.
 func (r request) counts() map[string]string {
 	counts := map[string]string{}
 	if t, err := call(r, admin.CountTroubles, route.None{}); err == nil {
@@ -182,7 +180,7 @@ func (r request) counts() map[string]string {
 	return counts
 }
 
-// render writes a page, for the session or for a browser without one.
+// render writes a page; the session may be nil.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *session, v view) {
 	l := layout{view: v, Home: p.deps.Home, Script: prefix + p.files.all["baton.js"].hashed, Style: prefix + p.files.all["baton.css"].hashed, Icon: prefix + p.files.all["baton.svg"].hashed}
 	if s != nil {
@@ -206,18 +204,16 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *ses
 	_, _ = w.Write(text.Bytes()) // the client is gone
 }
 
-// lookEach is the interval of reading the pages of an event stream.
 const lookEach = time.Second
 
 // maxStreams bounds the open event streams: each reads its page once a second.
 const maxStreams = 64
 
-// aliveEach is the interval of a quiet stream's heartbeat: proxies close
-// silent ones.
+// aliveEach is the heartbeat interval of a quiet stream, because proxies close silent ones.
 const aliveEach = 20 * time.Second
 
-// events streams the addresses of pages that changed. The parameter "page", which may be repeated,
-// is the address of an open page; without it the stream is about all lists.
+// events streams the addresses of changed pages. The parameter "page", which may be repeated, is
+// the address of an open page. Without it, all lists are watched.
 func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
 	select {
 	case p.streams <- struct{}{}:
@@ -244,7 +240,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
 func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.ResponseController, watched []*watchedPage) {
 	again := time.NewTicker(lookEach)
 	defer again.Stop()
-	text := "retry: 2000\n\n" // written after the first read, with which later reads are compared
+	text := "retry: 2000\n\n" // written after the first read, the baseline for later reads
 	for silent := time.Duration(0); ; silent += lookEach {
 		s, err := p.session(r)
 		if errors.Is(err, federation.ErrNotFound) {
@@ -278,14 +274,14 @@ func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.Response
 type watchedPage struct {
 	address *url.URL
 	load    loader
-	last    [sha256.Size]byte // sum of the API's last answer for it
+	last    [sha256.Size]byte // hash of the API's last answer
 	read    bool
 }
 
 const maxWatched = 16
 
-// watchedPages returns the pages of addresses, or all lists if there is none. It returns false
-// for an unknown address.
+// watchedPages returns the pages with these addresses, or all lists without addresses. It returns
+// false for an unknown address.
 func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	if len(addresses) == 0 {
 		for _, each := range lists() {
@@ -310,8 +306,8 @@ func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	return all, true
 }
 
-// changed reports whether the response of the API differs from the last one. It does not on the
-// first call, or if it cannot be read.
+// changed reports whether the API's answer differs from the last one. It is false on the first call
+// and after an error.
 func (w *watchedPage) changed(ctx context.Context, p *Page, token federation.OperatorToken) bool {
 	sum := sha256.New()
 	if _, err := w.load(p.request(context.WithValue(ctx, sumKey, sum), token, w.address)); err != nil {

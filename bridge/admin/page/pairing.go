@@ -9,7 +9,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/route"
 )
 
-// PairPath is the form for a pairing code. The authorize page of agent hosts links to it.
+// PairPath is the form for a pairing code, linked from the authorize page of agent hosts.
 const PairPath = prefix + "pair"
 
 type pairView struct{ DID, Reason, Command string }
@@ -28,7 +28,7 @@ func (p *Page) renderPair(w http.ResponseWriter, r *http.Request, s session, sta
 	p.render(w, r, status, &s, view{Title: "Pair a host", Alert: plain(alert), Pair: form})
 }
 
-// pair makes a pairing code. The next page of the session shows it, once.
+// pair makes a pairing code. Only the next page of the session shows it.
 func (p *Page) pair(w http.ResponseWriter, r *http.Request, s session) {
 	request := p.request(r.Context(), s.token, r.URL)
 	ask := admin.PairAsk{DID: strings.TrimSpace(r.PostFormValue("did")), Reason: strings.TrimSpace(r.PostFormValue("reason"))}

@@ -22,27 +22,23 @@ const cookieName = "baton_session"
 // sessionLife bounds a session, which may end earlier with its token.
 const sessionLife = 12 * time.Hour
 
-// maxSessions bounds the sessions of a process: operators have a few each. The oldest one ends
-// if there are more.
+// maxSessions bounds the sessions of a process. The oldest one ends if there are more.
 const maxSessions = 1 << 10
 
-// session is the login of one browser.
 type session struct {
 	id    [32]byte                 // digest of the cookie
-	token federation.OperatorToken // as recorded when the request arrived
+	token federation.OperatorToken // as recorded at the start of the request
 	csrf  string
 }
 
-// kept is a session in the memory of the process.
 type kept struct {
 	token  [32]byte // digest
 	csrf   string
 	began  time.Time
 	ends   time.Time
-	notice string // shown with the next page
+	notice string // for the next page
 }
 
-// sessions are the sessions in the memory of the process.
 type sessions struct {
 	mu  sync.Mutex
 	all map[[32]byte]*kept
@@ -62,8 +58,7 @@ func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Co
 	}
 }
 
-// makeRoom drops the ended sessions, and the oldest one if there are still too
-// many.
+// makeRoom drops the ended sessions, and then the oldest one if there are still too many.
 func (s *sessions) makeRoom(now time.Time) {
 	var oldest [32]byte
 	for id, each := range s.all {
@@ -78,7 +73,6 @@ func (s *sessions) makeRoom(now time.Time) {
 	}
 }
 
-// find returns the open session of a cookie, with the digest of its token.
 func (s *sessions) find(cookie string, now time.Time) (found session, token [32]byte, ok bool) {
 	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
@@ -96,7 +90,6 @@ func (s *sessions) end(id [32]byte) {
 	delete(s.all, id)
 }
 
-// tell stores a notice for the next page of a session.
 func (s *sessions) tell(id [32]byte, notice string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +98,6 @@ func (s *sessions) tell(id [32]byte, notice string) {
 	}
 }
 
-// told returns the notice of a session and deletes it.
 func (s *sessions) told(id [32]byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +143,7 @@ func (p *Page) logout(w http.ResponseWriter, r *http.Request, s session) {
 	http.Redirect(w, r, prefix+"login", http.StatusSeeOther)
 }
 
-// below returns an address below /ui/ on this host, or the first page for any other.
+// below returns an address below /ui/ on this host, or the first page for any other address.
 func below(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.Contains(next, `\`) {
@@ -163,15 +155,12 @@ func below(next string) string {
 	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()
 }
 
-// maxFormBytes bounds a form: a reason, and a name.
 const maxFormBytes = 16 << 10
 
-// policy is the Content-Security-Policy of every answer.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// guarded sets the headers of every answer, and refuses changes requested by
-// another site.
+// guarded sets the headers of every answer, and refuses cross-site changes.
 func (p *Page) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -212,8 +201,7 @@ func foreign(r *http.Request) string {
 
 type handler func(w http.ResponseWriter, r *http.Request, s session)
 
-// reading serves a page to a session, and redirects other browsers to the
-// login.
+// reading serves a page to a session, and redirects other browsers to the login.
 func (p *Page) reading(serve handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := p.session(r)
@@ -228,7 +216,7 @@ func (p *Page) reading(serve handler) http.Handler {
 	})
 }
 
-// changing serves a form to its session, and refuses every other one.
+// changing serves a form to its session, and refuses other requests.
 func (p *Page) changing(serve handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := p.session(r)
@@ -245,8 +233,8 @@ func (p *Page) changing(serve handler) http.Handler {
 	})
 }
 
-// session returns the session of a request. It reads the token from the record, and returns
-// [federation.ErrNotFound] without a session or if its token has ended.
+// session returns the session of a request. It reads the token from the record. It returns
+// [federation.ErrNotFound] without a session, or if its token has ended.
 func (p *Page) session(r *http.Request) (session, error) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {

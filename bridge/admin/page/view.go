@@ -17,18 +17,18 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// view is the content of a page. Each text in it went through [plain].
+// view is the content of a page. Each text has passed through [plain].
 type view struct {
-	Title    string // the heading, and the first words of the title
-	About    string // after the title, such as the name of a link
-	Alert    string // an error
+	Title    string // heading, and the first words of the title
+	About    string // rest of the title, such as the name of a link
+	Alert    string
 	Status   string // result of an action
 	Login    *loginView
 	Search   *searchView
 	Filter   *filterView
 	Sections []section
 	Steps    *timeline
-	Links    []link // to related documents, such as a passport
+	Links    []link // related documents, such as a passport
 	Confirm  *confirmView
 	Pair     *pairView
 }
@@ -40,12 +40,11 @@ type searchView struct {
 	States      []string
 }
 
-// filterView is the form above a list with a field for each filter of its command.
 type filterView struct{ Fields []filterField }
 
 type filterField struct{ Name, Label, Value string }
 
-// filter returns the form of the filters of a page: pairs of a parameter and its label.
+// filter returns the form for the filters of a page: pairs of a parameter and its label.
 func (r request) filter(pairs ...string) *filterView {
 	f := &filterView{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -54,16 +53,16 @@ func (r request) filter(pairs ...string) *filterView {
 	return f
 }
 
-// section is a table, or details of one thing, and the command that prints the same.
+// section is a table or the details of one thing, with the command that prints the same.
 type section struct {
 	ID      string
-	Title   string // a heading, for a section without a table
+	Title   string // heading of a section without a table
 	Table   *table
 	Details []detail
 	Command string
 	Charts  []chart
-	Bulk    *bulk  // actions on many rows; nil for none
-	Actions []link // actions for the whole table
+	Bulk    *bulk  // actions on many rows; may be nil
+	Actions []link // for the whole table
 	Intro   string // before the actions
 }
 
@@ -71,17 +70,17 @@ type table struct {
 	Caption string
 	Columns []heading
 	Rows    []row
-	Empty   string // shown if there is no row
+	Empty   string
 	Older   string // address of the next page, "" after the last
 }
 
 // heading is a column heading. A narrow window omits the class "wide".
 type heading struct{ Text, Class string }
 
-// row is one line of a table. Its key is that of the same row in a newer page.
+// row is one line of a table. Its key is stable across versions of the page.
 type row struct {
 	Key   string
-	Pick  string // value of its checkbox, if the list has bulk actions
+	Pick  string // value of its checkbox; "" without bulk actions
 	Cells []cell
 }
 
@@ -98,7 +97,7 @@ type cell struct {
 	Acts  []link
 }
 
-// moment is a time with its distance from now.
+// moment is a time and its distance from now.
 type moment struct{ Full, Short, Age string }
 
 type link struct{ Verb, Name, Href string }
@@ -111,13 +110,13 @@ type timeline struct {
 type step struct {
 	Key, Verb, DID, By, Provenance, Verdict, Note string
 	At                                            *moment
-	Evidence                                      string // address
+	Evidence                                      string
 	Deliveries                                    []cell
 	Signed                                        []detail
 }
 
-// plain returns a text in which a reader sees every character: control characters and
-// characters that change the direction of text are written as U+ and their number.
+// plain makes every character visible: it writes control characters, and characters that change the
+// direction of text, as U+ and their number.
 func plain(s string) string {
 	hidden := func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co) && r != zeroWidthJoiner && r != zeroWidthNonJoiner
@@ -136,7 +135,7 @@ func plain(s string) string {
 	return b.String()
 }
 
-// Scripts and emoji need these two, and neither moves other text.
+// Scripts and emoji need these two, and neither reorders other text.
 const (
 	zeroWidthNonJoiner = '\u200c'
 	zeroWidthJoiner    = '\u200d'
@@ -155,15 +154,14 @@ type list[T any] struct {
 
 	id   string
 	page admin.Page[T]
-	// cursor is the parameter of the address with the position in the list; "" for a list of one page.
+	// cursor is the parameter with the position in the list; "" for a list of one page.
 	cursor string
-	flags  []string // flags of the command
+	flags  []string
 	needs  federation.Scope
-	acts   func(item T) []link // nil for none; shown if the session has the scope
-	pick   func(item T) string // the value of the checkbox of a row; nil for a list without
+	acts   func(item T) []link // may be nil; shown if the session has the scope
+	pick   func(item T) string // value of a row's checkbox; may be nil
 }
 
-// section returns the list as a part of its page.
 func (l list[T]) section(r request) section {
 	shown := &table{Caption: l.Caption, Empty: l.Empty, Older: r.older(l.cursor, l.page.NextCursor)}
 	width := func(page string) string {
@@ -209,7 +207,6 @@ func (l list[T]) section(r request) section {
 	return section{ID: l.id, Table: shown, Command: render.Shell(words...)}
 }
 
-// momentOf returns a time with its distance from now, nil for none.
 func momentOf(m admin.Moment, now time.Time) *moment {
 	if m.IsZero() {
 		return nil
@@ -238,7 +235,6 @@ func states() []string {
 	return append(all, "awarded", "accepted", "forfeited")
 }
 
-// loadHandoffs shows handoffs, the most recently changed first.
 func loadHandoffs(r request) (view, error) {
 	search, wanted := r.query.Get("search"), r.query.Get("state")
 	page, err := call(r, admin.ListHandoffs, admin.HandoffQuery{Search: search, State: wanted, Watching: r.watching()})
@@ -313,7 +309,6 @@ func shapeStep(r request, s admin.Step) (step, error) {
 	return shown, nil
 }
 
-// holdText returns the hold of a waiting delivery in words, "" for none.
 func holdText(h admin.Hold) string {
 	switch {
 	case h.HeldSince.IsZero() && h.PeerMode != "":
@@ -336,8 +331,7 @@ func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 	_, _ = w.Write(document) // the client is gone
 }
 
-// loadPeers shows the other homes and registries, and the registries' messages waiting for
-// consent.
+// loadPeers shows the other homes and registries, and the registries' messages waiting for consent.
 func loadPeers(r request) (view, error) {
 	page, err := call(r, admin.ListPeers, r.page())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// clock is the format of the time of a step: its day is the same as that of the handoff.
+// clock formats the time of a step, which has the date of its handoff.
 const clock = "15:04:05.000Z"
 
 // DeadLetter writes a dead letter.
@@ -170,7 +170,7 @@ func Handoff(out io.Writer, h admin.Handoff) error {
 	return columns.Flush()
 }
 
-// WriteKey writes the names of a key in other programs, each on a line. A secret has only a
+// WriteKey writes the names of a key in other programs, one per line. A secret has only a
 // fingerprint.
 func WriteKey(out io.Writer, key admin.Key) error {
 	lines := []string{key.PublicKey, key.KeyID}
@@ -274,7 +274,6 @@ func nextLine(n admin.Next, now time.Time) string {
 	return line + ", " + strings.Join(attempts(n, now), ", ")
 }
 
-// attempts returns the status of a delivery, and the time of its next attempt.
 func attempts(n admin.Next, now time.Time) []string {
 	parts := []string{fmt.Sprintf("tried %d times", n.Attempts)}
 	if line := holdLine(n.Hold, n.Via); line != "" {

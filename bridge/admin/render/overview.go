@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin"
 )
 
-// NamedValue is a value of a thing with its name on the page.
+// NamedValue is a value with its name on the page.
 type NamedValue struct {
 	Name string
 	Value
@@ -64,7 +64,7 @@ func StatusDetails(s admin.Status) []NamedValue {
 	return append(all, NamedValue{"Checked", Time(s.Examined)})
 }
 
-// StatusWarnings returns the checks of an overview that found something.
+// StatusWarnings returns the checks of an overview that need action.
 func StatusWarnings(s admin.Status) []admin.Diagnosis {
 	return slices.DeleteFunc(slices.Clone(s.Checks), func(d admin.Diagnosis) bool { return d.State == admin.DiagnosisOK })
 }
@@ -73,11 +73,11 @@ func StatusWarnings(s admin.Status) []admin.Diagnosis {
 type Hour struct {
 	Start               time.Time
 	Steps               int64
-	Waiting, Dead, Down int // most of each
-	Disk                int // least
+	Waiting, Dead, Down int // maximum of each
+	Disk                int // minimum
 }
 
-// HoursOf returns the hours of samples, the newest first.
+// HoursOf returns the hours of samples, newest first.
 func HoursOf(samples []admin.Sample) []Hour {
 	var hours []Hour
 	for _, s := range samples {

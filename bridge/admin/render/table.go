@@ -20,27 +20,27 @@ import (
 
 // Table declares a list, for terminals and for the operator page.
 type Table[T any] struct {
-	Caption string              // on the page
-	Command string              // words of the command that prints the list
-	Empty   string              // on the page, for a list without items
+	Caption string // on the page
+	Command string
+	Empty   string              // on the page, for an empty list
 	Key     func(item T) string // stable key of an item across versions of the page
 	Columns []Column[T]
-	Wide    []string // headings on the page of the columns that a narrow window leaves out
+	Wide    []string // page headings of the columns omitted in a narrow window
 }
 
-// Column is a column of a list. An output without a heading omits it.
+// Column is a column of a list. An output omits it if the heading there is "".
 type Column[T any] struct {
-	Page, Terminal string // headings
+	Page, Terminal string
 	Value          func(item T) Value
 }
 
-// Value is one value of a thing.
+// Value is one displayed value.
 type Value struct {
 	Text     string       // on the page
-	At       admin.Moment // a time, on the page after the text
-	Link     string       // address on the page, below that of all pages; "" for none
-	Class    string       // alignment and form on the page: words for its style sheet
-	Terminal string       // on a terminal; "" for the text or the time
+	At       admin.Moment // shown on the page after the text
+	Link     string       // relative address on the page; may be ""
+	Class    string       // words for the style sheet
+	Terminal string       // text on a terminal; "" for the text or the time
 	print    func(at admin.Moment, now time.Time) string
 }
 
@@ -57,19 +57,19 @@ const (
 // Text returns a value of few words.
 func Text[T ~string](text T) Value { return Value{Text: string(text)} }
 
-// Words returns a value of few words, none of which is divided.
+// Words returns a value whose words are never divided.
 func Words[T ~string](text T) Value { return Value{Text: string(text), Class: "words"} }
 
 // Long returns a text that may take several lines.
 func Long[T ~string](text T) Value { return Value{Text: string(text), Class: long} }
 
-// Raw returns a text whose bytes count.
+// Raw returns a text in which each byte matters.
 func Raw(text string) Value { return Value{Text: text, Class: raw} }
 
 // Number returns a count.
 func Number[T ~int | ~int64 | ~uint64](n T) Value { return Value{Text: fmt.Sprint(n), Class: number} }
 
-// Bytes returns a size. A page shows it in units for people, a terminal as a number.
+// Bytes returns a size, in units for people on a page and as a number on a terminal.
 func Bytes(n int64) Value {
 	exact := fmt.Sprint(n)
 	size, unit := float64(n), "B"
@@ -97,12 +97,12 @@ func State[T ~string](state T) Value {
 	return Value{Text: string(state), Class: "state s-" + word}
 }
 
-// Linked returns a text that leads to the page of an item of a list.
+// Linked returns a text that links to the page of an item.
 func Linked(text, list, item string) Value {
 	return Value{Text: text, Link: list + "/" + url.PathEscape(item)}
 }
 
-// HandoffID returns an ID that leads to the page of the handoff; an empty value for none.
+// HandoffID returns an ID with a link to the page of the handoff. It may be empty.
 func HandoffID(id federation.HandoffID) Value {
 	if id.IsZero() {
 		return Value{}
@@ -115,10 +115,8 @@ func Time(m admin.Moment) Value {
 	return Value{At: m, Class: at, print: func(m admin.Moment, _ time.Time) string { return m.String() }}
 }
 
-// since returns a time, printed as its age on a terminal.
 func since(m admin.Moment) Value { return Value{At: m, Class: at, print: Age} }
 
-// until returns a time, printed as the remaining time on a terminal.
 func until(m admin.Moment) Value { return Value{At: m, Class: at, print: Until} }
 
 func (v Value) terminal(now time.Time) string {
@@ -128,7 +126,7 @@ func (v Value) terminal(now time.Time) string {
 	return cmp.Or(v.Terminal, v.Text)
 }
 
-// Print writes items in columns, with or without the headings.
+// Print writes items in columns, optionally with headings.
 func (t Table[T]) Print(out io.Writer, header bool, now time.Time, items ...T) error {
 	columns := newColumns(out)
 	line := func(cell func(c Column[T]) string) {
@@ -154,8 +152,8 @@ func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(ou
 // Terminal is the output of a command.
 type Terminal struct {
 	Out, Err io.Writer
-	JSON     bool     // for a machine
-	Command  []string // command line, used to show the command for the next page
+	JSON     bool
+	Command  []string // for the command of the next page
 }
 
 // WriteJSON writes one document.
@@ -165,7 +163,7 @@ func (t Terminal) WriteJSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// Print writes a document: unchanged for a machine, otherwise with write.
+// Print writes a document as JSON or with write.
 func Print[T any](t Terminal, document T, write func(out io.Writer, document T) error) error {
 	if t.JSON {
 		return t.WriteJSON(document)
@@ -190,8 +188,7 @@ func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 	return Print(t, document, write)
 }
 
-// List fetches one page of a list from the gateway and prints it. On Err it prints the command for
-// the next page.
+// List fetches one page of a list and prints it. On Err it prints the command for the next page.
 func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
 	page, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
@@ -206,7 +203,7 @@ func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 	return err
 }
 
-// nextPage returns the command line for the page at a cursor, as a shell reads it.
+// nextPage returns the shell command for the page at a cursor.
 func nextPage(command []string, cursor string) string {
 	var words []string
 	for i, word := range command {
@@ -227,7 +224,6 @@ func Shell(words ...string) string {
 	return strings.Join(quoted, " ")
 }
 
-// shellWord quotes a word if a shell would interpret it.
 func shellWord(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
@@ -255,7 +251,7 @@ func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r
 	})
 }
 
-// Confirm asks a question, and reports whether the answer is yes. The end of the input means no.
+// Confirm asks a question, and reports whether the answer is yes. End of input means no.
 func (t Terminal) Confirm(input io.Reader, question string) bool {
 	fmt.Fprintf(t.Err, "%s [y/N] ", Printable(question))
 	line, err := bufio.NewReader(input).ReadString('\n')

@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The lists that a terminal and the operator page show.
 var (
 	Links = Table[admin.Link]{
 		Caption: "Links", Command: "link list", Empty: "The configuration has no link.",
@@ -396,7 +395,7 @@ type PeerDoubt struct {
 	admin.Doubt
 }
 
-// Rule is a rule with its number in the order in which rules are tried.
+// Rule is a rule with its number in the order of evaluation.
 type Rule struct {
 	Number int
 	admin.PolicyRule
@@ -411,7 +410,6 @@ func NumberRules(policy admin.Policy) []Rule {
 	return rules
 }
 
-// aged returns the value of an age column, shaded on the page.
 func aged(i int) func(s admin.Shape) Value {
 	return func(s admin.Shape) Value {
 		if i >= len(s.Ages) {
@@ -435,7 +433,7 @@ func marked(v Value, condition bool, mark string) Value {
 	return v
 }
 
-// rowsOf returns a number of pending deliveries, linked to them.
+// rowsOf returns a number of pending deliveries, with a link to them.
 func rowsOf(n int, filter url.Values) Value {
 	v := Number(n)
 	if n > 0 {
@@ -444,7 +442,7 @@ func rowsOf(n int, filter url.Values) Value {
 	return v
 }
 
-// holdLine returns the hold of a link or a peer and the command that ends it, "" without a hold.
+// holdLine describes a hold and the command that ends it; "" without a hold.
 func holdLine(h admin.Hold, name string) string {
 	switch {
 	case h.HeldSince.IsZero() && h.PeerMode != "":
@@ -463,7 +461,7 @@ func Venue(venue string) string {
 	return venue
 }
 
-// ofHome returns the value of a column left empty for a registry.
+// ofHome returns a column value that is empty for registries.
 func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
 	return func(p admin.Peer) Value {
 		if p.PeerHome == nil {
@@ -473,7 +471,7 @@ func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
 	}
 }
 
-// skew returns how far our clock is ahead of the clock of a home. A terminal prints "ok" for up to
+// skew returns the lead of our clock over the clock of a home. A terminal prints "ok" for up to
 // thirty seconds, as the log does.
 func skew(h admin.PeerHome) Value {
 	v := Value{Text: fmt.Sprintf("%.1f s", h.SkewSeconds), Terminal: "ok", Class: number}
@@ -487,7 +485,7 @@ func skew(h admin.PeerHome) Value {
 	return v
 }
 
-// written returns the value of a text in RFC 3339. Any other text is returned unchanged.
+// written formats a text in RFC 3339, and returns any other text unchanged.
 func written(text string) Value {
 	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {
@@ -510,8 +508,8 @@ func anyOf(items []string) Value {
 	return Value{Text: strings.Join(items, ", "), Terminal: strings.Join(items, ","), Class: long}
 }
 
-// limitValue returns a limit: a size in units for people, and a duration without parts that are zero.
-// The limit 0 is none.
+// limitValue returns a limit: a size in units for people, or a duration without zero parts. The
+// limit 0 is shown as none.
 func limitValue(l admin.PolicyLimit) Value {
 	if n, err := strconv.ParseInt(l.Value, 10, 64); err == nil && n > 0 && strings.Contains(l.Key, "bytes") {
 		return Bytes(n)

@@ -1,6 +1,7 @@
 // Package render shows answers of the operator API to people. A [Table] declares a list once, for a
-// terminal and for the operator page. On a terminal a command prints a list, one line for each
-// detail of a thing, or one JSON document for a machine. No text of an answer can act on the terminal.
+// terminal and for the operator page. On a terminal, a command prints a list, one line for each
+// detail of a thing, or one JSON document for a machine. Texts in answers cannot act on the
+// terminal.
 package render
 
 import (
@@ -16,7 +17,6 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin"
 )
 
-// details collects the details of one thing.
 type details [][2]string
 
 func (d *details) say(name, value string) { *d = append(*d, [2]string{name, value}) }
@@ -44,8 +44,8 @@ func Cell(text string) string {
 	return strings.ReplaceAll(Printable(text), "\t", "?")
 }
 
-// Printable returns a text with "?" for each character that could act on a terminal. Tabs, which
-// separate columns, stay.
+// Printable returns a text with "?" for each character that could act on a terminal. It keeps tabs,
+// which separate columns.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || strconv.IsPrint(r) {
@@ -55,7 +55,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Age returns the age of a time in a short form for a column; "" for none.
+// Age returns the age of a time in a short form, or "".
 func Age(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -70,7 +70,7 @@ func Age(at admin.Moment, now time.Time) string {
 	return d.Truncate(time.Second).String()
 }
 
-// Until returns the time left until a time; "" for none.
+// Until returns the remaining time, or "".
 func Until(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -89,7 +89,7 @@ func Checks(out io.Writer, checks []admin.Check) error {
 
 // A line about a change does not state whether the change was made: the command marks a dry run.
 
-// Erased returns the erased items, and a line for each thing left to do.
+// Erased returns the erased items, and a line for each remaining task.
 func Erased(done admin.Erased) []string {
 	lines := []string{fmt.Sprintf("%s: erased %d handoffs with %d documents, %d messages, %d originals, %d contexts; dropped %d that waited, %d notices, answers and webhooks, %d histories",
 		done.DID, done.Handoffs, done.Documents, done.Messages, done.Evidence, done.Contexts, done.Waiting, done.Other, done.Journals)}
@@ -157,7 +157,7 @@ func Diagnoses(out io.Writer, items []admin.Diagnosis) error {
 	return nil
 }
 
-// Policy writes the rules in the order in which they are tried, then the limits.
+// Policy writes the rules in the order of evaluation, then the limits.
 func Policy(out io.Writer, policy admin.Policy) error {
 	if err := Rules.Print(out, true, time.Time{}, NumberRules(policy)...); err != nil {
 		return err
@@ -166,7 +166,7 @@ func Policy(out io.Writer, policy admin.Policy) error {
 	return Limits.Print(out, true, time.Time{}, policy.Limits...)
 }
 
-// Settings returns a line for each key that a reload of the configuration changed.
+// Settings returns a line for each configuration key changed by a reload.
 func Settings(done admin.Reloaded) []string {
 	var lines []string
 	for _, s := range done.Changes {

@@ -7,8 +7,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// answer returns the answer to a step of the peer. The peer sends the step again after an answer
-// with retry. It reads no text of an error: errors of the gateway itself are in its log.
+// answer returns the answer to a step of the peer, which resends the step after an answer with
+// retry. The peer gets no error text: the log has errors of the gateway itself.
 func answer(id string, err error) message {
 	if err == nil {
 		return message{ID: id, Filed: true}

@@ -19,10 +19,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxLineBytes bounds one line: far above an offer with the longest context.
+// maxLineBytes exceeds an offer with the longest context.
 const maxLineBytes = 64 << 10
 
-// message is one line, of either side: a step, or the answer to one.
+// message is a line of either side: a step, or the answer to one.
 type message struct {
 	ID      string `json:"id"`
 	From    string `json:"from,omitempty"`
@@ -37,7 +37,7 @@ type message struct {
 	Taken   bool   `json:"taken,omitempty"`
 }
 
-// delivery is a step on its way to the peer. Its channel is closed when the peer has the step.
+// delivery is a step sent to the peer. Its channel is closed when the peer has the step.
 type delivery struct {
 	message
 
@@ -109,7 +109,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// read passes each line on. It returns why the connection ended.
+// read forwards each line. It returns why the connection ended.
 func read(ctx context.Context, conn io.Reader, lines chan<- []byte) error {
 	scanner := bufio.NewScanner(conn)
 	scanner.Buffer(nil, maxLineBytes)
@@ -128,7 +128,7 @@ func read(ctx context.Context, conn io.Reader, lines chan<- []byte) error {
 
 // serve answers lines and writes deliveries until ctx ends.
 func (l *Link) serve(ctx context.Context, conn io.Writer, lines <-chan []byte) error {
-	pending := map[string]chan struct{}{} // deliveries without an answer, by the IDs of their steps
+	pending := map[string]chan struct{}{} // without an answer, by the IDs of their steps
 	write := json.NewEncoder(conn)
 	for {
 		var out message
@@ -155,10 +155,9 @@ func (l *Link) serve(ctx context.Context, conn io.Writer, lines <-chan []byte) e
 	}
 }
 
-// errLine is the error of an invalid line.
 var errLine = errors.New("the line is no message")
 
-// parse reads a line of the peer, and counts an invalid one.
+// parse decodes a line of the peer, and counts an invalid one.
 func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
 	var m message
 	if err := federation.DecodeJSON(text, &m); err != nil {
@@ -169,9 +168,9 @@ func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
 	return m, nil
 }
 
-// file files a step of the peer: an offer, or a step of the handoff that it names. The gateway signs
-// it for the DID that the operator bound the name to, and keeps the line as evidence. The same line
-// again is the same step.
+// file files a step of the peer: an offer, or a step of the handoff that it names. The gateway
+// signs it for the DID bound to the name by the operator, and stores the line as evidence.
+// Repeating the line repeats the step.
 func (l *Link) file(ctx context.Context, m message, line string) error {
 	id, err := federation.ParseEventID(m.ID)
 	if err != nil {
@@ -188,7 +187,7 @@ func (l *Link) file(ctx context.Context, m message, line string) error {
 		ID: id, From: from.DID, Name: m.From, Proved: true, // the operator trusts the peer with the name
 		Verb: federation.Verb(m.Verb), Title: m.Title, Note: m.Note, Original: line,
 	}
-	var view federation.View // none yet of an offer
+	var view federation.View // zero for an offer
 	if draft.Verb == federation.Offer {
 		if draft.To, err = federation.ParseDID(m.To); err != nil {
 			return &federation.RefusalError{Code: federation.InvalidTarget}
@@ -207,7 +206,6 @@ func (l *Link) file(ctx context.Context, m message, line string) error {
 	return err
 }
 
-// handoff returns the view of the handoff of a later step.
 func (l *Link) handoff(ctx context.Context, text string) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

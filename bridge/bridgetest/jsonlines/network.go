@@ -1,13 +1,14 @@
-// Package jsonlines is the example network of CONTRIBUTING.md: handoffs cross it in both directions as
-// lines of JSON over TCP. Tests run it; the program does not have it.
+// Package jsonlines is the example network of CONTRIBUTING.md. It transfers handoffs in both
+// directions as lines of JSON over TCP. Only tests use it.
 //
-// The peer is a program trusted by the operator with the names on its side: an operator binds each
+// The operator trusts the peer with the names on its side, and binds each name to a DID, with
+// vouch. The peer writes steps, and gets one answer to each:
 // name to a DID, with vouch. The peer writes steps, and gets one answer to each:
 //
 //	{"id":"01K9ZQ0000000000000000000H","verb":"offer","from":"ada","to":"did:key:z6Mk…","title":"review it"}
 //	{"id":"01K9ZQ0000000000000000000H","filed":true}
 //
-// The link writes the steps of handoffs with a party named on the peer, and the peer answers each
+// The link writes the steps of handoffs with a party named on the peer. The peer answers each step
 // after it has stored the step:
 //
 //	{"id":"01K9ZQ0000000000000000001A","handoff":"01K9ZQ0000000000000000000H","verb":"accept","from":"did:key:z6Mk…"}

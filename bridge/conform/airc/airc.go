@@ -1,7 +1,8 @@
-// Package airc tests the behaviour of an AIRC registry that agents rely on. It needs only the address of
-// the registry: agents of its own register there, write to each other and read their inboxes.
+// Package airc tests the behaviour of an AIRC registry on which agents rely. It needs only the
+// address of the registry: its own agents register there, write to each other and read their
+// inboxes.
 //
-// The cases need a registry with open registration, and limits of no less than the usual ones.
+// The cases need a registry with open registration, and limits no lower than the usual ones.
 //
 //	results, err := airc.Run(ctx, airc.Config{URL: "http://127.0.0.1:8080"}, nil)
 //
@@ -20,13 +21,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// patience is the maximum time of an answer.
+// patience bounds the wait for an answer.
 const patience = 30 * time.Second
 
 // Config has the registry under test and the keys of the agents.
 type Config struct {
 	URL string // URL of the registry, without a path
-	// Key returns the key of an agent. It is called once for each agent of a name.
+	// Key returns the key of an agent. It is called once per agent name.
 	Key func(name string) (federation.SigningKey, error)
 }
 
@@ -38,7 +39,7 @@ type oneCase struct {
 	play          func(ctx context.Context, s *stage) error
 }
 
-// cases returns all cases, in the order in which they are played.
+// cases returns all cases, in order.
 func cases() []oneCase {
 	return []oneCase{
 		{"§11.1", "the registry publishes its domain and its key", publishesItself},
@@ -62,8 +63,9 @@ func cases() []oneCase {
 	}
 }
 
-// Run plays all cases, one after the other, and returns their results. If tell is not nil, it gets each
-// result at once. The error is [*federation.UnavailableError] if no server answers at the address.
+// Run runs all cases, one after the other, and returns their results. It also passes each result to
+// tell, unless nil. The error is [*federation.UnavailableError] if no server answers at the
+// address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	at, err := url.Parse(cfg.URL)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {

@@ -210,7 +210,6 @@ func deliversAsSigned(ctx context.Context, s *stage) error {
 	})
 }
 
-// each calls a function for each message in an inbox.
 func (s *stage) each(ctx context.Context, a *agent, do func(message map[string]any) error) error {
 	messages, _, err := s.inbox(ctx, a, "")
 	for _, m := range messages {
@@ -267,7 +266,7 @@ func deliversOnce(ctx context.Context, s *stage) error {
 	return s.arrives(ctx, to, body)
 }
 
-// refusesChanged posts a corrupted message, and wants a refusal.
+// refusesChanged posts a corrupted message, and expects a refusal.
 func refusesChanged(ctx context.Context, s *stage, before, after func(message map[string]any), signer string) error {
 	from, to, err := s.befriended(ctx)
 	if err != nil {

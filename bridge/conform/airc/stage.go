@@ -21,13 +21,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// wellKnown is the path of the document about the registry.
 const wellKnown = "/.well-known/airc/registry.json"
 
-// maxAnswerBytes bounds an answer: a page of an inbox.
+// maxAnswerBytes exceeds a page of an inbox.
 const maxAnswerBytes = 16 << 20
 
-// stage is a registry with the agents of the suite.
 type stage struct {
 	url    string
 	key    func(name string) (federation.SigningKey, error)
@@ -38,7 +36,7 @@ type stage struct {
 type agent struct {
 	handle          string
 	key             federation.SigningKey
-	domain          string // domain of the registry
+	domain          string
 	access, refresh string
 }
 
@@ -47,13 +45,11 @@ type answer struct {
 	body   map[string]any
 }
 
-// text returns a member of an answer; "" for none.
 func (a answer) text(name string) string {
 	text, _ := a.body[name].(string)
 	return text
 }
 
-// succeeds returns an error unless the status is 2xx.
 func (a answer) succeeds() error {
 	if a.status >= 200 && a.status < 300 {
 		return nil
@@ -72,7 +68,7 @@ func (a answer) refuses() error {
 	return nil
 }
 
-// ask sends a request, with a token unless it is "".
+// ask sends a request; the token may be "".
 func (s *stage) ask(ctx context.Context, token, method, path string, body any) (answer, error) {
 	var text []byte
 	if body != nil {
@@ -105,7 +101,7 @@ func (s *stage) ask(ctx context.Context, token, method, path string, body any) (
 	return got, nil
 }
 
-// succeed sends a request as ask does. An answer other than success is an error.
+// succeed is ask, with an error for any answer other than success.
 func (s *stage) succeed(ctx context.Context, token, method, path string, body any) (answer, error) {
 	got, err := s.ask(ctx, token, method, path, body)
 	if err == nil {
@@ -133,7 +129,6 @@ func (s *stage) challenge(ctx context.Context, handle string) (string, error) {
 	return "", fmt.Errorf("no challenge: answered %d %v", got.status, got.body)
 }
 
-// enter answers a challenge with a signature by a key.
 func (s *stage) enter(ctx context.Context, a *agent, challenge string, signer federation.SigningKey) (answer, error) {
 	proof, err := signer.Sign(ctx, []byte(challenge))
 	if err != nil {
@@ -145,7 +140,7 @@ func (s *stage) enter(ctx context.Context, a *agent, challenge string, signer fe
 	})
 }
 
-// register registers an agent and keeps its tokens.
+// register registers an agent and stores its tokens.
 func (s *stage) register(ctx context.Context, a *agent) error {
 	challenge, err := s.challenge(ctx, a.handle)
 	if err != nil {
@@ -197,7 +192,6 @@ func (s *stage) pair(ctx context.Context, from, to string) (sender, recipient *a
 	return sender, recipient, err
 }
 
-// envelope returns an unsigned message.
 func (a *agent) envelope(to *agent, body string) map[string]any {
 	sum := sha256.Sum256(a.key.Public)
 	return map[string]any{
@@ -206,7 +200,6 @@ func (a *agent) envelope(to *agent, body string) map[string]any {
 	}
 }
 
-// signed returns a message with a signature by a key.
 func signed(ctx context.Context, envelope map[string]any, key federation.SigningKey) (map[string]any, error) {
 	text, err := json.Marshal(envelope)
 	if err != nil {
@@ -225,7 +218,6 @@ func signed(ctx context.Context, envelope map[string]any, key federation.Signing
 	return message, nil
 }
 
-// send signs a message with a key and posts it.
 func (s *stage) send(ctx context.Context, from *agent, envelope map[string]any, key federation.SigningKey) (answer, error) {
 	message, err := signed(ctx, envelope, key)
 	if err != nil {
@@ -234,13 +226,11 @@ func (s *stage) send(ctx context.Context, from *agent, envelope map[string]any, 
 	return s.ask(ctx, from.access, http.MethodPost, "/messages", message)
 }
 
-// consent accepts or blocks a sender.
 func (s *stage) consent(ctx context.Context, of, sender *agent, action string) error {
 	_, err := s.succeed(ctx, of.access, http.MethodPost, "/consent", map[string]any{"handle": sender.handle, "action": action})
 	return err
 }
 
-// inbox reads the messages after a cursor, and the cursor after them.
 func (s *stage) inbox(ctx context.Context, a *agent, cursor string) (messages []map[string]any, next string, err error) {
 	got, err := s.succeed(ctx, a.access, http.MethodGet, "/messages/inbox?"+url.Values{"cursor": {cursor}}.Encode(), nil)
 	if err != nil {
@@ -255,7 +245,6 @@ func (s *stage) inbox(ctx context.Context, a *agent, cursor string) (messages []
 	return messages, got.text("nextCursor"), nil
 }
 
-// count returns the number of messages with a body in an inbox.
 func (s *stage) count(ctx context.Context, a *agent, body string) (n int, err error) {
 	for cursor := ""; ; {
 		messages, next, err := s.inbox(ctx, a, cursor)
@@ -274,7 +263,6 @@ func (s *stage) count(ctx context.Context, a *agent, body string) (n int, err er
 	}
 }
 
-// staysOut returns an error if an inbox has messages with a body.
 func (s *stage) staysOut(ctx context.Context, a *agent, body string) error {
 	n, err := s.count(ctx, a, body)
 	if err == nil && n > 0 {
@@ -283,7 +271,7 @@ func (s *stage) staysOut(ctx context.Context, a *agent, body string) error {
 	return err
 }
 
-// arrives waits until an inbox has one message with a body, and no more.
+// arrives waits until an inbox has exactly one message with a body.
 func (s *stage) arrives(ctx context.Context, a *agent, body string) error {
 	for deadline := time.Now().Add(patience); ; {
 		n, err := s.count(ctx, a, body)

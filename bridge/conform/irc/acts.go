@@ -20,20 +20,18 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// act is the action of a client for a line of a scene.
 type act func(s *stage, ctx context.Context, p *actor, text string) error
 
-// welcomed is the line that ends a registration: that of a message of the day, or that there
-// is none.
+// welcomed matches the line that ends a registration: the end of the message of the day, or its
+// absence.
 const welcomed = "376|422"
 
-// expect waits for a line.
 func (s *stage) expect(ctx context.Context, p *actor, text string) error {
 	_, err := s.hear(ctx, p, text)
 	return err
 }
 
-// expectAll waits for lines in any order, whose patterns are joined by " && ".
+// expectAll waits for lines in any order. Their patterns are joined by " && ".
 func (s *stage) expectAll(ctx context.Context, p *actor, text string) error {
 	var wanted []pattern
 	for each := range strings.SplitSeq(text, " && ") {
@@ -51,14 +49,14 @@ func (s *stage) expectAll(ctx context.Context, p *actor, text string) error {
 	return nil
 }
 
-// refute returns an error if a received line that no act has matched yet matches a pattern.
+// refute returns an error if a received, still unmatched line matches a pattern.
 func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 	for _, other := range s.actors {
 		if err := s.sync(ctx, other); err != nil {
 			return err
 		}
 	}
-	if err := s.sync(ctx, p); err != nil { // the others' lines so far have reached it
+	if err := s.sync(ctx, p); err != nil { // it has now received all earlier lines of the others
 		return err
 	}
 	for _, line := range p.kept {
@@ -69,7 +67,6 @@ func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 	return nil
 }
 
-// register registers a client with capabilities, separated by spaces.
 func (s *stage) register(ctx context.Context, p *actor, caps string) error {
 	if caps != "" {
 		if err := s.say(ctx, p, "CAP REQ :"+caps); err != nil {
@@ -90,7 +87,6 @@ func (s *stage) register(ctx context.Context, p *actor, caps string) error {
 
 var errNotAcknowledged = errors.New("not acknowledged")
 
-// prove logs a client in as the DID of its key.
 func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
 	if err := s.say(ctx, p, "AUTHENTICATE "+proofMechanism); err != nil {
 		return err
@@ -118,7 +114,7 @@ func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
 	return err
 }
 
-// makeOffer has a client offer something to another, in a channel: "NAME CHANNEL".
+// makeOffer makes a client offer something to another, in a channel: "NAME CHANNEL".
 func (s *stage) makeOffer(ctx context.Context, p *actor, text string) error {
 	name, channel, _ := strings.Cut(text, " ")
 	s.offers++
@@ -159,8 +155,7 @@ func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channe
 	return s.say(ctx, p, strings.TrimRight(line, "\r\n"))
 }
 
-// answer answers the next PING that a client receives. Clients of a scene do not answer one
-// automatically.
+// answer answers the client's next PING. Clients of a scene do not do this automatically.
 func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
 	line, err := s.hear(ctx, p, "PING")
 	if err != nil {

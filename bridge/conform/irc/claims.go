@@ -10,15 +10,14 @@ import (
 	"github.com/baton-gateway/baton/bridge/conform"
 )
 
-// proofMechanism is the SASL mechanism by which a client proves a DID.
 const proofMechanism = "ATPROTO-CHALLENGE"
 
-// claims are the supported features that a server announces: the names of its capabilities,
-// "sasl=" and each of its mechanisms, and the names of its ISUPPORT tokens. Nil claims are
-// unknown, and hold the server to all cases.
+// claims are the features announced by a server: the names of its capabilities, "sasl=" and each of
+// its mechanisms, and the names of its ISUPPORT tokens. Nil claims are unknown, and all cases
+// apply.
 type claims map[string]bool
 
-// claimsOf reads the features of a server. It returns nil if the server does not answer.
+// claimsOf reads the features of a server. It returns nil without an answer.
 func claimsOf(ctx context.Context, cfg Config, dial dial) (claims, error) {
 	s, err := newStage(cfg, dial, nil)
 	if err != nil {
@@ -72,7 +71,6 @@ func (c claims) addCapabilities(list string) {
 	}
 }
 
-// mechanism returns a SASL mechanism of the server with a challenge for the client.
 func (c claims) mechanism() string {
 	for _, each := range []string{proofMechanism, "PLAIN"} {
 		if c == nil || c["sasl="+each] {
@@ -82,9 +80,9 @@ func (c claims) mechanism() string {
 	return "PLAIN"
 }
 
-// claimed returns a [*conform.UnclaimedError] for a case that needs features the server does
-// not claim: those named by its lines beginning with "needs", the capabilities with which
-// its clients join, and the proof of a DID.
+// claimed returns a [*conform.UnclaimedError] for a case with unclaimed features. A case needs the
+// features in its lines beginning with "needs", the capabilities with which its clients join, and
+// the proof of a DID.
 func (c claims) claimed(lines []string) error {
 	if c == nil {
 		return nil

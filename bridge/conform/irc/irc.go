@@ -1,10 +1,10 @@
-// Package irc tests the behaviour of a server for IRC clients that its clients rely on. It needs only
-// the address of the server: each case connects clients of its own, sends messages and checks the
-// received ones, in rooms and under nicks that no other client has.
+// Package irc tests the behaviour of a server for IRC clients on which its clients rely. It needs
+// only the address of the server. Each case connects its own clients, sends messages and checks the
+// received ones, in unique rooms and under unique nicks.
 //
-// The cases are in cases.txt, each named by the section that it checks. They pass on
-// any server that offers the capabilities which they ask for; cases of logins and
-// handoffs want a home server of the handoff RFC.
+// The cases are in cases.txt, each named by the section that it checks. They pass on any server
+// with the capabilities that they request. Cases of logins and handoffs need a home server of the
+// handoff RFC.
 //
 //	results, err := irc.Run(ctx, irc.Config{URL: "irc://127.0.0.1:6667"}, nil)
 //
@@ -26,7 +26,7 @@ import (
 //go:embed cases.txt
 var casesText string
 
-// DefaultPatience is the default time that a client waits for a line.
+// DefaultPatience is the default timeout of a client for a line.
 const DefaultPatience = 10 * time.Second
 
 // Config has the server under test and the keys of the clients.
@@ -34,15 +34,15 @@ type Config struct {
 	// URL is the URL of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
 	// WebSocket.
 	URL string
-	// Key returns the key of a client of a scene. It is called once for each name in each scene.
+	// Key returns the key of a client. It is called once per name in each scene.
 	Key func(name string) (federation.SigningKey, error)
-	// Patience is the time that a client waits for a line; 0 for [DefaultPatience].
+	// Patience is the timeout of a client for a line; 0 means [DefaultPatience].
 	Patience time.Duration
 }
 
 // Run runs all cases one after the other and returns their results. It also passes each result to
-// tell unless tell is nil. Its error is [*federation.UnavailableError] if no server answers at the
-// address, and any other one if the address is invalid.
+// tell, unless nil. The error is [*federation.UnavailableError] if no server answers at the
+// address, and another error for an invalid address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
@@ -55,7 +55,7 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	if err != nil {
 		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
 	}
-	_ = first.close() // it was to see whether a server is there
+	_ = first.close() // it only checked for a server
 	claimed, err := claimsOf(ctx, cfg, dial)
 	if err != nil {
 		return nil, err
@@ -63,9 +63,8 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	return conform.Run(ctx, casesText, func(ctx context.Context, lines []string) error { return play(ctx, cfg, dial, claimed, lines) }, tell)
 }
 
-// play plays one scene. Each line is the name of a client, a word, and its argument. It
-// returns a [*conform.UnclaimedError] for a scene that needs features the server does not
-// claim.
+// play plays one scene. Each line is the name of a client, a word, and its argument. It returns a
+// [*conform.UnclaimedError] for a scene with unclaimed features.
 func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []string) error {
 	if err := claimed.claimed(lines); err != nil {
 		return err
@@ -107,8 +106,6 @@ func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []st
 	return nil
 }
 
-// errUnheard is returned if an expected line did not arrive.
 var errUnheard = errors.New("nothing like it is heard")
 
-// errEnded is returned for a connection that the server closed.
 var errEnded = errors.New("the connection ended")

@@ -9,9 +9,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// pattern is the expected form of a server's line: its command and its first parameters, and its
-// tags and source if a case names them. Servers may choose everything else, such as the text of
-// numerics and further parameters.
+// pattern matches a server's line by its command and first parameters, and by its tags and source
+// if a case names them. Servers may choose the rest, such as the text of numerics and further
+// parameters.
 type pattern struct {
 	tags     map[string]string // globs of their values
 	source   string            // a glob; "" for any
@@ -19,8 +19,7 @@ type pattern struct {
 	params   []string          // globs
 }
 
-// parsePattern reads a pattern. It is written as a line of IRC with globs in it, and with
-// "|" between commands.
+// parsePattern reads a pattern: a line of IRC with globs, and with "|" between commands.
 func parsePattern(text string) pattern {
 	p := pattern{tags: map[string]string{}}
 	if tags, ok := strings.CutPrefix(text, "@"); ok {
@@ -42,7 +41,6 @@ func parsePattern(text string) pattern {
 	return p
 }
 
-// fits reports whether a line matches the pattern.
 func (p pattern) fits(line string) bool {
 	m, err := ircmsg.ParseLine(line)
 	if err != nil || !slices.Contains(p.commands, m.Command) || len(m.Params) < len(p.params) {

@@ -13,26 +13,23 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// stage is the set of one scene.
 type stage struct {
 	cfg    Config
 	dial   dial
-	claims claims // claims of the server
-	suffix string // suffix of nicks and rooms, so that no other client has them
+	claims claims
+	suffix string // makes nicks and rooms unique
 	keys   map[string]federation.SigningKey
 	actors map[string]*actor
-	synced int              // PINGs so far
-	offers int              // so far
-	offer  federation.Event // the last one, whose title is its number
+	synced int // PINGs
+	offers int
+	offer  federation.Event // last offer, titled with its number
 }
 
 // Offerer is the client that makes the offers of the scenes.
 const Offerer = "eliza"
 
-// cast returns the names of the clients of scenes.
 func cast() []string { return []string{"alice", "bob", "carol", Offerer, "scholar"} }
 
-// actor is one client of a scene.
 type actor struct {
 	name, nick string
 	wire       *wire
@@ -41,7 +38,6 @@ type actor struct {
 	kept       []string // received, but not yet matched by a line of the scene
 }
 
-// heardLines is the maximum number of lines queued for a scene.
 const heardLines = 1024
 
 func newStage(cfg Config, dial dial, claimed claims) (*stage, error) {
@@ -58,7 +54,6 @@ func newStage(cfg Config, dial dial, claimed claims) (*stage, error) {
 	return s, nil
 }
 
-// clear ends all connections of a scene.
 func (s *stage) clear() {
 	for _, p := range s.actors {
 		p.leave()
@@ -73,7 +68,7 @@ func (p *actor) leave() {
 	}
 }
 
-// actor returns a client, and connects it if it is not there.
+// actor returns a client, and connects it if necessary.
 func (s *stage) actor(ctx context.Context, name string) (*actor, error) {
 	if p := s.actors[name]; p != nil {
 		return p, nil
@@ -92,7 +87,6 @@ func (s *stage) actor(ctx context.Context, name string) (*actor, error) {
 	return p, nil
 }
 
-// read receives lines until the connection ends.
 func (p *actor) read(ctx context.Context) {
 	defer close(p.heard)
 	for {
@@ -108,9 +102,9 @@ func (p *actor) read(ctx context.Context) {
 	}
 }
 
-// fill fills in the placeholders of a scene: {alice} is the nick of a client, {ALICE} the same in
-// capital letters and {did alice} her proven DID; {room} is a channel without members; {long} is
-// more text than a line holds, {long tag} more than its tags may have, {bytes} is no text, and
+// fill replaces the placeholders of a scene. {alice} is the nick of a client, {ALICE} the same in
+// capital letters and {did alice} her proven DID. {room} is a channel without members. {long} is
+// longer than a line, {long tag} is longer than a line's tags, and {bytes} is not valid text.
 // {mechanism} is a SASL mechanism of the server.
 func (s *stage) fill(text string) string {
 	room := "#" + s.suffix + "room"
@@ -132,7 +126,6 @@ func (s *stage) say(ctx context.Context, p *actor, line string) error {
 	return p.wire.write(ctx, line)
 }
 
-// hear waits for a line that matches a pattern, and skips others.
 func (s *stage) hear(ctx context.Context, p *actor, text string) (string, error) {
 	want, last := parsePattern(text), ""
 	for {
@@ -169,8 +162,8 @@ func (s *stage) next(ctx context.Context, p *actor) (string, error) {
 	}
 }
 
-// sync waits until a client has received all pending lines, which stay available
-// to later lines of the scene.
+// sync waits until a client has received all pending lines. Later lines of the scene can still
+// match them.
 func (s *stage) sync(ctx context.Context, p *actor) error {
 	s.synced++
 	token := fmt.Sprintf("synced%d", s.synced)

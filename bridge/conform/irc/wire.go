@@ -15,21 +15,18 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// maxLineBytes bounds a line of a server: 8,191 bytes of tags and 512 of message, and
-// room to see that one is too long.
+// maxLineBytes exceeds a line of a server, 8,191 bytes of tags and 512 bytes of message, to detect
+// a line that is too long.
 const maxLineBytes = 16 << 10
 
-// wire carries lines to and from a server.
 type wire struct {
 	read  func(ctx context.Context) (string, error)
 	write func(ctx context.Context, line string) error
 	close func() error // ends both
 }
 
-// dial opens a connection.
 type dial func(ctx context.Context) (*wire, error)
 
-// dialler returns how to reach a server.
 func dialler(address string) (dial, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -50,7 +47,7 @@ func dialler(address string) (dial, error) {
 	return nil, errors.New("want irc://HOST:PORT, ircs://, ws:// or wss://, not " + address)
 }
 
-// stream returns a wire of unmodified lines.
+// stream returns a wire that does not change lines.
 func stream(conn net.Conn, err error) (*wire, error) {
 	if err != nil {
 		return nil, err
@@ -71,7 +68,6 @@ func stream(conn net.Conn, err error) (*wire, error) {
 	}, nil
 }
 
-// page returns a wire with one message per line.
 func page(ctx context.Context, address string) (*wire, error) {
 	conn, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{Subprotocols: []string{"text.ircv3.net"}})
 	if response != nil && response.Body != nil {

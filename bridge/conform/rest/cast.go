@@ -15,15 +15,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxAnswerBytes bounds the read part of an answer: a page of 500 entries.
+// maxAnswerBytes bounds the read part of an answer. It exceeds a page of 500 entries.
 const maxAnswerBytes = 16 << 20
 
-// cast is the set of callers of a scene, with the values they remember.
 type cast struct {
 	api    string // base of all paths
 	http   *http.Client
-	keys   map[string]federation.SigningKey // keys of callers that can prove a DID, by name
-	tokens map[string]string                // tokens of callers that proved a DID, by name
+	keys   map[string]federation.SigningKey // of callers that can prove a DID, by name
+	tokens map[string]string                // of callers that proved a DID, by name
 	kept   map[string]string                // values of {name} in a line
 }
 
@@ -45,7 +44,6 @@ func newCast(cfg Config) (*cast, error) {
 	return c, nil
 }
 
-// answer is the answer to a caller.
 type answer struct {
 	status int
 	header http.Header
@@ -113,7 +111,6 @@ func (c *cast) send(ctx context.Context, who, method, path string, header http.H
 	return got, nil
 }
 
-// login proves a DID, once for each name.
 func (c *cast) login(ctx context.Context, name string) error {
 	if name == stranger || c.tokens[name] != "" {
 		return nil
@@ -139,8 +136,8 @@ func (c *cast) login(ctx context.Context, name string) error {
 	return nil
 }
 
-// expect holds an answer to a line: a status, then each on its own path=value, path>name to
-// keep a value, Header:value or Header>name.
+// expect compares an answer with a line: a status, then each on its own path=value, path>name to
+// remember a value, Header:value or Header>name.
 func (c *cast) expect(got answer, line string) error {
 	words := strings.Fields(line)
 	if strconv.Itoa(got.status) != words[0] {
@@ -166,7 +163,7 @@ func (c *cast) expect(got answer, line string) error {
 }
 
 // member returns the texts at a path in a response, or one empty text if there are none. A number
-// is the place in a list, * any.
+// is an index in a list; * means all items.
 func member(of any, path string) []string {
 	name, rest, more := strings.Cut(path, ".")
 	var found []any

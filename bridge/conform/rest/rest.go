@@ -1,9 +1,9 @@
-// Package rest tests the behaviour of a gateway that callers of its REST API rely on. It needs only
-// the address of the gateway: people of its own prove DIDs, offer each other work and check the
-// answers.
+// Package rest tests the behaviour of a gateway on which callers of its REST API rely. It needs
+// only the address of the gateway: its own participants prove DIDs, offer each other work and check
+// the answers.
 //
-// The cases are in cases.txt, each named by the section that it checks. They need a gateway on which
-// each caller can prove a DID, with limits at least as high as the defaults.
+// The cases are in cases.txt, each named by the section that it checks. They need a gateway on
+// which each caller can prove a DID, with limits no lower than the defaults.
 //
 //	results, err := rest.Run(ctx, rest.Config{URL: "http://127.0.0.1:8080", Key: key}, nil)
 //
@@ -27,21 +27,20 @@ var casesText string
 // Offerer is the name of the caller that makes most offers.
 const Offerer = "eliza"
 
-// stranger is a caller without DID and token.
 const stranger = "stranger"
 
-// patience is the maximum time of an answer.
+// patience bounds the wait for an answer.
 const patience = 30 * time.Second
 
 // Config has the gateway under test and the keys of the callers.
 type Config struct {
 	URL string // URL of the gateway, without a path
-	// Key returns the key of a caller. It is called once for each name.
+	// Key returns the key of a caller. It is called once per name.
 	Key func(name string) (federation.SigningKey, error)
 }
 
 // Run runs all cases one after the other and returns their results. It also passes each result to
-// tell unless tell is nil. Its error is [*federation.UnavailableError] if no server answers at the
+// tell, unless nil. The error is [*federation.UnavailableError] if no server answers at the
 // address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	cast, err := newCast(cfg)

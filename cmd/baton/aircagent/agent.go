@@ -1,5 +1,5 @@
-// Package aircagent is a client of an AIRC registry as its users write one, from the specification.
-// `baton demo` shows such an agent, `baton bench` measures its deliveries, and the lab of deploy counts
+// Package aircagent is a client of an AIRC registry, written only from the specification. `baton
+// demo` shows such an agent, `baton bench` measures its deliveries, and the lab of deploy counts
 // them under faults.
 package aircagent
 
@@ -31,7 +31,7 @@ import (
 //
 // spec: airc-v0.1.1 §5-§7
 type Agent struct {
-	url    string // URL of the registry
+	url    string
 	handle string
 	key    ed25519.PrivateKey
 	keyID  string
@@ -41,14 +41,13 @@ type Agent struct {
 	current session
 }
 
-// session is the result of the last registration.
 type session struct {
 	did           federation.DID
 	domain, token string
 	registryKey   ed25519.PublicKey
 }
 
-// New returns an agent with a new key, which is not registered yet.
+// New returns an unregistered agent with a new key.
 func New(address, handle string) (*Agent, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -57,7 +56,7 @@ func New(address, handle string) (*Agent, error) {
 	return WithKey(address, handle, private), nil
 }
 
-// WithKey returns an agent with a key, which is not registered yet.
+// WithKey returns an unregistered agent with a key.
 func WithKey(address, handle string, key ed25519.PrivateKey) *Agent {
 	public, _ := key.Public().(ed25519.PublicKey)
 	sum := sha256.Sum256(public)
@@ -74,7 +73,7 @@ func (a *Agent) last() session {
 }
 
 // Register registers the agent with a proof that names the registry, and stores the key of the
-// registry. An agent that is registered gets a new token.
+// registry. A registered agent gets a new token.
 func (a *Agent) Register(ctx context.Context) error {
 	var asked struct {
 		Challenge string `json:"challenge"`
@@ -145,8 +144,7 @@ func (a *Agent) Sign(to, body string, payload map[string]any) (map[string]any, e
 	return envelope, nil
 }
 
-// Post posts a message that [Agent.Sign] returned. It returns the ID of the handoff if the message is a
-// step.
+// Post posts a message made by [Agent.Sign]. It returns the handoff's ID if the message is a step.
 func (a *Agent) Post(ctx context.Context, message map[string]any) (handoff string, err error) {
 	var answer struct {
 		Handoff struct {
@@ -182,14 +180,15 @@ type Message struct {
 	} `json:"payload"`
 }
 
-// Inbox returns the new messages. Without one it waits for the first one, as long as it may: the
-// registry counts whole seconds. A message without a signature of the registry is an error.
+// Inbox returns the new messages. Without one it waits for the first one, in whole seconds. A
+// message without a signature of the registry is an error.
 func (a *Agent) Inbox(ctx context.Context, wait time.Duration) (messages []Message, err error) {
 	messages, a.cursor, err = a.InboxAfter(ctx, a.cursor, wait)
 	return messages, err
 }
 
-// InboxAfter is Inbox after a cursor, "" for the start. After an error, the next cursor is the same.
+// InboxAfter is Inbox after a cursor, or "" for the start. After an error, the next cursor is the
+// same.
 func (a *Agent) InboxAfter(ctx context.Context, cursor string, wait time.Duration) (messages []Message, next string, err error) {
 	var page struct {
 		Messages   []json.RawMessage `json:"messages"`
@@ -248,12 +247,11 @@ type StatusError struct {
 	Text    string // body
 }
 
-// Error implements error.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s: %d %s: %s", e.Request, e.Status, http.StatusText(e.Status), e.Text)
 }
 
-// call sends one request and reads the answer; any but 2xx is a [*StatusError].
+// call sends one request and reads the answer, with a [*StatusError] for any status but 2xx.
 func (a *Agent) call(ctx context.Context, method string, path federation.URLPath, query url.Values, body, answer any) (err error) {
 	address, err := federation.JoinURL(a.url, path, query)
 	if err != nil {
@@ -277,7 +275,7 @@ func (a *Agent) call(ctx context.Context, method string, path federation.URLPath
 		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	read, err := io.ReadAll(response.Body) // to the end, so that the connection is used again
+	read, err := io.ReadAll(response.Body) // to the end, for connection reuse
 	if err != nil {
 		return err
 	}
@@ -290,7 +288,7 @@ func (a *Agent) call(ctx context.Context, method string, path federation.URLPath
 	return federation.DecodeJSON(read, answer)
 }
 
-// canonical returns the bytes that a signature of an envelope covers.
+// canonical returns the signed bytes of an envelope.
 func canonical(members map[string]any) ([]byte, error) {
 	text, err := json.Marshal(members)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/bare"
 )
 
-// bareServer verifies a posted step and files it as one row, with the HTTP server and the
-// database of a gateway.
+// bareServer verifies a posted step and files it as one row, with the HTTP server and the database
+// of a gateway.
 type bareServer struct {
 	address string
 	verify  func() error
@@ -24,7 +24,6 @@ type bareServer struct {
 	serving sync.WaitGroup
 }
 
-// bareStep is the posted form of a step.
 type bareStep struct {
 	Document  string `json:"document"`
 	Signature string `json:"signature"`
@@ -33,7 +32,7 @@ type bareStep struct {
 // bareAnswer is similar to a gateway's answer.
 const bareAnswer = `{"id":"01K0000000000000000000000","event_id":"01K0000000000000000000000","verb":"offer","state":"offered","lost":[]}`
 
-// openBare starts a bare server with a file in a folder of its own. Close it.
+// openBare starts a bare server with a file in its own folder. The caller closes it.
 func (r *run) openBare(ctx context.Context, folder string) (*bareServer, error) {
 	dir, err := r.folder(folder)
 	if err != nil {
@@ -59,7 +58,7 @@ func (r *run) openBare(ctx context.Context, folder string) (*bareServer, error) 
 		})
 	}
 	s.server = &http.Server{ReadHeaderTimeout: patience, Handler: mux}
-	s.serving.Go(func() { _ = s.server.Serve(listener) }) // its error is that it was closed
+	s.serving.Go(func() { _ = s.server.Serve(listener) }) // its error is ErrServerClosed
 	return s, nil
 }
 
@@ -73,11 +72,10 @@ func (s *bareServer) fileOne(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_, _ = io.WriteString(w, bareAnswer) // a caller that has left has no use for it
+	_, _ = io.WriteString(w, bareAnswer) // the client is gone
 	return nil
 }
 
-// fileBatch files steps at once, and answers with a receipt of each.
 func (s *bareServer) fileBatch(w http.ResponseWriter, r *http.Request) error {
 	var steps []bareStep
 	if err := json.NewDecoder(r.Body).Decode(&steps); err != nil {
@@ -93,10 +91,9 @@ func (s *bareServer) fileBatch(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(receipts)
 }
 
-// bareLanes is the number of steps of a batch that a bare server files at a time, as a home does.
+// bareLanes is the number of steps of a batch filed concurrently, as in a home.
 const bareLanes = 64
 
-// putAll verifies and files steps, many at a time.
 func (s *bareServer) putAll(steps []bareStep) error {
 	waiting := make(chan bareStep, len(steps))
 	for _, step := range steps {
@@ -116,7 +113,6 @@ func (s *bareServer) putAll(steps []bareStep) error {
 	return errors.Join(errs...)
 }
 
-// put verifies and files one step.
 func (s *bareServer) put(step bareStep) error {
 	if err := s.verify(); err != nil {
 		return err
@@ -124,10 +120,10 @@ func (s *bareServer) put(step bareStep) error {
 	return s.file.Put(step.Document + step.Signature)
 }
 
-// readPage answers with a page of rows, in the form of a page of an inbox. Its cursor is the
-// number of rows read.
+// readPage answers with a page of rows, like a page of an inbox. Its cursor is the number of rows
+// read.
 func (s *bareServer) readPage(w http.ResponseWriter, r *http.Request) error {
-	after, _ := strconv.Atoi(r.FormValue("cursor")) // "" is the begin
+	after, _ := strconv.Atoi(r.FormValue("cursor")) // "" is the start
 	limit, err := strconv.Atoi(r.FormValue("limit"))
 	if err != nil {
 		return err

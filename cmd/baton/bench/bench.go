@@ -1,12 +1,11 @@
-// Package bench measures the cost of a gateway on its machine. It starts the program as an
-// operator starts it, with a record of its own and without limits, and calls it over loopback
-// sockets. Each figure is compared with a floor measured alternately in the same run: the
-// performance of the same machine without a gateway.
+// Package bench measures the cost of a gateway on its machine. It starts the program as an operator
+// does, with a new record and without limits, and calls it over loopback sockets. Each figure is
+// compared with a floor measured alternately in the same run: the performance of the same machine
+// without a gateway. Ratios are comparable between machines; absolute figures are not.
 //
-// The floors are bare Ed25519 verifications on all cores, a server that only verifies a step
-// and files it as one row, a pair of such servers, sockets with one write to the disk between
-// them, bare commits of a PostgreSQL server, and a small record for a large one. Ratios travel
-// from one machine to another; absolute figures do not.
+// The floors are bare Ed25519 verifications on all cores, and sockets with one disk write between
+// them. Others are a server that only verifies a step and files it as one row, and a pair of such
+// servers. PostgreSQL is compared with bare commits, and a large record with a small one.
 package bench
 
 import (
@@ -21,30 +20,30 @@ import (
 
 // Options selects the measurements.
 type Options struct {
-	Program  string               // of the gateway, which is started with the command serve
-	Sizes    Sizes                // how much is measured
-	Postgres string               // connection string of a server for schemas of the run; "" measures none
+	Program  string // the gateway, started with the command serve
+	Sizes    Sizes
+	Postgres string               // connection string of a server for schemas of the run; "" skips PostgreSQL
 	Begins   func(subject string) // called before each subject
 }
 
-// Sizes are the amounts to measure of each subject.
+// Sizes are the amounts to measure.
 type Sizes struct {
 	Quick     bool
-	Callers   []int         // at a time, of the rows and the plot of throughput
+	Callers   []int         // numbers of concurrent callers for the rows and the plot of throughput
 	Steps     int           // maximum number of callers
-	Submits   int           // steps submitted without HTTP
+	Submits   int           // without HTTP
 	Rounds    int           // of IRC clients and agents
 	Crossings int           // of each kind in a round
-	Relayed   int           // steps from one home to another one
+	Relayed   int           // steps from one home to another
 	Record    []int         // steps in the record at which its cost is measured; the first is the small record
-	Probes    int           // of each of these costs
+	Probes    int           // measurements of each of these costs
 	ProbeTime time.Duration // period over which the measurements of a cost are spread
 	Starts    int           // after a kill
-	Floor     time.Duration // of each measurement of a bare rate
-	Limit     time.Duration // after which no record grows any more; 0 for no limit
+	Floor     time.Duration // duration of each measurement of a bare rate
+	Limit     time.Duration // time after which no record grows any more; 0 for no limit
 }
 
-// Full is less than three minutes, unless the machine is very busy.
+// Full takes less than three minutes, unless the machine is very busy.
 func Full() Sizes {
 	return Sizes{
 		Callers: []int{1, 4, 16, 64, 256}, Steps: 8000, Submits: 8000, Rounds: 8, Crossings: 25, Relayed: 6000,
@@ -52,7 +51,7 @@ func Full() Sizes {
 	}
 }
 
-// Quick is half a minute.
+// Quick takes half a minute.
 func Quick() Sizes {
 	return Sizes{
 		Quick: true, Callers: []int{1, 16, 64}, Steps: 2000, Submits: 2000, Rounds: 2, Crossings: 25, Relayed: 1200,
@@ -60,7 +59,7 @@ func Quick() Sizes {
 	}
 }
 
-// Reach lets the record grow to a number of steps, for as long as that takes.
+// Reach lets the record grow to a number of steps, without a time limit.
 func (s Sizes) Reach(steps int) Sizes {
 	var record []int
 	for _, size := range s.Record {
@@ -72,7 +71,6 @@ func (s Sizes) Reach(steps int) Sizes {
 	return s
 }
 
-// run is one run of all measurements.
 type run struct {
 	Sizes
 
@@ -80,12 +78,12 @@ type run struct {
 	dir      string
 	program  string
 	postgres string
-	verify   func() error // a good signature of 1 KiB
+	verify   func() error // verifies a signature of 1 KiB
 	report   *Report
 }
 
-// Run measures everything. It blocks for as long as the sizes take, on a busy machine for longer. It
-// leaves no process and no file behind, even if the end of ctx interrupts it.
+// Run measures everything. It blocks for as long as the sizes take, longer on a busy machine. It
+// leaves no process and no file behind, even if ctx ends.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	dir, err := os.MkdirTemp("", "baton-bench-")
 	if err != nil {
@@ -111,7 +109,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		o.Begins(subject.name)
 		err := subject.measure(ctx)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("measure %s: %w", subject.name, context.Cause(ctx)) // err only means a lost gateway
+			return nil, fmt.Errorf("measure %s: %w", subject.name, context.Cause(ctx)) // err only reports a lost gateway
 		}
 		if err != nil {
 			return nil, fmt.Errorf("measure %s: %w", subject.name, err)
@@ -120,7 +118,6 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return r.report, nil
 }
 
-// folder makes a folder for one subject.
 func (r *run) folder(name string) (string, error) {
 	path := filepath.Join(r.dir, name)
 	return path, os.Mkdir(path, 0o700)

@@ -26,12 +26,11 @@ import (
 
 // caller is an agent logged in over plain HTTP.
 type caller struct {
-	address string // of the gateway
+	address string
 	key     federation.SigningKey
 	token   string
 }
 
-// logIn logs a new agent in.
 func logIn(ctx context.Context, address string) (*caller, error) {
 	c := &caller{address: address, key: newKey()}
 	var given struct{ Challenge string }
@@ -63,7 +62,7 @@ func logAllIn(ctx context.Context, address string, n int) ([]*caller, error) {
 	return callers, nil
 }
 
-// request returns a request below /api/v1, without a body if it is nil.
+// request returns a request below /api/v1; the body may be nil.
 func (c *caller) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	var sent io.Reader
 	if body != nil {
@@ -84,7 +83,6 @@ func (c *caller) request(ctx context.Context, method, path string, body any) (*h
 	return request, nil
 }
 
-// call sends one request and reads the answer; any but 2xx is an error.
 func (c *caller) call(ctx context.Context, method, path string, body, answer any) error {
 	request, err := c.request(ctx, method, path, body)
 	if err != nil {
@@ -128,7 +126,7 @@ func (c *caller) post(ctx context.Context, to federation.DID) ([]byte, error) {
 	return text, err
 }
 
-// postIn is post for an offer in a venue. It returns the id of the offer too.
+// postIn is post for an offer in a venue. It also returns the ID of the offer.
 func (c *caller) postIn(ctx context.Context, to federation.DID, venue string) (text []byte, id string, err error) {
 	ev, err := newOffer(ctx, c.key, to, venue)
 	if err != nil {
@@ -142,7 +140,6 @@ func (c *caller) postIn(ctx context.Context, to federation.DID, venue string) (t
 	return text, ev.ID.String(), err
 }
 
-// get returns the bytes of a request that reads something.
 func (c *caller) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := c.request(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -157,8 +154,7 @@ func written(request *http.Request) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// posts returns this many requests, of each caller in turn to the next one, or
-// all to one agent.
+// posts returns n requests, from each caller in turn to the next one, or all to one agent.
 func posts(ctx context.Context, callers []*caller, n int, to ...federation.DID) ([][]byte, error) {
 	requests := make([][]byte, n)
 	for i := range requests {
@@ -174,7 +170,7 @@ func posts(ctx context.Context, callers []*caller, n int, to ...federation.DID) 
 	return requests, nil
 }
 
-// sendAll shares requests among some connections, each of which sends one after the other. It
+// sendAll distributes requests over connections, each of which sends one after the other. It
 // returns the time of each request, and of all.
 func sendAll(ctx context.Context, address string, connections int, requests [][]byte) (each []time.Duration, all time.Duration, err error) {
 	waiting := make(chan []byte, len(requests))
@@ -206,15 +202,15 @@ func sendAll(ctx context.Context, address string, connections int, requests [][]
 	return each, all, nil
 }
 
-// connection is a connection for requests. The callers share the cores with the gateway, so
-// they do as little as possible.
+// connection sends requests. It does as little as possible, because the callers share the cores
+// with the gateway.
 type connection struct {
 	net.Conn
 	rw   *bufio.ReadWriter
 	body []byte
 }
 
-// maxHeader bounds a line of an answer's header: a list names a page of ids.
+// maxHeader bounds a header line of an answer: for a list, it names a page of IDs.
 const maxHeader = 32 << 10
 
 func dial(ctx context.Context, address string) (*connection, error) {
@@ -236,7 +232,6 @@ func (c *connection) sendEach(requests <-chan []byte) (took []time.Duration, err
 	return took, nil
 }
 
-// send sends one request, and reads its answer.
 func (c *connection) send(request []byte) error {
 	if _, err := c.rw.Write(request); err != nil {
 		return err
@@ -261,7 +256,6 @@ func (c *connection) send(request []byte) error {
 	return nil
 }
 
-// chunked is the length of a body in chunks.
 const chunked = -1
 
 func (c *connection) readHeader() (length int, err error) {

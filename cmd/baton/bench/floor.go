@@ -15,10 +15,8 @@ import (
 	"time"
 )
 
-// kib is about the size of a signed step.
 const kib = 1024
 
-// measureFloors measures the performance of the machine without a gateway.
 func (r *run) measureFloors(context.Context) error {
 	verify, err := verifier()
 	if err != nil {
@@ -39,8 +37,8 @@ func (r *run) measureFloors(context.Context) error {
 	return file.Close()
 }
 
-// rate returns how many calls of do succeed per second in this many goroutines. Each calls it at
-// least once.
+// rate returns the successful calls of do per second in this many goroutines. Each goroutine calls
+// it at least once.
 func rate(lasts time.Duration, goroutines int, do func() error) float64 {
 	var done atomic.Int64
 	var all sync.WaitGroup
@@ -58,7 +56,6 @@ func rate(lasts time.Duration, goroutines int, do func() error) float64 {
 	return float64(done.Load()) / time.Since(begun).Seconds()
 }
 
-// verifier returns a function that verifies a good signature of 1 KiB.
 func verifier() (func() error, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -74,15 +71,15 @@ func verifier() (func() error, error) {
 	}, nil
 }
 
-// relay stands for a gateway between two sockets: it reads a KiB from one, appends it to a
-// file, and writes it to the other.
+// relay represents a gateway between two sockets: it reads a KiB from one, appends it to a file,
+// and writes it to the other.
 type relay struct {
-	in, out  net.Conn // of the two ends
+	in, out  net.Conn
 	running  sync.WaitGroup
 	closings []io.Closer
 }
 
-// openRelay starts a relay that keeps a file in a folder. Close it.
+// openRelay starts a relay with a file in a folder. The caller closes it.
 func openRelay(ctx context.Context, dir string) (_ *relay, err error) {
 	r := &relay{}
 	defer func() {
@@ -95,7 +92,7 @@ func openRelay(ctx context.Context, dir string) (_ *relay, err error) {
 		return nil, err
 	}
 	r.closings = append(r.closings, listener)
-	var conns []net.Conn // near and far end of the one that writes, and of the one that reads
+	var conns []net.Conn // near and far ends of the writing and of the reading connection
 	for range 2 {
 		near, err := (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
 		if err != nil {
@@ -118,7 +115,6 @@ func openRelay(ctx context.Context, dir string) (_ *relay, err error) {
 	return r, nil
 }
 
-// carry ends when a connection does.
 func carry(from io.Reader, file *os.File, to io.Writer) {
 	block := make([]byte, kib)
 	for {
@@ -134,7 +130,6 @@ func carry(from io.Reader, file *os.File, to io.Writer) {
 	}
 }
 
-// cross sends a KiB and returns the time it took.
 func (r *relay) cross() (time.Duration, error) {
 	block, begun := make([]byte, kib), time.Now()
 	if _, err := r.in.Write(block); err != nil {

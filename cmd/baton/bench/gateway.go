@@ -22,13 +22,11 @@ import (
 const (
 	homeName = "gw.bench.example"
 	channel  = "#bench"
-	// The patience bounds waits of milliseconds on an idle machine.
 	patience = time.Minute
-	// The interval of checks for an awaited event.
 	lookEach = time.Millisecond
 )
 
-// unlimited removes the limits of callers: all of them have one address.
+// unlimited removes the limits, because all callers share one address.
 const unlimited = `[limits]
 did_events_per_minute = 0
 user_events_per_minute = 0
@@ -47,16 +45,16 @@ new_dids_per_address_per_hour = 0
 record_bytes_per_hour = 0
 `
 
-// gateway is a gateway in a process of its own.
+// gateway is a gateway in its own process.
 type gateway struct {
-	name               string // of the home
+	name               string
 	program, dir       string
-	public, admin, irc string // addresses
+	public, admin, irc string
 	process            *exec.Cmd
-	ended              chan struct{} // closed after the end of the process
+	ended              chan struct{} // closed when the process has ended
 }
 
-// openGateway starts a gateway with an empty record in a folder. Close it.
+// openGateway starts a gateway with an empty record in a folder. The caller closes it.
 func (r *run) openGateway(ctx context.Context, folder string) (*gateway, error) {
 	g, err := r.newGateway(ctx, folder, homeName)
 	if err != nil {
@@ -65,7 +63,6 @@ func (r *run) openGateway(ctx context.Context, folder string) (*gateway, error) 
 	return g, g.open(ctx)
 }
 
-// newGateway makes the folder of a gateway, and finds addresses for it.
 func (r *run) newGateway(ctx context.Context, folder, name string) (*gateway, error) {
 	dir, err := r.folder(folder)
 	if err != nil {
@@ -80,7 +77,7 @@ func (r *run) newGateway(ctx context.Context, folder, name string) (*gateway, er
 	return g, nil
 }
 
-// open writes the configuration, with other homes that the gateway knows, and starts it.
+// open writes the configuration, with the known homes, and starts the gateway.
 func (g *gateway) open(ctx context.Context, peers ...*gateway) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, `[home]
@@ -118,12 +115,11 @@ func (g *gateway) config() string { return filepath.Join(g.dir, "baton.toml") }
 
 func (g *gateway) data() string { return filepath.Join(g.dir, "data") }
 
-// operator returns a client of its operator API.
 func (g *gateway) operator() *client.Client {
 	return client.NewSocket(filepath.Join(g.data(), "baton.sock"))
 }
 
-// Ports that no system gives to a program that asks for any port.
+// Range of ports below the ephemeral ranges of Linux, macOS and Windows.
 const (
 	firstPort = 20000
 	lastPort  = 32000
@@ -142,7 +138,6 @@ func freeAddress(ctx context.Context) (string, error) {
 	}
 }
 
-// start starts the process, which ends with ctx.
 func (g *gateway) start(ctx context.Context) error {
 	g.process = exec.CommandContext(ctx, g.program, "serve", "--config", g.config()) //nolint:gosec // the program is this one
 	g.process.Stderr = os.Stderr
@@ -151,7 +146,7 @@ func (g *gateway) start(ctx context.Context) error {
 	}
 	g.ended = make(chan struct{})
 	go func() {
-		_ = g.process.Wait() // its error is that it was killed, or is in its log
+		_ = g.process.Wait() // the error is the kill, or is in the log of the process
 		close(g.ended)
 	}()
 	return nil
@@ -166,8 +161,8 @@ func (g *gateway) hasEnded() bool {
 	}
 }
 
-// awaitReady waits until the gateway is ready. It returns an error at once if
-// the process has ended.
+// awaitReady waits until the gateway is ready. It returns an error at once if the process has
+// ended.
 func (g *gateway) awaitReady(ctx context.Context) error {
 	err := await(ctx, "the gateway to be ready", func() bool {
 		if g.hasEnded() {
@@ -189,7 +184,6 @@ func (g *gateway) awaitReady(ctx context.Context) error {
 	return err
 }
 
-// await polls until done returns true.
 func await(ctx context.Context, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -205,14 +199,12 @@ func await(ctx context.Context, what string, done func() bool) error {
 	return nil
 }
 
-// kill ends the process as a crash would.
 func (g *gateway) kill() error {
 	err := g.process.Process.Kill()
 	<-g.ended
 	return err
 }
 
-// worked returns the CPU time of the ended process.
 func (g *gateway) worked() time.Duration {
 	return g.process.ProcessState.UserTime() + g.process.ProcessState.SystemTime()
 }
@@ -225,7 +217,7 @@ func (g *gateway) Close() error {
 	return g.kill()
 }
 
-// private returns the memory of the process that no file backs, in MiB, or false if the system
+// private returns the memory of the process not backed by a file, in MiB, or false if the system
 // does not report it.
 func (g *gateway) private() (float64, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(g.process.Process.Pid) + "/status")

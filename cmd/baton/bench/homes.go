@@ -16,9 +16,9 @@ import (
 
 const (
 	otherHome = "other.bench.example"
-	// Number of steps in a batch from one home to another, and number of batches in flight.
+	// Steps in a batch from one home to another, and batches in flight.
 	batchSteps, batches = 256, 2
-	// The outbox is checked at this interval: each check counts its rows.
+	// The outbox is polled at this interval; each poll counts its rows.
 	countEach = 20 * time.Millisecond
 )
 
@@ -72,7 +72,7 @@ func (r *run) measureHomes(ctx context.Context) (err error) {
 	return nil
 }
 
-// openHomes starts two linked homes. Close both.
+// openHomes starts two linked homes. The caller closes both.
 func (r *run) openHomes(ctx context.Context) (here, there *gateway, err error) {
 	if here, err = r.newGateway(ctx, "here", homeName); err != nil {
 		return nil, nil, err
@@ -89,8 +89,7 @@ func (r *run) openHomes(ctx context.Context) (here, there *gateway, err error) {
 	return here, there, nil
 }
 
-// learn makes a home learn the home of an agent: the first step to it asks the
-// other homes.
+// learn makes a home learn the home of an agent, by a first step that asks the other homes.
 func learn(ctx context.Context, here *gateway, from, to *caller) error {
 	request, err := posts(ctx, []*caller{from}, 1, to.key.DID)
 	if err != nil {
@@ -106,8 +105,8 @@ func learn(ctx context.Context, here *gateway, from, to *caller) error {
 	})
 }
 
-// relay files steps while another home is on hold, releases it, and returns how long it takes until
-// that home has receipted all of them.
+// relay files steps while another home is on hold, releases it, and returns the time until that
+// home has receipted all of them.
 func (g *gateway) relay(ctx context.Context, to string, requests [][]byte) (time.Duration, error) {
 	operator := g.operator()
 	if err := steer(ctx, operator, to, "hold"); err != nil {
@@ -117,7 +116,7 @@ func (g *gateway) relay(ctx context.Context, to string, requests [][]byte) (time
 		return 0, err
 	}
 	waiting, err := pending(ctx, operator, to)
-	if err != nil || waiting < len(requests) { // the step before them may have no receipt yet
+	if err != nil || waiting < len(requests) { // the previous step may have no receipt yet
 		return 0, errors.Join(err, fmt.Errorf("%d of %d steps wait for %s", waiting, len(requests), to))
 	}
 	begun := time.Now()
@@ -148,7 +147,6 @@ func steer(ctx context.Context, operator *client.Client, to, verb string) error 
 	return err
 }
 
-// pending returns the number of deliveries to another home without a receipt.
 func pending(ctx context.Context, operator *client.Client, to string) (rows int, err error) {
 	page, err := client.Call(ctx, operator, admin.ListFeedShapes, admin.Paging{})
 	for _, shape := range page.Items {
@@ -159,10 +157,9 @@ func pending(ctx context.Context, operator *client.Client, to string) (rows int,
 	return rows, err
 }
 
-// barePair stands for two homes.
 type barePair struct{ here, there *bareServer }
 
-// openPair starts a pair. Close it.
+// openPair starts a pair. The caller closes it.
 func (r *run) openPair(ctx context.Context) (p *barePair, err error) {
 	p = &barePair{}
 	if p.here, err = r.openBare(ctx, "bare here"); err != nil {
@@ -174,8 +171,7 @@ func (r *run) openPair(ctx context.Context) (p *barePair, err error) {
 	return p, nil
 }
 
-// relay sends a number of steps of about 1 KiB, and returns the time until all their receipts are
-// filed.
+// relay sends steps of about 1 KiB, and returns the time until all their receipts are filed.
 func (p *barePair) relay(ctx context.Context, steps int) (time.Duration, error) {
 	waiting := make(chan []bareStep, steps)
 	for left := steps; left > 0; left -= batchSteps {
@@ -202,7 +198,6 @@ func (p *barePair) relay(ctx context.Context, steps int) (time.Duration, error) 
 
 const bareSignature = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// exchange has a batch filed there, and files its receipts here.
 func (p *barePair) exchange(ctx context.Context, batch []bareStep) error {
 	var receipts []bareStep
 	c := &caller{address: p.there.address}

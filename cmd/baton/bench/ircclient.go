@@ -15,7 +15,6 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// ircClient is a client of the server for IRC clients.
 type ircClient struct {
 	*reader
 
@@ -23,7 +22,6 @@ type ircClient struct {
 	key  federation.SigningKey
 }
 
-// dialIRC connects a client, logs it in, and joins it to the channel.
 func dialIRC(ctx context.Context, address, nick string) (_ *ircClient, err error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -55,7 +53,7 @@ func dialIRC(ctx context.Context, address, nick string) (_ *ircClient, err error
 	return c, nil
 }
 
-// prove answers a challenge with a signature, in the form of the server.
+// prove answers a challenge with a signature, in the format of the server.
 func (c *ircClient) prove(ctx context.Context, line string) (string, error) {
 	words := strings.Fields(line)
 	document, err := base64.RawURLEncoding.DecodeString(words[len(words)-1])
@@ -70,7 +68,6 @@ func (c *ircClient) prove(ctx context.Context, line string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(answer), err
 }
 
-// ask sends a line and returns the first later line with a text.
 func (c *ircClient) ask(line, until string) (timed, error) {
 	if err := c.say(line); err != nil {
 		return timed{}, err
@@ -83,10 +80,8 @@ func (c *ircClient) say(line string) error {
 	return err
 }
 
-// spoken is an offer in the form of a client.
 type spoken struct{ id, line string }
 
-// offer returns a signed offer to an agent, in the channel.
 func (c *ircClient) offer(ctx context.Context, to federation.DID) (spoken, error) {
 	ev, err := newOffer(ctx, c.key, to, channel)
 	if err != nil {

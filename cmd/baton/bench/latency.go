@@ -11,11 +11,11 @@ import (
 	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
-// betweenCrossings keeps the steps apart: 50 a second.
+// betweenCrossings limits the rate to 50 steps per second.
 const betweenCrossings = 20 * time.Millisecond
 
-// measureLatency measures the latency of one step through an otherwise idle gateway: from the
-// write of its text until its reader has it, which is after it is on disk.
+// measureLatency measures the latency of one step through an otherwise idle gateway: from the write
+// of its text until its reader has it, after it is on disk.
 func (r *run) measureLatency(ctx context.Context) (err error) {
 	dir, err := r.folder("relay")
 	if err != nil {
@@ -45,27 +45,25 @@ func (r *run) measureLatency(ctx context.Context) (err error) {
 	return nil
 }
 
-// crossing is an IRC client that offers, one that reads, and an AIRC agent
-// waiting for its inbox.
+// crossing is an IRC client that offers, one that reads, and an AIRC agent that polls its inbox.
 type crossing struct {
 	bare       *relay
 	alice, bob *ircClient
 	scout      *aircagent.Agent
 	inbox      *reader // of scout
 	pairs      map[string]*pair
-	names      []string // of the pairs, in order
+	names      []string // in order
 	plot       plot.Plot
 }
 
-// pair is the durations of a kind of step, and of its equivalent without a
-// gateway.
+// pair has the durations of a kind of step, and of its equivalent without a gateway.
 type pair struct {
 	what, floor string
 	took, bare  []time.Duration
 }
 
-// open connects all of them. The server reads a burst of lines of one client and then no
-// faster than people type, so each round has new clients.
+// open connects all of them. After a burst of lines, the server reads a client no faster than
+// people type, so each round has new clients.
 func (c *crossing) open(ctx context.Context, g *gateway, round int) (err error) {
 	if c.alice, err = dialIRC(ctx, g.irc, fmt.Sprintf("alice%d", round)); err != nil {
 		return err
@@ -80,8 +78,8 @@ func (c *crossing) open(ctx context.Context, g *gateway, round int) (err error) 
 	return nil
 }
 
-// register registers scout, to which alice makes an offer. First scout is asked whether it allows
-// messages of alice, and it does.
+// register registers scout, the target of alice's offers. Scout is first asked to allow messages of
+// alice, and does.
 func (c *crossing) register(ctx context.Context, g *gateway, round int) (err error) {
 	if c.scout, err = aircagent.New("http://"+g.public, fmt.Sprintf("scout_%d", round)); err != nil {
 		return err
@@ -126,7 +124,7 @@ const (
 	privateMsg = "a message that is not filed"
 )
 
-// crossAll sends this many steps of each kind, and as many of its equivalent.
+// crossAll sends this many steps of each kind, and as many equivalents.
 func (c *crossing) crossAll(ctx context.Context, times int) error {
 	for i := range times {
 		for _, cross := range []func(context.Context, int) error{c.crossFromIRC, c.crossFromAgent} {
@@ -139,8 +137,8 @@ func (c *crossing) crossAll(ctx context.Context, times int) error {
 	return nil
 }
 
-// crossFromIRC makes alice offer something to the agent in the channel, in sight of bob, and
-// say something there.
+// crossFromIRC makes alice offer something to the agent in the channel, visible to bob, and say
+// something there.
 func (c *crossing) crossFromIRC(ctx context.Context, n int) error {
 	offer, err := c.alice.offer(ctx, c.scout.DID())
 	if err != nil {
@@ -174,7 +172,6 @@ func (c *crossing) crossFromIRC(ctx context.Context, n int) error {
 	return nil
 }
 
-// crossFromAgent makes the agent offer something to alice.
 func (c *crossing) crossFromAgent(ctx context.Context, n int) error {
 	text := fmt.Sprintf("task%dx", n)
 	message, err := c.scout.Sign(wire.Handle(c.alice.key.DID), text, map[string]any{"type": "task:request", "data": map[string]any{"description": text}})
@@ -192,8 +189,7 @@ func (c *crossing) crossFromAgent(ctx context.Context, n int) error {
 	return c.note("airc-to-irc", "AIRC agent to an IRC client", seen.at.Sub(begun))
 }
 
-// note records the time of a crossing, and that of bare sockets at this
-// moment.
+// note records the time of a crossing, and the time of bare sockets now.
 func (c *crossing) note(name, what string, took time.Duration) error {
 	bare, err := c.bare.cross()
 	c.add(name, pair{what: what, floor: bareRelay}, took, bare)
@@ -210,7 +206,6 @@ func (c *crossing) add(name string, first pair, took, bare time.Duration) {
 	p.took, p.bare = append(p.took, took), append(p.bare, bare)
 }
 
-// summarize adds the rows and the plot.
 func (c *crossing) summarize(report *Report) {
 	for _, name := range c.names {
 		p := c.pairs[name]

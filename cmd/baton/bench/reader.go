@@ -11,7 +11,6 @@ import (
 	"github.com/baton-gateway/baton/cmd/baton/aircagent"
 )
 
-// reader reads lines, and notes the time of each.
 type reader struct {
 	lines chan timed
 	close func() error
@@ -22,11 +21,10 @@ type timed struct {
 	at   time.Time
 }
 
-// maxAhead bounds the lines read ahead.
 const maxAhead = 4096
 
-// read reads lines of a connection until it ends. It answers the PINGs of an IRC server, which
-// count as proof that its lines arrived; pongs is nil for other servers. Close the reader.
+// read reads lines of a connection until it ends. It answers the PINGs of an IRC server, to prove
+// that its lines arrived; pongs is nil for other servers. The caller closes the reader.
 func read(from io.Reader, hangUp func() error, pongs io.Writer) *reader {
 	r := &reader{lines: make(chan timed, maxAhead), close: hangUp}
 	go func() {
@@ -45,7 +43,6 @@ func read(from io.Reader, hangUp func() error, pongs io.Writer) *reader {
 	return r
 }
 
-// await returns the next line that contains all of some texts.
 func (r *reader) await(texts ...string) (timed, error) {
 	deadline := time.After(patience)
 	for {
@@ -72,18 +69,17 @@ func containsAll(line string, texts []string) bool {
 	return true
 }
 
-// Close ends the connection, and waits until no line is read any more.
+// Close ends the connection, and waits for the end of reading.
 func (r *reader) Close() error {
 	err := r.close()
-	for range r.lines { // read ahead
+	for range r.lines { // drops the lines read ahead
 	}
 	return err
 }
 
-// pollWait is the wait of one poll of an agent.
 const pollWait = 5 * time.Second
 
-// poll waits for the inbox of an agent again and again. Each line is the event of a message.
+// poll repeatedly waits for the inbox of an agent. Each line is the event of a message.
 func poll(ctx context.Context, agent *aircagent.Agent) *reader {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{lines: make(chan timed, maxAhead), close: func() error { cancel(); return nil }}

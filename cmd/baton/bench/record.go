@@ -12,36 +12,35 @@ import (
 )
 
 const (
-	// The fillers are the connections over which the steps come that make the record larger, and
-	// offerers the agents that make them: few, so that each has a full list from the start.
+	// Connections for the steps that fill the record, and the agents that offer them: few, so that
+	// each has a full list from the start.
 	fillers  = 64
 	offerers = 16
-	// The number of them signed at a time is fillBatch.
+	// Number of these steps signed at a time.
 	fillBatch = 4000
-	// A page is the part of a list or an inbox read at a time.
+	// Items of a list or an inbox read at a time.
 	page = 50
-	// The probeTime is the duration of a measurement. While a gateway sends notices for offers
-	// unread for five minutes, steps are slower for one second in five. A shorter measurement might
-	// cover only that second, or miss it.
+	// Duration of a measurement. While a gateway sends notices for offers unread for five minutes,
+	// steps are slower for one second in five. A shorter measurement might cover only that second,
+	// or miss it.
 	probeTime = 2 * time.Second
-	// Replayed is the number of steps that wait for the returning agent.
+	// Number of steps waiting for the returning agent.
 	replayed = 1000
-	// Floor of the rows that need the program and nothing of a gateway.
+	// Floor of the rows that need only the program, not a gateway.
 	printsVersion = "the program prints its version"
 )
 
-// grown is a gateway whose record grows.
 type grown struct {
 	*gateway
 
 	callers []*caller
 	back    *caller // an agent that returns after many offers
-	inbox   int     // offers that wait for it
+	inbox   int     // pending offers to it
 	filed   int
 }
 
-// measureRecord measures the cost of a step, a list and an inbox in a large record and in a small
-// one, the time to read a long inbox, and the downtime of a killed gateway.
+// measureRecord measures the cost of a step, a list and an inbox in a large and in a small record.
+// It also measures the time to read a long inbox, and the downtime of a killed gateway.
 func (r *run) measureRecord(ctx context.Context) (err error) {
 	small, err := r.openGrown(ctx, "small record")
 	if err != nil {
@@ -67,7 +66,7 @@ func (r *run) measureRecord(ctx context.Context) (err error) {
 	return r.measureRestart(ctx, large)
 }
 
-// openGrown starts a gateway with pending offers to an agent. Close it.
+// openGrown starts a gateway with pending offers to an agent. The caller closes it.
 func (r *run) openGrown(ctx context.Context, folder string) (g *grown, err error) {
 	g = &grown{inbox: min(replayed, r.Record[0])}
 	if g.gateway, err = r.openGateway(ctx, folder); err != nil {
@@ -101,7 +100,6 @@ func (r *run) growsUntil() time.Time {
 	return r.began.Add(r.Limit)
 }
 
-// compareRecords measures the costs in both records alternately while the large one grows.
 func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 	drawn := plot.Plot{Title: "Cost against the size of the record", X: "steps in the record", Y: "p50 as a multiple of that in a small record, by turns"}
 	costs := costNames()
@@ -126,7 +124,7 @@ func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 			}
 		}
 		if reached < size {
-			break // the time is over
+			break
 		}
 	}
 	for _, row := range rows {
@@ -140,7 +138,6 @@ func costNames() []string {
 	return []string{"file one step", fmt.Sprintf("list %d handoffs of a DID", page), fmt.Sprintf("read %d entries of an inbox", page)}
 }
 
-// cost is a measured operation of a gateway.
 type cost struct {
 	address string
 	request func(ctx context.Context) ([]byte, error)
@@ -172,7 +169,7 @@ func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err
 	}
 	for range r.Probes {
 		for i, c := range []cost{a, b} {
-			time.Sleep(r.ProbeTime / time.Duration(2*r.Probes)) // pauses before each probe: an operation after a pause takes longer
+			time.Sleep(r.ProbeTime / time.Duration(2*r.Probes)) // an operation after a pause takes longer, so pause before each probe
 			request, err := c.request(ctx)
 			if err != nil {
 				return 0, 0, err
@@ -187,7 +184,7 @@ func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err
 	return percentile(took[0], 50), percentile(took[1], 50), nil
 }
 
-// grow files steps until the record has this size, or the time is over.
+// grow files steps until the record has this size or the time limit expires.
 func (g *grown) grow(ctx context.Context, size int, until time.Time) error {
 	for g.filed < size && (until.IsZero() || time.Now().Before(until)) {
 		requests, err := posts(ctx, g.callers, min(fillBatch, size-g.filed))
@@ -236,7 +233,6 @@ func (r *run) measureReplay(ctx context.Context, g *grown) (err error) {
 	return nil
 }
 
-// replay reads pages until they had this many items.
 func replay(ctx context.Context, c *caller, path string, items int) (time.Duration, error) {
 	var read int
 	cursor := ""
@@ -258,8 +254,8 @@ func replay(ctx context.Context, c *caller, path string, items int) (time.Durati
 	return time.Since(begun), nil
 }
 
-// measureRestart kills the gateway, and starts it until an agent reads its inbox. The floor is only
-// the start of the program.
+// measureRestart kills the gateway, and measures the restart until an agent reads its inbox. The
+// floor is the start of the program.
 func (r *run) measureRestart(ctx context.Context, g *grown) error {
 	var took, bare []time.Duration
 	for range r.Starts {

@@ -54,7 +54,7 @@ func (r *Report) Write(out io.Writer) error {
 	return t.Flush()
 }
 
-// Figure returns the value with its unit, or why there is none.
+// Figure returns the value with its unit, or the reason for its absence.
 func (row Row) Figure() string {
 	if row.Missing != "" {
 		return "not measured: " + row.Missing
@@ -64,7 +64,7 @@ func (row Row) Figure() string {
 
 func figure(value float64, unit string) string { return plot.Number(value) + " " + unit }
 
-// percentile returns one of some times, which it sorts.
+// percentile returns a percentile of some times, which it sorts.
 func percentile(took []time.Duration, percent float64) time.Duration {
 	slices.Sort(took)
 	return took[int(float64(len(took)-1)*percent/100)]

@@ -25,8 +25,7 @@ import (
 	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
-// signers is the number of signers of the submitted offers: a home counts the unfinished ones
-// of each.
+// signers is the number of signers of the offers: a home limits the unfinished ones of each.
 const signers = 1024
 
 // measureSubmit measures the steps per second filed by a home in a record in this process: each is
@@ -57,12 +56,10 @@ func (r *run) measureSubmit(ctx context.Context) (err error) {
 	return nil
 }
 
-// postgresCallers is the number of concurrent callers of a record on
-// PostgreSQL.
 const postgresCallers = 64
 
-// measurePostgres is measureSubmit with a record on a PostgreSQL server. The floor is commits of one
-// row of 1 KiB each, by as many callers.
+// measurePostgres is measureSubmit with a record on a PostgreSQL server. The floor is commits of
+// one row of 1 KiB each, by as many callers.
 func (r *run) measurePostgres(ctx context.Context) (err error) {
 	row := Row{
 		Name: "postgres-64", What: "steps without HTTP on PostgreSQL, 64 at a time", Unit: "/s", Floor: "commits of one row by the same server", Goal: ">= 0.35",
@@ -101,7 +98,7 @@ func (r *run) measurePostgres(ctx context.Context) (err error) {
 }
 
 // submitByTurns returns the steps per second filed by a home, and the mean of a raw rate measured
-// alternately with it.
+// alternately.
 func (r *run) submitByTurns(ctx context.Context, h *home.Home, callers int, raw func() float64) (filed, floor float64, err error) {
 	people := make([]federation.SigningKey, signers)
 	for i := range people {
@@ -124,7 +121,6 @@ func (r *run) submitByTurns(ctx context.Context, h *home.Home, callers int, raw 
 	return float64(each*turns) / took.Seconds(), floor, nil
 }
 
-// submitAll shares steps among some callers.
 func submitAll(ctx context.Context, h *home.Home, steps []translate.Tagged, callers int) error {
 	var next atomic.Int64
 	errs := make([]error, callers)
@@ -160,7 +156,6 @@ func spokenOffers(ctx context.Context, people []federation.SigningKey, n int) ([
 	return steps, nil
 }
 
-// newHome returns a home with a record, as a gateway makes it, without limits.
 func newHome(record *registry.Record) *home.Home {
 	key := newKey()
 	key.DID = federation.HomeID(homeName).DID()
@@ -179,10 +174,9 @@ func newHome(record *registry.Record) *home.Home {
 
 const unbounded = 1 << 30
 
-// oneLink makes each step a pending delivery to one link.
 type oneLink struct{}
 
-// Route is the route of [home.Home].
+// Route implements the router of [home.Home].
 func (oneLink) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
 	return federation.Fanout{Links: []string{"other"}}, nil
 }

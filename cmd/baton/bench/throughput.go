@@ -11,14 +11,13 @@ import (
 	"github.com/baton-gateway/baton/cmd/baton/bench/plot"
 )
 
-// turns is the number of alternating measurements of a gateway and its floor.
 const turns = 4
 
 // reported reports whether a number of callers has rows of its own.
 func reported(callers int) bool { return callers == 1 || callers == 64 || callers == 256 }
 
-// measureThroughput measures the signed steps per second filed over HTTP, for rising numbers
-// of callers, and the wait of each.
+// measureThroughput measures the signed steps per second filed over HTTP, for rising numbers of
+// callers, and the latency of each step.
 func (r *run) measureThroughput(ctx context.Context) (err error) {
 	server, err := r.openBare(ctx, "bare")
 	if err != nil {
@@ -74,10 +73,9 @@ func (r *run) newPlots() (rates, waits *plot.Plot) {
 	return rates, waits
 }
 
-// throughput is the throughput of one number of callers.
 type throughput struct {
-	gateway, bare float64 // steps a second
-	verifies      float64 // a second, on all cores
+	gateway, bare float64 // steps per second
+	verifies      float64 // per second, on all cores
 	took          []time.Duration
 }
 

@@ -1,10 +1,10 @@
-// Package demo shows the main job of a gateway with nothing installed but the gateway
-// itself: an IRC server links to it and an AIRC agent calls it over HTTP. A person offers
-// work on IRC while the agent is offline; the agent reads the offer later and answers, and
-// its answers reach the IRC channel, signed. Then the agent offers, and the person answers.
+// Package demo shows the main function of a gateway with only its program: an IRC server links to
+// it and an AIRC agent calls it over HTTP. A person offers work on IRC while the agent is offline.
+// The agent reads the offer later, and its answers reach the IRC channel, signed. Then the agent
+// offers, and the person answers.
 //
-// The server and the agent are written for this program, from the specifications, and
-// share no code with the gateway.
+// The server and the agent are written for this program, from the specifications, and share no code
+// with the gateway.
 package demo
 
 import (
@@ -30,12 +30,11 @@ const (
 	agent   = "scout"
 )
 
-// patience bounds the start of the gateway, and the whole script after it. Both take less
-// than a second.
+// patience bounds the start of the gateway, and then the script. Both take less than a second.
 const patience = 30 * time.Second
 
 // Gateway is a running gateway, as seen by the demonstration. Each method may be called at any time
-// and does not wait.
+// and does not block.
 type Gateway interface {
 	// Ready reports whether all listeners and links are up.
 	Ready(ctx context.Context) bool
@@ -43,13 +42,10 @@ type Gateway interface {
 	URL() string
 	// Keys finds the keys that signed steps.
 	Keys() federation.KeySource
-	// Log yields the filed steps of a handoff after a version, oldest first; after 0 are all.
+	// Log yields the filed steps of a handoff after a version, oldest first; 0 selects all.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
-	// Replay returns the first entries of an inbox.
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
-	// Outbox returns the pending deliveries of a link.
 	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
-	// Close ends the gateway and waits for it.
 	Close() error
 }
 
@@ -61,8 +57,8 @@ type Stage struct {
 	alice   federation.SigningKey // of the person on IRC
 }
 
-// Open starts an IRC server, and a gateway that links to it: open starts that from the
-// configuration file at path. Its files are in the folder dir. Close the stage.
+// Open starts an IRC server and, with open, a gateway that links to it; path is its configuration
+// file. All files are in the folder dir. The caller closes the stage.
 func Open(ctx context.Context, dir string, open func(ctx context.Context, path string) (Gateway, error)) (*Stage, error) {
 	secret := rand.Text()
 	server, err := listenIRCd(ctx, secret)
@@ -119,7 +115,7 @@ func (s *Stage) awaitReady(ctx context.Context) error {
 // ServerAddr returns the address at which the IRC server accepts links.
 func (s *Stage) ServerAddr() string { return s.ircd.addr() }
 
-// Play shows the script and prints a line for each step to out.
+// Play runs the script and prints a line for each step to out.
 func (s *Stage) Play(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -136,7 +132,6 @@ func (s *Stage) Close() error {
 	return err
 }
 
-// poll polls until the answer is yes.
 func poll(ctx context.Context, what string, done func() (bool, error)) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

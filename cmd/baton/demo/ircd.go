@@ -13,9 +13,9 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// ircd is an IRC server for one link, with one user and one channel. It speaks as much of
-// spanning tree 1205 as the demonstration needs, and authenticates a link by a password
-// that crosses the loopback in plain text.
+// ircd is an IRC server for one link, with one user and one channel. It implements the part of
+// spanning tree 1205 needed by the demonstration. It authenticates a link by a password that
+// crosses the loopback in plain text.
 type ircd struct {
 	listener net.Listener
 	secret   string
@@ -26,7 +26,7 @@ type ircd struct {
 	mu    sync.Mutex // guards the fields below
 	conn  net.Conn   // of the linked gateway; nil before
 	uuids map[string]string
-	err   error // why the link ended
+	err   error // reason for the end of the link
 }
 
 const (
@@ -35,8 +35,8 @@ const (
 	personID = ircdSID + "AAAAAA"
 )
 
-// listenIRCd starts a server on a free port of the loopback, for a gateway that knows the
-// secret. Close it.
+// listenIRCd starts a server on a free port of the loopback, for a gateway with the secret. The
+// caller closes it.
 func listenIRCd(ctx context.Context, secret string) (*ircd, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -59,7 +59,6 @@ func listenIRCd(ctx context.Context, secret string) (*ircd, error) {
 
 func (d *ircd) addr() string { return d.listener.Addr().String() }
 
-// close ends the server and its link, and waits for both.
 func (d *ircd) close() {
 	_ = d.listener.Close()
 	d.mu.Lock()
@@ -70,7 +69,6 @@ func (d *ircd) close() {
 	d.running.Wait()
 }
 
-// end closes the link and makes next return the reason.
 func (d *ircd) end(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +76,7 @@ func (d *ircd) end(err error) {
 	close(d.received)
 }
 
-// next returns the next TAGMSG with a tag of that value. It drops those before.
+// next returns the next TAGMSG with a tag value. It drops earlier ones.
 func (d *ircd) next(ctx context.Context, tag, value string) (ircmsg.Message, error) {
 	for {
 		select {
@@ -95,8 +93,7 @@ func (d *ircd) next(ctx context.Context, tag, value string) (ircmsg.Message, err
 	}
 }
 
-// tagmsg sends a message of tags without text from the user to a channel or to a nick of the
-// gateway.
+// tagmsg sends tags without text from the user to a channel or to a nick of the gateway.
 func (d *ircd) tagmsg(target string, tags map[string]string) error {
 	d.mu.Lock()
 	if uuid, ok := d.uuids[strings.ToLower(target)]; ok {
@@ -118,7 +115,6 @@ func (d *ircd) send(format string, args ...any) error {
 	return err
 }
 
-// serve speaks with the gateway until the connection ends.
 func (d *ircd) serve(conn net.Conn) error {
 	d.mu.Lock()
 	d.conn = conn
@@ -140,7 +136,6 @@ func (d *ircd) serve(conn net.Conn) error {
 	return lines.Err()
 }
 
-// handle acts on one line of the gateway.
 func (d *ircd) handle(m ircmsg.Message) error {
 	switch {
 	case m.Command == "CAPAB" && m.Params[0] == "START":
@@ -169,7 +164,6 @@ func (d *ircd) handle(m ircmsg.Message) error {
 	return nil
 }
 
-// burst introduces the user and the channel.
 func (d *ircd) burst() error {
 	at := d.started - 60
 	return d.send(":%[1]s BURST %[7]d\n:%[1]s SINFO version :InspIRCd-3. %[3]s :\n"+

@@ -15,7 +15,6 @@ import (
 	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
-// play shows one handoff from IRC to the agent, and one back.
 func (s *Stage) play(ctx context.Context, line *timeline) error {
 	start := time.Now()
 	if err := s.introduce(ctx, line); err != nil {
@@ -39,7 +38,6 @@ func (s *Stage) play(ctx context.Context, line *timeline) error {
 	return s.summary(ctx, line, time.Since(start))
 }
 
-// introduce registers the agent and gives alice a key.
 func (s *Stage) introduce(ctx context.Context, line *timeline) error {
 	var err error
 	if s.agent, err = aircagent.New(s.gateway.URL(), agent); err != nil {
@@ -69,7 +67,7 @@ func newSigner() (federation.SigningKey, error) {
 	}, nil
 }
 
-// offer writes an offer to the agent into the channel, and waits until it is in the inbox.
+// offer writes an offer to the agent in the channel, and waits until it is in the inbox.
 func (s *Stage) offer(ctx context.Context, line *timeline) error {
 	to := s.agent.DID()
 	ev, err := s.sign(ctx, federation.Event{
@@ -96,8 +94,7 @@ func (s *Stage) offer(ctx context.Context, line *timeline) error {
 	})
 }
 
-// sign completes and signs a step of alice. An offer opens a handoff; any other step names
-// its own.
+// sign completes and signs a step of alice. An offer opens a handoff; other steps name theirs.
 func (s *Stage) sign(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -111,7 +108,6 @@ func (s *Stage) sign(ctx context.Context, ev federation.Event) (federation.Event
 	return signing.Seal(ctx, s.alice, ev)
 }
 
-// filed waits until the home has filed a step of a handoff.
 func (s *Stage) filed(ctx context.Context, id federation.HandoffID, version federation.Version) (federation.Entry, error) {
 	var found federation.Entry
 	err := poll(ctx, fmt.Sprintf("step %d on file", version), func() (bool, error) {
@@ -129,8 +125,7 @@ func (s *Stage) filed(ctx context.Context, id federation.HandoffID, version fede
 	return found, err
 }
 
-// readOffer polls like the agent: the first message asks for consent, and the offer
-// comes after that.
+// readOffer polls like the agent: the first message asks for consent, and the offer follows.
 func (s *Stage) readOffer(ctx context.Context) (aircagent.Message, error) {
 	var offer aircagent.Message
 	err := poll(ctx, "offer at the agent", func() (bool, error) {
@@ -150,7 +145,6 @@ func (s *Stage) readOffer(ctx context.Context) (aircagent.Message, error) {
 	return offer, err
 }
 
-// reply is one message of the agent and the step that it becomes.
 type reply struct {
 	verb    federation.Verb
 	body    string
@@ -214,8 +208,8 @@ func (s *Stage) privateVenue() string {
 	return federation.PrivateVenue(s.alice.DID, s.agent.DID())
 }
 
-// back shows a handoff that starts at the agent. The offer reaches alice in private,
-// because she is online, and her answers reach the agent.
+// back shows a handoff offered by the agent. The offer reaches alice in private, because she is
+// online, and her answers reach the agent.
 func (s *Stage) back(ctx context.Context, line *timeline, alice string) error {
 	err := s.agent.Send(ctx, alice, "please check my sources", map[string]any{
 		"type": "task:request", "data": map[string]any{
@@ -240,8 +234,7 @@ func (s *Stage) back(ctx context.Context, line *timeline, alice string) error {
 	return nil
 }
 
-// reply sends one answer of alice to the nick of the agent and waits until the agent has
-// read it.
+// reply sends one answer of alice to the nick of the agent and waits until the agent has read it.
 func (s *Stage) reply(ctx context.Context, line *timeline, id federation.HandoffID, verb federation.Verb, version federation.Version) error {
 	ev, err := s.sign(ctx, federation.Event{Verb: verb, Handoff: id, Venue: s.privateVenue(), ReplyTo: id.String()})
 	if err != nil {

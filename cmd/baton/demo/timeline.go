@@ -8,14 +8,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// timeline prints the steps of the script, a line each.
 type timeline struct {
 	out    io.Writer
 	people map[federation.DID]string
 	steps  int
 }
 
-// step prints a filed step: its signer and recipient, its provenance and its verdict.
 func (l *timeline) step(e federation.Entry, to string) {
 	l.steps++
 	if name, ok := l.people[federation.DID(to)]; ok {

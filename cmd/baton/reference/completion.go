@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// candidate is one possible next word of a command.
 type candidate struct{ word, help string }
 
 // follows are the words that can follow the words of one command, such as "baton link".
@@ -19,7 +18,7 @@ type follows struct {
 	words []candidate
 }
 
-// Completion writes a shell's completion script: bash, zsh or fish. It returns false for any
+// Completion writes the completion script of a shell: bash, zsh or fish. It returns false for any
 // other shell.
 func Completion(w io.Writer, app *kong.Application, shell string) (known bool, err error) {
 	out := bufio.NewWriter(w)
@@ -37,8 +36,8 @@ func Completion(w io.Writer, app *kong.Application, shell string) (known bool, e
 	return true, out.Flush()
 }
 
-// followsOf returns the possible continuations of a node and the nodes below it. Flags above
-// a command are flags of the command too.
+// followsOf returns the possible continuations of a node and of the nodes below it. A command
+// inherits the flags above it.
 func followsOf(node *kong.Node, above []candidate) []follows {
 	flags := above
 	for _, f := range flagsOf(node) {
@@ -75,8 +74,8 @@ func (f follows) list() string {
 	return strings.Join(words, " ")
 }
 
-// bashCompletion writes a function that finds the command on the line, and completes it from
-// a table. File names are the default.
+// bashCompletion writes a function that finds the command on the line, and completes it from a
+// table. File names are the default.
 func bashCompletion(out io.Writer, name string, all []follows) {
 	fmt.Fprintf(out, "# Completes %[1]s in bash: source <(%[1]s completion bash)\n_%[1]s_next() {\n    case \"$1\" in\n", name)
 	for _, each := range all {

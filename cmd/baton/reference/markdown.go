@@ -38,7 +38,6 @@ func Markdown(w io.Writer, app *kong.Application) error {
 	return out.Flush()
 }
 
-// table writes terms as a table of two columns.
 func table(out io.Writer, title string, terms []term) {
 	fmt.Fprintf(out, "| %s | meaning |\n|---|---|\n", title)
 	for _, t := range terms {
@@ -46,10 +45,8 @@ func table(out io.Writer, title string, terms []term) {
 	}
 }
 
-// cell returns a text in the form for a table cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
-// prose returns a text for a cell without code.
 func prose(text string) string { return strings.ReplaceAll(cell(text), "<", "&lt;") }

@@ -1,9 +1,6 @@
-// Package reference writes the command reference, as one Markdown document and as man
-// pages, from the command tree itself.
-//
-// [Markdown] writes the document. [Man] writes one page for the program, one for each
-// command at the top of the tree, and one for the configuration. Both leave out hidden commands and flags, and write the
-// same bytes for the same tree.
+// Package reference writes the command reference from the command tree. [Markdown] writes it as one
+// document. [Man] writes one page for the program, one for each top-level command, and one for the
+// configuration. Both omit hidden commands and flags, and are deterministic.
 package reference
 
 import (
@@ -12,20 +9,18 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// command is one command without commands below it.
+// command is a leaf of the command tree.
 type command struct {
 	name     string // such as "baton handoff show"
 	synopsis string // such as "baton handoff show ID [flags]"
 	help     string
-	detail   string // detail of its help, in paragraphs; "" for none
-	example  string // its lines, without indentation
+	detail   string // in paragraphs
+	example  string // without indentation
 	terms    []term // arguments, then flags
 }
 
-// term is one argument or flag.
 type term struct{ name, help string }
 
-// commandsOf returns the commands below a node, in the order of the tree.
 func commandsOf(node *kong.Node) (all []command) {
 	if node.Hidden {
 		return nil
@@ -47,7 +42,6 @@ func commandsOf(node *kong.Node) (all []command) {
 	return []command{c}
 }
 
-// flagsOf returns the flags that a node itself declares.
 func flagsOf(node *kong.Node) (all []term) {
 	for _, f := range node.Flags {
 		if f.Hidden {
@@ -69,7 +63,7 @@ func flagsOf(node *kong.Node) (all []term) {
 	return all
 }
 
-// splitDetail returns the paragraphs of the detailed help of a command, and the lines of its example.
+// splitDetail returns the paragraphs of a command's detailed help, and the lines of its example.
 func splitDetail(detail string) (paragraphs, example string) {
 	paragraphs, example, _ = strings.Cut(strings.Replace(detail, "Examples:", "Example:", 1), "Example:")
 	var lines []string
@@ -81,7 +75,6 @@ func splitDetail(detail string) (paragraphs, example string) {
 	return strings.TrimSpace(paragraphs), strings.Join(lines, "\n")
 }
 
-// exitCodes are the same for each command.
 var exitCodes = []term{
 	{"0", "done"},
 	{"1", "failed"},

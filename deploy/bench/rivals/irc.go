@@ -19,19 +19,16 @@ type client struct {
 	reader ircreader.Reader
 }
 
-// Sizes of the lines that a client reads: 8,191 bytes of tags and 512 of message.
+// The limits of a received line: 8,191 bytes of tags and 512 bytes of message.
 const (
 	lineBytes    = 1024
 	maxLineBytes = 9216
 )
 
-// titleTag is the tag of an offer that holds its title.
 const titleTag = "+freeq.at/handoff-task"
 
-// joinTime bounds the registration of a client.
 const joinTime = 5 * time.Second
 
-// dial connects a client with capabilities, and joins the channel.
 func dial(ctx context.Context, addr, nick, capabilities string) (*client, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -46,7 +43,6 @@ func dial(ctx context.Context, addr, nick, capabilities string) (*client, error)
 	return c, nil
 }
 
-// join registers and joins the channel.
 func (c *client) join(nick, capabilities string) error {
 	if err := c.conn.SetDeadline(time.Now().Add(joinTime)); err != nil {
 		return err
@@ -72,13 +68,11 @@ func (c *client) join(nick, capabilities string) error {
 	}
 }
 
-// write writes lines.
 func (c *client) write(lines string) error {
 	_, err := c.conn.Write([]byte(lines))
 	return err
 }
 
-// next reads a message, and answers a PING.
 func (c *client) next() (ircmsg.Message, error) {
 	line, err := c.reader.ReadLine()
 	if err != nil {
@@ -94,7 +88,6 @@ func (c *client) next() (ircmsg.Message, error) {
 	return m, nil
 }
 
-// arrival is one numbered line or offer received by a client.
 type arrival struct {
 	kind   string
 	number int
@@ -102,10 +95,9 @@ type arrival struct {
 	at     time.Time
 }
 
-// numbered matches the end of a sender's text. A bridge may put a name before it.
+// numbered matches the end of a sender's text. A bridge may prefix a name.
 var numbered = regexp.MustCompile(`\bnumber (\d+)$`)
 
-// arrivalOf returns the numbered line or offer in a message.
 func arrivalOf(m ircmsg.Message) (a arrival, ok bool) {
 	said := ""
 	switch m.Command {
@@ -121,7 +113,6 @@ func arrivalOf(m ircmsg.Message) (a arrival, ok bool) {
 	return a, ok
 }
 
-// numberIn returns the number of a text.
 func numberIn(said string) (number int, ok bool) {
 	match := numbered.FindStringSubmatch(said)
 	if match == nil {
@@ -131,7 +122,6 @@ func numberIn(said string) (number int, ok bool) {
 	return number, err == nil
 }
 
-// read calls a function with each message, until the connection ends.
 func (c *client) read(got func(ircmsg.Message)) error {
 	for {
 		m, err := c.next()

@@ -1,14 +1,14 @@
-// Command rivals joins two IRC servers on the loopback in several ways, and measures the losses of
-// each: Baton, a link between the servers, matterbridge, and biboumi, which joins an XMPP room
-// with one of them.
+// Command rivals connects two IRC servers on the loopback in several ways, and measures the losses
+// of each: Baton, a link between the servers, matterbridge, and biboumi, which connects an XMPP
+// room to one of them.
 //
 //	rivals [-quick] [-json] [-only baton,link]
 //
 // A client on one side writes numbered lines, or signed offers in tags, at a steady rate. A client
-// on the other side notes what arrives. In the middle of it one process ends with kill -9, and
-// starts again. A program that is not installed is named, and its part is left out.
+// on the other side records the arrivals. In the middle, one process is killed with kill -9 and
+// restarted. The command names programs that are not installed, and skips their parts.
 //
-// The command ends with 1 where Baton lost something or a part could not run, and with 2 for wrong
+// The command exits with 1 if Baton lost a message or a part could not run, and with 2 for wrong
 // arguments.
 package main
 
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// run measures each requested way, and after an error returns the results so far.
+// run measures each requested way. After an error it returns the results so far.
 func run(ctx context.Context, folder string, quick bool, only []string) (*report, error) {
 	r := &report{Results: []result{}, NotRun: []notRun{}}
 	chosen, err := choose(only)

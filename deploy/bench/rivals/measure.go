@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// measure runs one case of a way, in a folder of its own.
 func measure(ctx context.Context, folder string, w way, programs map[string]string, c trial) (result, error) {
-	dir, err := os.MkdirTemp(folder, "") // a short name: the path of a socket below it is bounded
+	dir, err := os.MkdirTemp(folder, "") // a short name, because the path of a socket below it is bounded
 	if err != nil {
 		return result{}, err
 	}
@@ -66,13 +65,13 @@ func receive(ctx context.Context, addr string, got func(arrival)) {
 	}
 }
 
-// probeTime bounds the wait until a first line arrives, probeWait is the time between two tries.
+// probeTime bounds the wait for the first line, and probeWait is the retry interval.
 const (
 	probeTime = 40 * time.Second
 	probeWait = 200 * time.Millisecond
 )
 
-// probe writes lines until one has arrived, which shows that the way is open.
+// probe writes lines until one has arrived, which proves that the way is open.
 func (s *stage) probe(ctx context.Context, t *tally) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, errors.New("no line arrives at the far server"))
 	defer cancel()
@@ -90,7 +89,6 @@ func (s *stage) probe(ctx context.Context, t *tally) error {
 	}
 }
 
-// load sends everything, and kills the process of the case after a third of it.
 func (s *stage) load(ctx context.Context, w way, c trial, t *tally) error {
 	third := make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
@@ -108,7 +106,7 @@ func (s *stage) load(ctx context.Context, w way, c trial, t *tally) error {
 	return group.Wait()
 }
 
-// send sends everything at the rate of a case, and closes third after a third of it.
+// send sends all messages at the rate of a case, and closes third after a third of them.
 func (s *stage) send(ctx context.Context, c trial, t *tally, third chan<- struct{}) error {
 	say := s.sender.say
 	if c.kind == offers {
@@ -133,7 +131,6 @@ func (s *stage) send(ctx context.Context, c trial, t *tally, third chan<- struct
 	return nil
 }
 
-// fail kills and restarts the process of a case.
 func (s *stage) fail(ctx context.Context, w way, c trial) error {
 	switch c.kill {
 	case theBridge:
@@ -144,10 +141,8 @@ func (s *stage) fail(ctx context.Context, w way, c trial) error {
 	return nil
 }
 
-// numberedText returns the text of a sender with a number.
 func numberedText(n int) string { return fmt.Sprintf("this is number %d", n) }
 
-// logs returns the end of the output of each process, as an error.
 func (s *stage) logs() error {
 	const lastBytes = 1500
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// process is a program that this command starts, and may kill and restart.
+// process is a program that this command starts, kills and restarts.
 type process struct {
 	name  string
 	args  []string
@@ -37,7 +37,6 @@ func (p *process) launch(folder string) error {
 	return nil
 }
 
-// kill ends a process with kill -9, and waits until it has ended.
 func (p *process) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill %s: %w", p.name, err)
@@ -52,7 +51,6 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// running returns an error with the last output for a process that ended by itself.
 func (p *process) running(folder string) error {
 	const lastBytes = 2000
 	select {

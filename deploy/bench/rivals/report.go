@@ -8,14 +8,14 @@ import (
 	"text/tabwriter"
 )
 
-// result is the result of one case. The times are of the received lines.
+// result is the result of one case. The times are of received lines.
 type result struct {
 	Way        string   `json:"way"`
 	Kind       string   `json:"kind"`
 	Rate       int      `json:"rate"`
 	Killed     string   `json:"killed"`
 	Sent       int      `json:"sent"`
-	Unread     int      `json:"unread"` // refused, or sent while no bridge was in the channel to read it
+	Unread     int      `json:"unread"` // refused, or sent while no bridge in the channel could read it
 	Lost       int      `json:"lost"`
 	ReadLost   int      `json:"read_and_lost"` // lost messages that the bridge certainly read
 	Repeated   int      `json:"repeated"`
@@ -23,22 +23,19 @@ type result struct {
 	OutOfOrder int      `json:"out_of_order"`
 	P50        *float64 `json:"p50_ms"` // null if nothing arrived
 	P99        *float64 `json:"p99_ms"`
-	Recovered  *float64 `json:"recovered_ms"` // from the restart until a line sent after it arrived; null if none did
+	Recovered  *float64 `json:"recovered_ms"` // from the restart until the arrival of a line sent after it; null if none arrived
 }
 
-// notRun names a way that was not measured.
 type notRun struct {
 	Way    string `json:"way"`
 	Reason string `json:"reason"`
 }
 
-// report has all measurements.
 type report struct {
 	Results []result `json:"results"`
 	NotRun  []notRun `json:"not_run"`
 }
 
-// print writes the report.
 func (r *report) print(to io.Writer, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(to)
@@ -56,7 +53,6 @@ func (r *report) print(to io.Writer, asJSON bool) error {
 	return nil
 }
 
-// table writes the results as a table of Markdown.
 func (r *report) table(to io.Writer) error {
 	if len(r.Results) == 0 {
 		return nil
@@ -75,7 +71,7 @@ func (r *report) table(to io.Writer) error {
 	return w.Flush()
 }
 
-// repeats returns the number of repeated lines, and how many of these had another message ID.
+// repeats returns the number of repeated lines, and the number of these with another message ID.
 func (m result) repeats() string {
 	if others := m.Repeated - m.SameID; others > 0 {
 		return fmt.Sprintf("%d (%d with a new id)", m.Repeated, others)
@@ -83,7 +79,6 @@ func (m result) repeats() string {
 	return strconv.Itoa(m.Repeated)
 }
 
-// shown returns a time in the form of a table.
 func shown(ms *float64) string {
 	switch {
 	case ms == nil:
@@ -95,7 +90,7 @@ func shown(ms *float64) string {
 }
 
 // verdict returns an error if Baton lost a message or changed the order of lines. Offers have no
-// order: each is a handoff of its own.
+// order, because each is a separate handoff.
 func (r *report) verdict() error {
 	for _, m := range r.Results {
 		if m.Way == "baton" && (m.ReadLost > 0 || m.Kind == text && m.OutOfOrder > 0) {

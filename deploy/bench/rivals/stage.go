@@ -20,46 +20,40 @@ var configurations embed.FS
 // channel is the channel of all messages, on both servers.
 const channel = "#bench"
 
-// sender writes to the channel of the near side. Each line or offer that this side has accepted,
-// and each time that the bridge comes or leaves there, goes to the tally.
+// sender writes to the channel of the near side. It records accepted lines and offers, and joins
+// and leaves of the bridge, in the tally.
 type sender interface {
 	say(text string) error
 	offer(title string) error
 }
 
-// stage has the processes and the clients of one case.
 type stage struct {
 	folder    string
 	programs  map[string]string
 	processes []*process
-	ports     map[string]int // by what listens there
+	ports     map[string]int // by the name of the listener
 	sender    sender
 	tally     *tally
 }
 
-// startTime bounds each wait for something that was started.
 const startTime = 20 * time.Second
 
-// newStage returns a stage on which nothing runs yet.
 func newStage(folder string, programs map[string]string, t *tally) *stage {
 	return &stage{folder: folder, programs: programs, ports: map[string]int{}, tally: t}
 }
 
-// start starts the processes of a way and its sender.
 func (s *stage) start(ctx context.Context, w way) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, errors.New("it is not ready in time"))
 	defer cancel()
 	return w.start(ctx, s)
 }
 
-// stop ends all processes, the last one first.
 func (s *stage) stop() {
 	for _, p := range slices.Backward(s.processes) {
 		p.stop()
 	}
 }
 
-// port returns the free port that this stage gave to a name.
 func (s *stage) port(name string) (int, error) {
 	if port := s.ports[name]; port != 0 {
 		return port, nil
@@ -77,12 +71,11 @@ func (s *stage) port(name string) (int, error) {
 	return s.ports[name], err
 }
 
-// address returns the same with the address of the loopback.
 func (s *stage) address(name string) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports[name]))
 }
 
-// assign gives a free port to each of the names, and returns them by name for a template.
+// assign assigns a free port to each name, and returns the ports by name for a template.
 func (s *stage) assign(names ...string) (map[string]any, error) {
 	values := map[string]any{"Folder": s.folder}
 	for _, name := range names {
@@ -95,7 +88,7 @@ func (s *stage) assign(names ...string) (map[string]any, error) {
 	return values, nil
 }
 
-// write makes a configuration file of its template, and returns its path.
+// write writes a configuration file from its template, and returns its path.
 func (s *stage) write(name, from string, values any) (string, error) {
 	t, err := template.ParseFS(configurations, from+".tmpl")
 	if err != nil {
@@ -109,7 +102,7 @@ func (s *stage) write(name, from string, values any) (string, error) {
 	return path, errors.Join(t.Execute(file, values), file.Close())
 }
 
-// launch starts a process, and waits until it listens on the ports with these names.
+// launch starts a process, and waits until it listens on the named ports.
 func (s *stage) launch(ctx context.Context, name string, listens []string, args ...string) error {
 	p := &process{name: name, args: args}
 	if err := p.launch(s.folder); err != nil {
@@ -133,7 +126,6 @@ func (s *stage) launch(ctx context.Context, name string, listens []string, args 
 	return nil
 }
 
-// process returns the process with a name.
 func (s *stage) process(name string) (*process, error) {
 	i := slices.IndexFunc(s.processes, func(p *process) bool { return p.name == name })
 	if i < 0 {
@@ -142,7 +134,7 @@ func (s *stage) process(name string) (*process, error) {
 	return s.processes[i], nil
 }
 
-// running returns a final error for a process that has ended on its own.
+// running returns a final error if the process has ended on its own.
 func (s *stage) running(name string) error {
 	p, err := s.process(name)
 	if err == nil {
@@ -154,7 +146,6 @@ func (s *stage) running(name string) error {
 	return nil
 }
 
-// fault kills a process, and starts it again after a time.
 func (s *stage) fault(ctx context.Context, name string, down time.Duration) error {
 	p, err := s.process(name)
 	if err != nil {
@@ -169,13 +160,11 @@ func (s *stage) fault(ctx context.Context, name string, down time.Duration) erro
 	return p.launch(s.folder)
 }
 
-// finalError is an error that another try does not change.
+// finalError is an error for which a retry is useless.
 type finalError struct{ error }
 
-// pollTime is the time between two tries.
 const pollTime = 10 * time.Millisecond
 
-// until calls try until it returns no error or a final one, or ctx ends.
 func until(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -191,7 +180,6 @@ func until(ctx context.Context, try func() error) error {
 	}
 }
 
-// wait blocks for a time, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -11,17 +11,15 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// serverLink is one <link> of an IRC server.
 type serverLink struct {
 	Name string
 	Port int
 	Dial bool
 }
 
-// startServer runs an IRC server, near or far.
 func startServer(ctx context.Context, s *stage, name string, link serverLink) error {
 	if link.Port == 0 {
-		link.Port = 1 // where nothing listens: it never dials
+		link.Port = 1 // an unused port: this server never dials
 	}
 	clients, err := s.port(name)
 	if err != nil {
@@ -44,8 +42,8 @@ func startServer(ctx context.Context, s *stage, name string, link serverLink) er
 	return s.launch(ctx, name, []string{name, name + " servers"}, args...)
 }
 
-// startServers runs both IRC servers, with a sender on the near one.
-// The sender notes when the user of the bridge comes and leaves.
+// startServers runs both IRC servers, with a sender on the near one. The sender records joins and
+// leaves of the bridge's user.
 func startServers(ctx context.Context, s *stage, near, far serverLink, bridge string) error {
 	if err := startServer(ctx, s, "near", near); err != nil {
 		return err
@@ -56,7 +54,6 @@ func startServers(ctx context.Context, s *stage, near, far serverLink, bridge st
 	return s.joinSender(ctx, bridge)
 }
 
-// joinSender connects the sender to the near server.
 func (s *stage) joinSender(ctx context.Context, bridge string) error {
 	c, err := dial(ctx, s.address("near"), "ann", "message-tags echo-message")
 	if err != nil {
@@ -76,7 +73,7 @@ func (s *stage) joinSender(ctx context.Context, bridge string) error {
 	return err
 }
 
-// startBaton joins the servers with a gateway, which has a server link to each.
+// startBaton connects the servers with a gateway, which has a server link to each.
 func startBaton(ctx context.Context, s *stage) error {
 	gateway := serverLink{Name: "gw.example"}
 	if err := startServers(ctx, s, gateway, gateway, "Baton"); err != nil {
@@ -118,7 +115,6 @@ func startBaton(ctx context.Context, s *stage) error {
 	})
 }
 
-// startLinked links the servers with each other.
 func startLinked(ctx context.Context, s *stage) error {
 	port, err := s.port("far servers")
 	if err != nil {
@@ -127,7 +123,7 @@ func startLinked(ctx context.Context, s *stage) error {
 	return startServers(ctx, s, serverLink{Name: "far.example", Port: port, Dial: true}, serverLink{Name: "near.example"}, "")
 }
 
-// startMatterbridge joins the servers with a client on each.
+// startMatterbridge connects the servers with a client on each.
 func startMatterbridge(ctx context.Context, s *stage) error {
 	nobody := serverLink{Name: "nobody.example"}
 	if err := startServers(ctx, s, nobody, nobody, "bridge"); err != nil {
@@ -140,8 +136,8 @@ func startMatterbridge(ctx context.Context, s *stage) error {
 	return s.launch(ctx, "matterbridge", nil, s.programs["matterbridge"], "-conf", path)
 }
 
-// startBiboumi joins one server with an XMPP room. The channels of IRC servers are rooms there,
-// and biboumi joins no two of them.
+// startBiboumi connects one server with an XMPP room. There, the channels of IRC servers are rooms,
+// and biboumi cannot connect two of them.
 func startBiboumi(ctx context.Context, s *stage) error {
 	if err := startServer(ctx, s, "far", serverLink{Name: "nobody.example"}); err != nil {
 		return err

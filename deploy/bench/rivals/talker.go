@@ -12,7 +12,6 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// talker is a client that writes lines and signed offers.
 type talker struct {
 	*client
 
@@ -21,7 +20,6 @@ type talker struct {
 	key ed25519.PrivateKey
 }
 
-// newTalker gives a client a key.
 func newTalker(c *client) (*talker, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -34,10 +32,9 @@ func newTalker(c *client) (*talker, error) {
 	}, nil
 }
 
-// say implements sender.
 func (t *talker) say(text string) error { return t.write("PRIVMSG " + channel + " :" + text + "\r\n") }
 
-// offer implements sender. The offer is to anyone in the channel.
+// offer implements sender. The offer is open to the channel.
 func (t *talker) offer(title string) error {
 	id := ulid.Make().String()
 	fields := map[string]string{"handoff": "offer", "handoff-id": id, "handoff-from": t.did, "handoff-task": title}

@@ -10,7 +10,6 @@ import (
 // probeNumber is the number of the lines before the measurement.
 const probeNumber = 999_999_999
 
-// line has the known facts about one numbered line.
 type line struct {
 	sent, accepted time.Time // by the near side
 	away           bool      // the bridge was not in the channel when the line was accepted
@@ -18,7 +17,7 @@ type line struct {
 	msgid          string
 }
 
-// tally counts what was sent and what arrived. It may be used concurrently.
+// tally counts sent and received messages. It may be used concurrently.
 type tally struct {
 	kind   string
 	quiet  time.Duration
@@ -35,15 +34,13 @@ type tally struct {
 	away       bool
 	left       []time.Time   // when the bridge left the channel
 	restarted  time.Time     // when the killed process started again
-	recovered  time.Duration // from then until a line sent after it arrived; 0 for none
+	recovered  time.Duration // from then until the arrival of a line sent after it; 0 for none
 }
 
-// newTally returns the tally of a case.
 func newTally(c trial) *tally {
 	return &tally{kind: c.kind, quiet: c.settle, open: make(chan struct{}), lines: make([]line, c.total), highest: -1}
 }
 
-// sends records the time of sending a number.
 func (t *tally) sends(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +48,6 @@ func (t *tally) sends(n int) {
 	t.lines[n].sent = t.last
 }
 
-// accepted records that the near side has accepted a number.
 func (t *tally) accepted(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +56,6 @@ func (t *tally) accepted(n int) {
 	}
 }
 
-// bridgeIs records that the bridge joined or left the channel of the near side.
 func (t *tally) bridgeIs(here bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,14 +65,12 @@ func (t *tally) bridgeIs(here bool) {
 	}
 }
 
-// restart records that the killed process has started again.
 func (t *tally) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.restarted = time.Now()
 }
 
-// arrived notes an arrival.
 func (t *tally) arrived(a arrival) {
 	if a.number == probeNumber {
 		t.opened.Do(func() { close(t.open) })
@@ -107,12 +100,12 @@ func (t *tally) arrived(a arrival) {
 	t.highest = max(t.highest, a.number)
 }
 
-// transitTime is the maximum time of a line on its way to a bridge. A line accepted by the near
-// side within this time before the bridge left may have been in a socket without a reader.
+// transitTime bounds the transit of a line to a bridge. A line accepted by the near side within
+// this time before the bridge left may have been in a socket without a reader.
 const transitTime = 100 * time.Millisecond
 
-// unread reports whether a line that has not arrived was refused to its sender, or accepted while no
-// bridge could read it.
+// unread reports whether a missing line was refused to its sender, or accepted while no bridge
+// could read it.
 func (t *tally) unread(l line) bool {
 	if l.took > 0 {
 		return false
@@ -123,24 +116,25 @@ func (t *tally) unread(l line) bool {
 	})
 }
 
-// readTime is after how long a bridge has read a line, however busy its machine is.
+// readTime is the time within which a bridge has read a line, even on a busy machine.
 const readTime = 2 * time.Second
 
-// inFlight reports whether a line may have been on its way to the bridge when the bridge was killed. On a
-// busy machine that lasts longer than transitTime, and nothing shows that the bridge has read the line.
+// inFlight reports whether a line may have been in flight to the bridge when the bridge was killed.
+// On a busy machine that takes longer than transitTime, and nothing proves that the bridge has read
+// the line.
 func (t *tally) inFlight(l line) bool {
 	return len(t.left) > 0 && l.accepted.Before(t.left[0]) && t.left[0].Sub(l.accepted) < readTime
 }
 
-// awaits reports whether something is missing that may still arrive.
+// awaits reports whether a missing message may still arrive.
 func (t *tally) awaits() bool {
 	return slices.ContainsFunc(t.lines, func(l line) bool { return l.took == 0 && !t.unread(l) })
 }
 
-// repeatTime is the time that the receiver waits for repeats after everything read has arrived.
+// repeatTime is how long the receiver waits for repeats after the last arrival.
 const repeatTime = time.Second
 
-// settle waits until all that a bridge could read has arrived, or nothing arrives any more.
+// settle waits until all readable messages have arrived, or arrivals stop.
 func (t *tally) settle(ctx context.Context) error {
 	start := time.Now()
 	for {
@@ -160,7 +154,6 @@ func (t *tally) settle(ctx context.Context) error {
 	}
 }
 
-// result returns the counts and the percentiles.
 func (t *tally) result(w way, c trial) result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,7 +188,6 @@ func (t *tally) result(w way, c trial) result {
 	return r
 }
 
-// milliseconds returns a time in milliseconds.
 func milliseconds(d time.Duration) *float64 {
 	ms := float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 	return &ms

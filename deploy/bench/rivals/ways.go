@@ -9,15 +9,13 @@ import (
 	"time"
 )
 
-// way is one way to join two networks.
 type way struct {
 	name     string
-	programs []string // that it needs beside inspircd
-	bridge   string   // the process between the two networks, "" for none
+	programs []string // required besides inspircd
+	bridge   string   // process between the two networks, "" for none
 	start    func(ctx context.Context, s *stage) error
 }
 
-// ways are all ways, in the order in which they are measured.
 var ways = []way{
 	{name: "baton", programs: []string{"baton"}, bridge: "baton", start: startBaton},
 	{name: "link", start: startLinked},
@@ -25,7 +23,7 @@ var ways = []way{
 	{name: "biboumi", programs: []string{"biboumi", "prosody"}, bridge: "biboumi", start: startBiboumi},
 }
 
-// choose returns the ways with these names, all of them for none.
+// choose returns the named ways, or all of them without names.
 func choose(names []string) ([]way, error) {
 	if len(names) == 0 {
 		return ways, nil
@@ -41,7 +39,7 @@ func choose(names []string) ([]way, error) {
 	return chosen, nil
 }
 
-// find returns the paths of the programs of a way by their names, or the name of a missing one.
+// find returns the paths of a way's programs by name, or the name of a missing program.
 func (w way) find() (paths map[string]string, missing string) {
 	paths = map[string]string{}
 	var absent []string
@@ -65,35 +63,34 @@ func (w way) find() (paths map[string]string, missing string) {
 	return nil, strings.Join(absent, " and ") + " are not installed"
 }
 
-// The processes that a case kills.
+// The processes killed by a case.
 const (
 	nothing    = ""
 	theBridge  = "bridge"
 	theFarIRCd = "far server"
 )
 
-// Kinds of what a case sends.
+// The kinds of messages.
 const (
 	text   = "lines"
 	offers = "offers"
 )
 
-// trial is one case: what is sent, how often, and the process that ends in the middle of it.
+// trial is one case: the kind and number of its messages, and the process killed in the middle.
 type trial struct {
 	kind   string
-	rate   int // a second
+	rate   int // per second
 	total  int
 	kill   string
 	down   time.Duration // of the killed process
 	settle time.Duration // after the last line, the restart and the last arrival
 }
 
-// String implements fmt.Stringer.
 func (c trial) String() string {
 	return fmt.Sprintf("%s at %d a second, killed: %q", c.kind, c.rate, c.kill)
 }
 
-// Times of a case: a lost server is dialled again by matterbridge after 30 seconds.
+// Times of a case. Matterbridge redials a lost server after 30 seconds.
 const (
 	sendTime   = 20 * time.Second
 	downTime   = 2 * time.Second
@@ -104,7 +101,6 @@ const (
 	quickSettle = 8 * time.Second
 )
 
-// cases returns the cases of a way.
 func (w way) cases(quick bool) (all []trial) {
 	kills := []string{nothing, theBridge, theFarIRCd}
 	if w.bridge == "" {

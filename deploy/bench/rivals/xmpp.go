@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// room is a guest of an XMPP server in the room that biboumi shows for the channel of an IRC server.
-// It joins again when biboumi or the IRC server was away.
+// room is a guest of an XMPP server in biboumi's room for the channel of an IRC server. It rejoins
+// after an outage of biboumi or the IRC server.
 type room struct {
 	conn   net.Conn
 	decode *xml.Decoder
@@ -20,11 +20,11 @@ type room struct {
 	tally  *tally
 
 	writing sync.Mutex
-	joined  chan struct{} // closed when the room was joined for the first time
+	joined  chan struct{} // closed after the first join
 	once    sync.Once
 }
 
-// The addresses of XMPP: the component that biboumi is, and the IRC server as it calls it.
+// The XMPP addresses of biboumi's component, and of the IRC server at biboumi.
 const (
 	component = "irc.localhost"
 	ircServer = "127.0.0.1@" + component
@@ -66,10 +66,8 @@ func joinRoom(ctx context.Context, addr string, port int, t *tally) (*room, erro
 	}
 }
 
-// enterWait is the time between two tries to join the room.
 const enterWait = 200 * time.Millisecond
 
-// stanza is any element that the server sends.
 type stanza struct {
 	XMLName xml.Name
 	From    string `xml:"from,attr"`
@@ -81,7 +79,6 @@ type stanza struct {
 	} `xml:"http://jabber.org/protocol/commands command"`
 }
 
-// write writes XML.
 func (r *room) write(format string, values ...any) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -89,7 +86,6 @@ func (r *room) write(format string, values ...any) error {
 	return err
 }
 
-// next reads the next element of the stream.
 func (r *room) next() (s stanza, err error) {
 	for {
 		token, err := r.decode.Token()
@@ -102,7 +98,7 @@ func (r *room) next() (s stanza, err error) {
 	}
 }
 
-// ask writes XML and reads until an element with a name comes.
+// ask writes XML and reads until an element with a name arrives.
 func (r *room) ask(name, format string, values ...any) (stanza, error) {
 	if err := r.write(format, values...); err != nil {
 		return stanza{}, err
@@ -115,7 +111,6 @@ func (r *room) ask(name, format string, values ...any) (stanza, error) {
 	}
 }
 
-// login opens a stream as a guest.
 func (r *room) login() error {
 	const open = `<stream:stream to="localhost" version="1.0" xmlns="jabber:client" xmlns:stream="http://etherx.jabber.org/streams">`
 	if _, err := r.ask("features", open); err != nil {
@@ -158,12 +153,11 @@ func (r *room) configure(port int) error {
 	return nil
 }
 
-// enter asks to join the room.
 func (r *room) enter() error {
 	return r.write(`<presence to="%s/%s"><x xmlns="http://jabber.org/protocol/muc"/></presence>`, r.jid, nick)
 }
 
-// read notes what the room accepts, and joins it again after a loss.
+// read records messages accepted by the room, and rejoins the room after a loss.
 func (r *room) read() error {
 	lost := time.Time{}
 	for {
@@ -185,7 +179,7 @@ func (r *room) read() error {
 				continue
 			}
 			lost = time.Now()
-			time.AfterFunc(enterWait, func() { _ = r.enter() }) // the next error tries again
+			time.AfterFunc(enterWait, func() { _ = r.enter() }) // after an error, the next stanza retries
 		case s.XMLName.Local == "message" && own:
 			if a, ok := numberIn(s.Body); ok {
 				r.tally.accepted(a)
@@ -194,10 +188,9 @@ func (r *room) read() error {
 	}
 }
 
-// say implements sender.
 func (r *room) say(text string) error {
 	return r.write(`<message type="groupchat" to="%s"><body>%s</body></message>`, r.jid, text)
 }
 
-// offer implements sender. XMPP has no tags of IRC, so that only the title is sent.
+// offer implements sender. XMPP has no IRC tags, so only the title is sent.
 func (r *room) offer(title string) error { return r.say(title) }

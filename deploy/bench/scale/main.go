@@ -1,12 +1,13 @@
-// Command scale simulates federations of 10 to 1,000 homes at a hub, with a thousand agents a home. It
-// prints a report with the cost of a home as the federation grows, the resource that ends first, and the
-// effect of the plan in federation/relay/README.md.
+// Command scale simulates federations of 10 to 1,000 homes at a hub, with a thousand agents per
+// home. It prints a report with the cost of a home as the federation grows, the first exhausted
+// resource, and the effect of the plan in federation/relay/README.md.
 //
 //	scale [-o REPORT.md] [-homes 10,30,100,300,1000] [-seed N]
 //	scale -measure COSTS.json
 //
-// The run takes two minutes on one core. It takes the measured costs from bench/scale/model/costs.json, which
-// -measure writes with real gateways at a real hub. That takes some minutes, and needs baton on the path.
+// The run takes two minutes on one core. It reads the measured costs from
+// bench/scale/model/costs.json, which -measure writes from real gateways at a real hub. That takes
+// some minutes, and needs baton in the PATH.
 package main
 
 import (
@@ -67,7 +68,6 @@ func run() error {
 	return save(r, *output)
 }
 
-// measured measures the costs of the model.
 func measured(to string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -82,7 +82,6 @@ func measured(to string) error {
 	return os.WriteFile(to, append(text, '\n'), 0o600)
 }
 
-// save writes the report and its plots.
 func save(r *report, to string) error {
 	var text bytes.Buffer
 	if err := r.write(&text); err != nil {

@@ -15,14 +15,13 @@ import (
 //go:embed report.md.tmpl
 var reportText string
 
-// The machine of the hub in the runs, and the outage: one hour of the busiest part of the day.
+// The hub's machine in the runs, and the outage: one hour in the busiest part of the day.
 const (
 	hubCores              = 8
 	outageFrom            = 12
 	outageHour, outageEnd = 13, 16
 )
 
-// report is the results of all runs.
 type report struct {
 	Seed     uint64
 	Sizes    []int
@@ -34,7 +33,7 @@ type report struct {
 	Cores    float64
 }
 
-// simulate runs a day of each federation, with both protocols, and an outage.
+// simulate runs a day of each federation with both protocols, and an outage.
 func simulate(sizes []int, seed uint64) (*report, error) {
 	costs, err := model.Measured()
 	if err != nil {
@@ -55,7 +54,6 @@ func simulate(sizes []int, seed uint64) (*report, error) {
 	return r, nil
 }
 
-// write writes the report as Markdown.
 func (r *report) write(to io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"n": grouped, "size": size, "time": shortly, "number": plot.Number, "percent": percent,
@@ -68,33 +66,32 @@ func (r *report) write(to io.Writer) error {
 	return t.Execute(to, r)
 }
 
-// tableRow is a row of a table with both protocols.
 type tableRow struct {
 	Homes int
 	Name  string
 	R     *model.Result
 }
 
-// limit is a resource of a hub, and the number of homes at which it ends.
+// limit is a resource of a hub, with the number of homes that exhaust it.
 type limit struct {
 	Resource, ForEach string
 	Small, Large      int
 }
 
-// The two machines of the table of limits.
 const (
 	smallCores, smallMemory, smallDisk = 2, 4 << 30, 80 << 30
 	largeCores, largeMemory, largeDisk = hubCores, 32 << 30, 1 << 40
 )
 
-// fsync is the seconds of "one append of 1 KiB with fsync" in deploy/bench/README.md.
+// fsync is the duration in seconds of "one append of 1 KiB with fsync" in deploy/bench/README.md.
 const fsync = 0.29e-3
 
-// diskShare is the share of the free disk that the server gives to streams unless max_file_store says
-// otherwise. A server of its own refuses accounts whose limits need more.
+// diskShare is the default share of the free disk for streams, see max_file_store. A server refuses
+// accounts whose limits exceed it.
 const diskShare = 0.75
 
-// Limits returns the resources of a hub, with the number of homes for which each of two machines has enough.
+// Limits returns the resources of a hub, with the number of homes supported by each of two
+// machines.
 func (r *report) Limits() []limit {
 	c, p := r.Costs, model.Today(r.Costs)
 	greeting := (p.Greetings + p.Profiles) * c.HubExchangeCPU
@@ -109,7 +106,7 @@ func (r *report) Limits() []limit {
 	}
 }
 
-// plots returns the plots by their file names.
+// plots returns the plots by file name.
 func (r *report) plots() map[string]plot.Plot {
 	causes := plot.Plot{Title: "Messages of a home with the hub, a day", X: "homes", Y: "messages, logarithmic", LogY: true}
 	for i, cause := range r.Today[0].Causes {
@@ -133,7 +130,7 @@ func (r *report) plots() map[string]plot.Plot {
 	return map[string]plot.Plot{"scale-messages.svg": causes, "scale-bytes.svg": traffic, "scale-hub.svg": cores}
 }
 
-// grouped writes a whole number with commas, or three digits of a small one.
+// grouped formats a whole number with commas, or a small number with three digits.
 func grouped(value float64) string {
 	if value < 10 && value != math.Trunc(value) {
 		return plot.Number(value)
@@ -145,7 +142,6 @@ func grouped(value float64) string {
 	return text
 }
 
-// size writes a number of bytes.
 func size(bytes float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	for bytes >= 1024 && len(units) > 1 {
@@ -154,7 +150,6 @@ func size(bytes float64) string {
 	return plot.Number(bytes) + " " + units[0]
 }
 
-// shortly writes a time in seconds.
 func shortly(seconds float64) string {
 	switch {
 	case seconds <= 0:

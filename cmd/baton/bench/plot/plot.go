@@ -30,7 +30,7 @@ type Series struct {
 	Points [][2]float64 `json:"points"`
 }
 
-// Add adds a point to a line.
+// Add adds a point to a series.
 func (p *Plot) Add(series int, x, y float64) {
 	p.Series[series].Points = append(p.Series[series].Points, [2]float64{x, y})
 }
@@ -44,7 +44,7 @@ func (p *Plot) WriteSVG(out io.Writer) error {
 	return t.Execute(out, draw(*p))
 }
 
-// Number writes three digits.
+// Number returns a value with three digits.
 func Number(value float64) string {
 	if value >= 100 {
 		return strconv.FormatFloat(value, 'f', 0, 64)
@@ -52,16 +52,15 @@ func Number(value float64) string {
 	return strconv.FormatFloat(value, 'g', 3, 64)
 }
 
-// The size of a drawing in pixels, and the part inside the axes.
+// The size of a drawing in pixels, and the area inside the axes.
 const (
 	drawnWidth, drawnHeight  = 640, 320
 	left, right, top, bottom = 60, 620, 20, 270
 	legendTop, legendStep    = 32, 16
 	marksOfAxis              = 4
-	mostDots                 = 40 // of a line; the points of a longer one are too close
+	mostDots                 = 40 // of a series; a longer one has its points too close together
 )
 
-// drawing is a plot in pixels.
 type drawing struct {
 	Plot
 
@@ -83,7 +82,6 @@ type drawnLine struct {
 
 type dot struct{ X, Y float64 }
 
-// band is a marked part of the x axis.
 type band struct{ X, Width float64 }
 
 // mark is a number at an axis.
@@ -92,7 +90,7 @@ type mark struct {
 	Text string
 }
 
-// colours returns colours that also differ for readers with red-green colour blindness.
+// colours returns colours distinguishable with red-green colour blindness.
 func colours() []string {
 	return []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#444"}
 }
@@ -149,7 +147,7 @@ func draw(p Plot) drawing {
 	return d
 }
 
-// steps returns the numbers at an axis from 0.
+// steps returns the numbers at a linear axis from 0.
 func steps(most float64) []float64 {
 	var marks []float64
 	for i := range marksOfAxis + 1 {
@@ -158,7 +156,8 @@ func steps(most float64) []float64 {
 	return marks
 }
 
-// decades returns the lower end of a logarithmic y axis, and the powers of ten from there to above all y.
+// decades returns the lower end of a logarithmic y axis, and the powers of ten up to the first
+// above all y.
 func decades(p Plot) (least float64, marks []float64) {
 	least, most := math.Inf(1), 0.0
 	for _, s := range p.Series {

@@ -21,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 )
 
-// limits turns the same limits off as the lab: one address makes all load.
+// limits disables limits like the lab, because all load comes from one address.
 const limits = `
 [limits]
 did_events_per_minute = 0
@@ -35,7 +35,6 @@ registrations_per_hour = 0
 new_dids_per_address_per_hour = 0
 `
 
-// gateway is one home in a process of its own.
 type gateway struct {
 	child
 
@@ -49,7 +48,7 @@ func (g *gateway) start(ctx context.Context, program string) error {
 	return g.cmd.Start()
 }
 
-// openGateways starts a gateway for each home. They reach each other only through the hub at a URL.
+// openGateways starts a gateway for each home. They can reach each other only through the hub.
 func openGateways(ctx context.Context, dir, hub string, names []string) (all []*gateway, err error) {
 	program, err := exec.LookPath("baton")
 	if err != nil {
@@ -95,7 +94,7 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// rows returns the rows of the record of a gateway, and the size of its pages in use.
+// rows returns the rows of a gateway's record, and the size of its pages in use.
 func (g *gateway) rows(ctx context.Context) (s model.Stored, err error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.Join(g.dir, "data", "baton.db")}).EscapedPath()+"?mode=ro")
 	if err != nil {
@@ -127,7 +126,7 @@ func (g *gateway) rows(ctx context.Context) (s model.Stored, err error) {
 	return s, db.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&s.Bytes)
 }
 
-// The measured work, and the times of the measurement of idle homes.
+// The amounts of work, and the durations of the measurements of idle homes.
 const (
 	fewHomes, moreHomes = 3, 7
 	watchTime           = 62 * time.Second // two rounds of greetings
@@ -154,7 +153,6 @@ func homeCosts(ctx context.Context, dir string, c *model.Costs) error {
 	return nil
 }
 
-// idleHomes measures gateways without work.
 func idleHomes(ctx context.Context, dir string) (usage, error) {
 	names := homeNames(moreHomes)
 	hub, address, err := openHub(ctx, dir, names)
@@ -173,7 +171,7 @@ func idleHomes(ctx context.Context, dir string) (usage, error) {
 	return watch(ctx, all)
 }
 
-// watch returns the mean use of gateways without work: the processor time is that of one second.
+// watch returns the mean use of idle gateways. The processor time is per second.
 func watch(ctx context.Context, all []*gateway) (mean usage, err error) {
 	var before, after time.Duration
 	for _, g := range all {
@@ -206,7 +204,7 @@ type trio struct {
 	seen  map[way]tally // of all phases
 }
 
-// workingHomes measures real homes: first without work, then with each kind of work.
+// workingHomes measures real homes: first idle, then with each kind of work.
 func workingHomes(ctx context.Context, dir string, c *model.Costs) (idle usage, err error) {
 	names := homeNames(fewHomes)
 	hub, address, err := openHub(ctx, dir, names)
@@ -249,7 +247,7 @@ func workingHomes(ctx context.Context, dir string, c *model.Costs) (idle usage, 
 	return idle, f.sizes()
 }
 
-// note adds the counts of a phase to the counts of all phases, and returns them.
+// note adds the counts of a phase to the totals, and returns them.
 func (f *trio) note() map[way]tally {
 	counts := f.tap.reset()
 	for at, c := range counts {
@@ -259,7 +257,6 @@ func (f *trio) note() map[way]tally {
 	return counts
 }
 
-// idle keeps the rates of a time without work.
 func (f *trio) idle(counts map[way]tally) {
 	streamSeconds := fewHomes * (fewHomes - 1) * watchTime.Seconds()
 	rate := func(toHub bool, kind string) float64 {
@@ -268,7 +265,6 @@ func (f *trio) idle(counts map[way]tally) {
 	f.c.Pulls, f.c.Heartbeats, f.c.Greetings = rate(true, kindPull), rate(false, kindHeartbeat), rate(true, string(model.Greeting))
 }
 
-// sizes keeps the mean sizes of all messages.
 func (f *trio) sizes() error {
 	mean := func(toHub bool, kind string) int { return mean(f.seen, toHub, kind) }
 	f.c.Exchanges = make(map[model.Kind]model.Exchange)
@@ -291,14 +287,12 @@ func (f *trio) sizes() error {
 	return nil
 }
 
-// worker is an agent that reads its inbox.
 type worker struct {
 	*agent.Agent
 
 	cursor string
 }
 
-// agent logs a new agent in at a home.
 func (f *trio) agent(ctx context.Context, home int) (*worker, error) {
 	a, err := agent.New(f.homes[home].url)
 	if err != nil {
@@ -308,7 +302,6 @@ func (f *trio) agent(ctx context.Context, home int) (*worker, error) {
 	return w, w.Insist(ctx, "inbox", "", nil, nil)
 }
 
-// next waits for the next entry of the inbox with a verb; "" for any.
 func (w *worker) next(ctx context.Context, verb string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -326,7 +319,6 @@ func (w *worker) next(ctx context.Context, verb string) error {
 	}
 }
 
-// offer makes an offer and waits until its recipient has it.
 func (f *trio) offer(ctx context.Context, from, to *worker, about string) (made agent.Handoff, err error) {
 	body := map[string]string{"title": title, "to": string(to.DID)}
 	if about != "" {
@@ -342,7 +334,6 @@ func (w *worker) step(ctx context.Context, verb, id string) error {
 	return w.Insist(ctx, "handoffs/"+id+"/"+verb, "", struct{}{}, nil)
 }
 
-// ends waits until a handoff has a state at the home of an agent.
 func (w *worker) ends(ctx context.Context, id, state string) error {
 	var h agent.Handoff
 	if err := await(ctx, func() bool { return w.Insist(ctx, "handoffs/"+id, "", nil, &h) == nil && h.State == state }); err != nil {
@@ -351,7 +342,7 @@ func (w *worker) ends(ctx context.Context, id, state string) error {
 	return nil
 }
 
-// stored returns the growth of the records of the first two homes for each of some works.
+// stored returns the growth of the records of the first two homes per call of do.
 func (f *trio) stored(ctx context.Context, times int, do func() error) (here, there model.Stored, err error) {
 	var before, after [2]model.Stored
 	for i := range before {
@@ -376,7 +367,7 @@ func (f *trio) stored(ctx context.Context, times int, do func() error) (here, th
 	return after[0], after[1], nil
 }
 
-// work has alice at the first home work with bob at the second one, and with others.
+// work makes alice at the first home work with bob at the second one, and with others.
 func (f *trio) work(ctx context.Context, alice, bob *worker) (err error) {
 	dora, err := f.agent(ctx, 0)
 	if err != nil {
@@ -425,7 +416,7 @@ func (f *trio) work(ctx context.Context, alice, bob *worker) (err error) {
 	return f.contacts(ctx, alice)
 }
 
-// open has an agent offer to anyone: the offer and each later step reach all homes.
+// open makes an agent offer to anyone. The offer and each later step reach all homes.
 func (f *trio) open(ctx context.Context, alice, bob *worker) (err error) {
 	f.c.OpenHere, f.c.OpenThere, err = f.stored(ctx, works/4, func() error {
 		var made agent.Handoff
@@ -437,7 +428,7 @@ func (f *trio) open(ctx context.Context, alice, bob *worker) (err error) {
 	return err
 }
 
-// contacts measures the first handoff with each of some agents of another home, whose home is searched.
+// contacts measures first handoffs with agents of another home, which must be found by a search.
 func (f *trio) contacts(ctx context.Context, alice *worker) error {
 	const strangers = works / 10
 	here, _, err := f.stored(ctx, strangers, func() error {
@@ -453,7 +444,7 @@ func (f *trio) contacts(ctx context.Context, alice *worker) error {
 	return err
 }
 
-// restart starts one of the homes again: it compares its handoffs with the other homes.
+// restart restarts one of the homes, which then compares its handoffs with the other homes.
 func (f *trio) restart(ctx context.Context) error {
 	f.homes[1].stop()
 	if err := f.homes[1].start(ctx, f.homes[0].cmd.Path); err != nil {
@@ -469,7 +460,7 @@ func (f *trio) restart(ctx context.Context) error {
 	return nil
 }
 
-// percentile returns one of some times in seconds.
+// percentile returns a percentile of some times, in seconds.
 func percentile(took []time.Duration, percent float64) float64 {
 	slices.Sort(took)
 	return took[int(math.Floor(float64(len(took)-1)*percent/100))].Seconds()

@@ -35,7 +35,7 @@ func ServeHub(ctx context.Context, dir string) error {
 
 func streams(dir string) string { return filepath.Join(dir, "jetstream") }
 
-// child is a process whose processor time and memory are measured.
+// child is a process with measured processor time and memory.
 type child struct {
 	cmd   *exec.Cmd
 	input io.Closer // nil if the process does not read it
@@ -68,8 +68,8 @@ func (c *child) usage() (usage, error) {
 	return u, errors.Join(errFiles, errStatus)
 }
 
-// processorTime returns the processor time of all threads of a process. The file stat has it too, but counts
-// only at ticks of the clock, and so misses most of the work that begins at a tick.
+// processorTime returns the processor time of all threads of a process. The file stat also has it,
+// but counts only at clock ticks, and so misses most of the work that begins at a tick.
 func processorTime(dir string) (sum time.Duration, err error) {
 	threads, err := filepath.Glob(filepath.Join(dir, "task", "*", "schedstat"))
 	if err != nil || len(threads) == 0 {
@@ -89,7 +89,6 @@ func processorTime(dir string) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// stop ends the process and waits for it.
 func (c *child) stop() {
 	if c.input != nil {
 		_ = c.input.Close()
@@ -99,7 +98,7 @@ func (c *child) stop() {
 	_ = c.cmd.Wait()
 }
 
-// openHub makes accounts for homes in a folder, starts a hub of them as a child of this program, and
+// openHub makes accounts for homes in a folder, starts a hub with them as a child process, and
 // returns its URL.
 func openHub(ctx context.Context, dir string, homes []string) (hub *child, url string, err error) {
 	if _, err := relay.SaveAccounts(dir, homes, relay.HubLayout{}); err != nil {
@@ -130,7 +129,6 @@ func openHub(ctx context.Context, dir string, homes []string) (hub *child, url s
 
 func seedFile(dir, home string) string { return filepath.Join(dir, home+relay.SeedSuffix) }
 
-// diskOf returns the size of all files below a folder.
 func diskOf(dir string) (size float64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

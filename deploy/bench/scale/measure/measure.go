@@ -18,10 +18,8 @@ import (
 	"github.com/baton-gateway/baton/federation/relay"
 )
 
-// patience bounds a wait for another process.
 const patience = time.Minute
 
-// await polls until done returns true.
 func await(ctx context.Context, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -44,7 +42,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// All measures all constants. It takes some minutes, and needs the program baton on the path.
+// All measures all constants. It takes some minutes, and needs the program baton in the PATH.
 func All(ctx context.Context) (c model.Costs, err error) {
 	dir, err := os.MkdirTemp("", "scale")
 	if err != nil {
@@ -62,8 +60,8 @@ func All(ctx context.Context) (c model.Costs, err error) {
 	return c, nil
 }
 
-// verification returns the seconds of one Ed25519 verification of 1 KiB, in the fastest of some
-// rounds, because other work of the machine takes part of the time.
+// verification returns the seconds of one Ed25519 verification of 1 KiB. It measures several rounds
+// and returns the fastest, because other work takes part of the time.
 func verification() float64 {
 	const rounds, times = 400, 20
 	public, private, _ := ed25519.GenerateKey(nil) // the error is that of a nil reader
@@ -80,26 +78,25 @@ func verification() float64 {
 	return fastest
 }
 
-// The sizes of the measured meshes, and the times of their measurements.
+// The sizes of the measured meshes, and the durations of their measurements.
 const (
 	smallMesh, largeMesh = 8, 24
 	idleTime             = 20 * time.Second
 	busyTime             = 8 * time.Second
-	busyPairs            = 16 // exchanges at a time
+	busyPairs            = 16 // concurrent exchanges
 )
 
-// hubUse is the use of a hub by one mesh.
 type hubUse struct {
 	streams              float64
-	opened               float64 // seconds until all streams carried a message
+	opened               float64 // seconds until all streams have carried a message
 	bytes, disk, config  float64
 	files                int
-	pullCPU              float64 // seconds for one request of an idle stream with its end
-	greetingCPU, busyCPU float64 // seconds for one exchange: of a greeting, and at the highest rate
-	rate                 float64 // exchanges a second
+	pullCPU              float64 // seconds per request of an idle stream, including its end
+	greetingCPU, busyCPU float64 // seconds per exchange: of a greeting, and at the highest rate
+	rate                 float64 // exchanges per second
 }
 
-// hubCosts measures a hub with two meshes. The difference between them is the cost of a stream.
+// hubCosts measures a hub with two meshes. Their difference is the cost of a stream.
 func hubCosts(ctx context.Context, dir string, c *model.Costs) error {
 	small, err := useHub(ctx, filepath.Join(dir, "small"), smallMesh)
 	if err != nil {
@@ -139,7 +136,7 @@ func useHub(ctx context.Context, dir string, homes int) (u hubUse, err error) {
 	}
 	defer m.close()
 	u.opened = time.Since(begun).Seconds()
-	// The counts of messages, not the time, tell how much the hub did: other work may have slowed it.
+	// Other work may slow the hub, so the load is measured by message counts, not by time.
 	phase := func(do func() error) (used time.Duration, counts map[way]tally, err error) {
 		before, err := hub.usage()
 		if err != nil {
@@ -184,7 +181,6 @@ func useHub(ctx context.Context, dir string, homes int) (u hubUse, err error) {
 	return u, nil
 }
 
-// exchanged returns the number of answers that reached the hub.
 func exchanged(counts map[way]tally) (answers int) {
 	for at, c := range counts {
 		if at.toHub && strings.HasSuffix(at.kind, answerSuffix) {

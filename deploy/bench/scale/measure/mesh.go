@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// mesh is the relays of homes without records, in this process, each with all others as peers.
+// mesh has the relays of homes without records, in this process. Each has all others as peers.
 type mesh struct {
 	homes []meshHome
 	keys  keyring
@@ -43,7 +43,6 @@ func (keyring) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// noRecord is the record of a home without handoffs.
 type noRecord struct{ relay.Record }
 
 // ListPending implements [relay.Record].
@@ -61,10 +60,11 @@ func (noRecord) OfHome(context.Context, federation.HomeID, federation.HandoffID,
 	return nil, nil
 }
 
-// boot is as long as the one of a gateway.
+// boot has the length of a real boot ID.
 const boot = "01M7YZMJF860R30C1G60R30C1H"
 
-// openMesh connects homes to a hub, and returns once each home reads all its streams. Close it.
+// openMesh connects homes to a hub, and returns once each home reads all its streams. The caller
+// closes it.
 func openMesh(ctx context.Context, dir, url string, names []string) (*mesh, error) {
 	ctx, end := context.WithCancel(ctx)
 	m := &mesh{keys: keyring{}, ctx: ctx, end: end}
@@ -122,7 +122,6 @@ func (m *mesh) add(ctx context.Context, dir, url string, id federation.HomeID, n
 	return nil
 }
 
-// close ends all homes.
 func (m *mesh) close() {
 	m.end()
 	m.all.Wait()
@@ -131,20 +130,21 @@ func (m *mesh) close() {
 	}
 }
 
-// greet runs the peers of all homes until the mesh is closed, as gateways do: they greet idle peers.
+// greet runs the peers of all homes, which greet idle peers like gateways, until the mesh is
+// closed.
 func (m *mesh) greet() {
 	for _, h := range m.homes {
 		for _, peer := range h.peers {
 			m.all.Go(func() {
 				for m.ctx.Err() == nil {
-					_ = peer.Run(m.ctx, func() {}) // a supervisor would log why it ended
+					_ = peer.Run(m.ctx, func() {}) // a supervisor would log the error
 				}
 			})
 		}
 	}
 }
 
-// exchange sends a batch without steps through the hub, and waits for the answer.
+// exchange sends an empty batch through the hub, and waits for the answer.
 func (m *mesh) exchange(ctx context.Context, h meshHome, to federation.HomeID) error {
 	body, err := json.Marshal(map[string]any{
 		"type": "steps", "v": relay.Version, "from": h.id, "to": to, "sent": time.Now().UTC(), "items": []any{},
@@ -160,7 +160,7 @@ func (m *mesh) exchange(ctx context.Context, h meshHome, to federation.HomeID) e
 	return err
 }
 
-// exchanges exchanges messages between some pairs at once for a time.
+// exchanges runs concurrent exchanges between some pairs for a duration.
 func (m *mesh) exchanges(ctx context.Context, during time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, during)
 	defer cancel()

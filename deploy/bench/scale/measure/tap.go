@@ -17,11 +17,12 @@ import (
 	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 )
 
-// tally is the number of messages of one kind in one direction, and their bytes with the protocol line.
+// tally is the number of messages of one kind in one direction, and their bytes with the protocol
+// line.
 type tally struct{ messages, bytes int }
 
-// way is a direction and a kind of message: a kind of the model, with "answer" behind it for an answer,
-// or a kind of [model.Control].
+// way is a direction and a kind of message: a kind of the model, with the suffix "answer" for an
+// answer, or a kind of [model.Control].
 type way struct {
 	toHub bool
 	kind  string
@@ -38,7 +39,7 @@ const (
 	answerSuffix  = " answer"
 )
 
-// tap is a NATS connection between homes and a hub. It counts the messages by their kinds.
+// tap is a NATS connection between homes and a hub that counts messages by kind.
 type tap struct {
 	listener net.Listener
 	hub      string
@@ -70,13 +71,12 @@ func newTap(ctx context.Context, hub string) (*tap, error) {
 
 func (t *tap) url() string { return "nats://" + t.listener.Addr().String() }
 
-// close ends the tap. The homes must have ended: their connections are not cut.
+// close ends the tap. It does not cut connections, so the homes must have ended.
 func (t *tap) close() {
 	_ = t.listener.Close()
 	t.running.Wait()
 }
 
-// reset forgets the counts, and returns them.
 func (t *tap) reset() map[way]tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,20 +85,18 @@ func (t *tap) reset() map[way]tally {
 	return counts
 }
 
-// mean returns the mean size of the messages of a kind, 0 without any.
 func mean(counts map[way]tally, toHub bool, kind string) int {
 	c := counts[way{toHub, kind}]
 	return c.bytes / max(c.messages, 1)
 }
 
-// compared returns the number of handoffs in all digests.
 func (t *tap) compared() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return max(t.reach, 1)
 }
 
-// carry connects one home to the hub until one of them leaves.
+// carry connects one home to the hub until one side disconnects.
 func (t *tap) carry(ctx context.Context, home net.Conn) {
 	hub, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.hub)
 	if err != nil {
@@ -111,7 +109,7 @@ func (t *tap) carry(ctx context.Context, home net.Conn) {
 		toHub    bool
 	}{{home, hub, true}, {hub, home, false}} {
 		both.Go(func() {
-			_ = t.copy(each.from, each.to, each.toHub) // the end of a connection is its error
+			_ = t.copy(each.from, each.to, each.toHub) // its error is the end of a connection
 			_ = home.Close()
 			_ = hub.Close()
 		})
@@ -119,7 +117,6 @@ func (t *tap) carry(ctx context.Context, home net.Conn) {
 	both.Wait()
 }
 
-// copy passes the protocol on, line by line, with the content of messages.
 func (t *tap) copy(from io.Reader, to io.Writer, toHub bool) error {
 	in, out := bufio.NewReaderSize(from, 64<<10), bufio.NewWriter(to)
 	for {
@@ -145,7 +142,6 @@ func (t *tap) copy(from io.Reader, to io.Writer, toHub bool) error {
 	}
 }
 
-// message passes the content of one message on, and counts it.
 func (t *tap) message(in io.Reader, out io.Writer, fields []string, lineBytes int, toHub bool) error {
 	size, err := strconv.Atoi(fields[len(fields)-1])
 	if err != nil {
@@ -177,7 +173,8 @@ func (t *tap) count(subject string, header, body []byte, size int, toHub bool) {
 	t.counts[at] = tally{c.messages + 1, c.bytes + size}
 }
 
-// kind returns the kind of a message. It remembers questions, because an answer has no kind of its own.
+// kind returns the kind of a message. It remembers questions, because an answer has no kind of its
+// own.
 func (t *tap) kind(subject string, header, body []byte, toHub bool) string {
 	switch {
 	case strings.HasPrefix(subject, "fed."):
@@ -206,7 +203,6 @@ func (t *tap) kind(subject string, header, body []byte, toHub bool) string {
 	return kindOther
 }
 
-// question returns the kind of a question.
 func question(body []byte) string {
 	var asked struct {
 		Type, Path string

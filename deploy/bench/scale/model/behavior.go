@@ -2,24 +2,24 @@ package model
 
 import "math"
 
-// Behavior is the assumed behavior of agents and operators: nothing in the code determines it.
+// Behavior is the assumed behavior of agents and operators, which the code does not determine.
 type Behavior struct {
 	AgentsPerHome int     // mean
-	HomeSkew      float64 // agents of a home by its rank: rank to the power of minus this
-	Handoffs      float64 // begun by an agent a day
-	Texts         float64 // written by an agent a day
+	HomeSkew      float64 // a home has agents in proportion to its rank to the power of -HomeSkew
+	Handoffs      float64 // started per agent and day
+	Texts         float64 // written per agent and day
 	Local         float64 // share of recipients at the home of the sender
 	Contacts      int     // other agents in the address book of an agent
 	Repeat        float64 // share of remote recipients from the address book; the others are drawn by popularity
 	OpenOffers    float64 // share of offers to anyone
 	Accepted      float64 // share of offers
-	Declined      float64 // the other ones are not answered
+	Declined      float64 // share of offers; the remaining ones are not answered
 	AlwaysOn      float64 // share of agents that always read their inbox; the others have a working day
 	WorkingHours  float64
 	Rhythm        float64    // amplitude of the activity over a day
 	Zones         [3]int     // time zones of homes, in hours
 	ZoneShares    [3]float64 // shares of homes
-	SlowAnswer    float64    // mean time to an answer of an agent with a working day, in seconds; others take a tenth
+	SlowAnswer    float64    // mean time in seconds to an answer of an agent with a working day; others take a tenth
 	Work          float64    // mean time from accept to complete, in seconds
 	NetworkLeast  float64    // between a home and the hub, in seconds
 	NetworkMost   float64
@@ -38,13 +38,14 @@ func Assumed() Behavior {
 // Protocol is the traffic between homes that depends on the number of homes.
 type Protocol struct {
 	Name string
-	// StreamPerHome is true if a home has one stream at the hub, false for one from each other home.
+	// StreamPerHome is true for one stream per home at the hub, and false for one per pair of homes
+	// and direction.
 	StreamPerHome bool
-	Greetings     float64 // from each home to each other one, a second
-	Profiles      float64 // the same, for comparisons of clocks
-	SearchesAll   bool    // the search for a mailbox asks all homes, else one directory at the hub
-	OpenTo        int     // homes that get an offer to anyone; 0 for all
-	// Of the home that is away: the time between two attempts of another home, and the messages of each.
+	Greetings     float64 // from each home to each other home, per second
+	Profiles      float64 // likewise, for comparisons of clocks
+	SearchesAll   bool    // the search for a mailbox queries all homes, not one directory at the hub
+	OpenTo        int     // homes that receive an offer to anyone; 0 for all
+	// For an absent home: the retry interval of another home, and the messages per attempt.
 	Redial       float64 // seconds
 	RedialCopies int
 }
@@ -81,7 +82,7 @@ func (p Protocol) streams(homes int) float64 {
 	return float64(homes) * float64(homes-1)
 }
 
-// A random number of the given seed and two names, the same for each call.
+// mix returns a deterministic pseudorandom number for a seed and two names.
 func mix(seed, a, b uint64) uint64 {
 	x := seed + a*0x9e3779b97f4a7c15 + b*0xd1b54a32d192ed03
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -89,12 +90,11 @@ func mix(seed, a, b uint64) uint64 {
 	return x ^ x>>31
 }
 
-// share returns a number in [0, 1).
 func share(x uint64) float64 { return float64(x>>11) / (1 << 53) }
 
-// popular returns the rank of an agent of n agents, by Zipf's law with exponent 1: the integral of 1/rank
+// popular returns the rank of one of n agents by Zipf's law with exponent 1: the integral of 1/rank
 // is a logarithm.
 func popular(u float64, n int) int { return min(n-1, int(math.Exp(u*math.Log(float64(n+1)))-1)) }
 
-// MaxHomes bounds the homes of a run: 125 KB for each thousand agents and home are in memory.
+// MaxHomes bounds the homes of a run, which needs 125 KB for each thousand agents and home.
 const MaxHomes = 1000

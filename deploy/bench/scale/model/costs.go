@@ -6,18 +6,19 @@ import (
 	"fmt"
 )
 
-// Kind is a kind of message between homes: the type of the question, and the content of its only item.
+// Kind is a kind of message between homes: the type of the question, and the content of its only
+// item.
 type Kind string
 
 // The kinds of questions, each with one answer.
 const (
 	Greeting Kind = "greeting" // a batch without steps
-	Profile  Kind = "profile"  // the clocks are compared
-	Mailbox  Kind = "mailbox"  // whether the home has the mailbox of a DID
+	Profile  Kind = "profile"  // comparison of clocks
+	Mailbox  Kind = "mailbox"  // query whether the home has the mailbox of a DID
 	Digest   Kind = "digest"   // of one page of handoffs
 	Offer    Kind = "offer"
 	Open     Kind = "open"  // an offer to anyone
-	Ruled    Kind = "ruled" // a later step of such an offer, from the home of the handoff to another one
+	Ruled    Kind = "ruled" // a later step of such an offer, from the home of the handoff to another home
 	Claim    Kind = "claim"
 	Accept   Kind = "accept"
 	Decline  Kind = "decline"
@@ -25,8 +26,8 @@ const (
 	Text     Kind = "text"
 )
 
-// Exchange is the bytes of one question and its answer in a NATS connection, with the headers and the
-// protocol line: as a home sends them to the hub, and as the hub sends them to a home.
+// Exchange is the bytes of a question and its answer in a NATS connection, with the headers and the
+// protocol line: sent by a home to the hub, and by the hub to a home.
 type Exchange struct {
 	Question     int `json:"question"`
 	QuestionRead int `json:"question_read"`
@@ -34,7 +35,7 @@ type Exchange struct {
 	AnswerRead   int `json:"answer_read"`
 }
 
-// Control is the bytes of the protocol of JetStream beside the messages of homes.
+// Control is the bytes of the JetStream protocol besides the messages of homes.
 type Control struct {
 	Stored    int `json:"stored"`    // the hub confirms a message to its sender
 	Ack       int `json:"ack"`       // the reader confirms a message to the hub
@@ -43,7 +44,7 @@ type Control struct {
 	Expired   int `json:"expired"`   // a request ended without a message
 }
 
-// Stored is the rows and bytes of the record for one handoff or message.
+// Stored is the rows and bytes in the record for one handoff or message.
 type Stored struct {
 	Rows  float64 `json:"rows"`
 	Bytes float64 `json:"bytes"`
@@ -59,28 +60,28 @@ type Costs struct {
 
 	DigestEntry float64 `json:"digest_entry"` // bytes of a digest for one handoff
 
-	// Of an idle stream, a second.
+	// Of an idle stream, per second.
 	Pulls      float64 `json:"pulls"`
 	Heartbeats float64 `json:"heartbeats"`
-	// Greetings from one home to another idle one, a second.
+	// Greetings from one home to another idle home, per second.
 	Greetings float64 `json:"greetings"`
 
 	HubStreamBytes float64 `json:"hub_stream_bytes"` // memory of the hub for one stream with its reader
 	HubPullCPU     float64 `json:"hub_pull_cpu"`     // processor time of the hub for one request of an idle stream, its end and a heartbeat
-	HubExchangeCPU float64 `json:"hub_exchange_cpu"` // the same for one exchange, of greetings of idle homes
-	// The same at the highest rate of this machine, which HubExchangeRate is.
+	HubExchangeCPU float64 `json:"hub_exchange_cpu"` // likewise for one exchange, of greetings of idle homes
+	// Likewise, at HubExchangeRate, the highest rate of this machine.
 	HubBusyExchangeCPU float64 `json:"hub_busy_exchange_cpu"`
-	HubStreamStart     float64 `json:"hub_stream_start"`  // until a new stream carries a message, in seconds
+	HubStreamStart     float64 `json:"hub_stream_start"`  // seconds until a new stream carries a message
 	HubStreamFiles     float64 `json:"hub_stream_files"`  // open files
 	HubStreamDisk      float64 `json:"hub_stream_disk"`   // bytes on disk of an idle stream
-	HubExchangeRate    float64 `json:"hub_exchange_rate"` // exchanges a second between homes and hub on this machine
+	HubExchangeRate    float64 `json:"hub_exchange_rate"` // exchanges per second between homes and hub on this machine
 	HubPairConfig      float64 `json:"hub_pair_config"`   // bytes of the configuration for one stream
 
-	HomePeerCPU   float64 `json:"home_peer_cpu"`   // processor time of a gateway for one idle peer, in seconds a second
+	HomePeerCPU   float64 `json:"home_peer_cpu"`   // processor time of a gateway for one idle peer, in seconds per second
 	HomePeerBytes float64 `json:"home_peer_bytes"` // memory of a gateway for one peer
 	VerifyCPU     float64 `json:"verify_cpu"`      // one Ed25519 verification of 1 KiB, in seconds
 
-	// Rows of the record of the home of the offerer, or author, and of the other party.
+	// Rows in the records of the homes of the offerer (or author) and of the other party.
 	OfferedHere  Stored `json:"offered_here"`
 	OfferedThere Stored `json:"offered_there"`
 	OpenHere     Stored `json:"open_here"`
@@ -91,13 +92,13 @@ type Costs struct {
 	LocalText    Stored `json:"local_text"`
 	Location     Stored `json:"location"` // of a mailbox, or of a DID that sent steps
 
-	// Times from the request of an agent until the other agent's open request returns, in seconds.
+	// Times in seconds from an agent's request until the other agent's open request returns.
 	LocalP50 float64 `json:"local_p50"`
 	HubP50   float64 `json:"hub_p50"`
 	HubP99   float64 `json:"hub_p99"`
 }
 
-// HubStreamCPU returns the processor time of the hub for one idle stream, in seconds a second.
+// HubStreamCPU returns the hub's processor time for one idle stream, in seconds per second.
 func (c Costs) HubStreamCPU() float64 { return c.Pulls * c.HubPullCPU }
 
 //go:embed costs.json

@@ -2,10 +2,10 @@ package model
 
 import "math"
 
-// perDouble is the number of buckets of a histogram for a factor of two: each is 2 % wide.
+// perDouble is the number of buckets per factor of two; each is 2 % wide.
 const perDouble = 32
 
-// Histogram counts times in buckets of equal ratio, from a microsecond on.
+// Histogram counts times in buckets of equal ratio, from a microsecond.
 type Histogram struct {
 	counts [64 * perDouble]int64
 	all    int64
@@ -16,7 +16,7 @@ func (h *Histogram) add(t micros) {
 	h.all++
 }
 
-// Percentile returns the time in seconds below which a share of all times is; 0 without any.
+// Percentile returns a percentile in seconds, or 0 without times.
 func (h *Histogram) Percentile(percent float64) float64 {
 	if h.all == 0 {
 		return 0

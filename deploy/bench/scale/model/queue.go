@@ -1,6 +1,6 @@
 package model
 
-// micros is a time of the simulation in microseconds, from midnight UTC of its day.
+// micros is simulated time in microseconds since midnight UTC.
 type micros int64
 
 const (
@@ -12,21 +12,21 @@ const (
 
 func seconds(s float64) micros { return micros(s * float64(second)) }
 
-// event is one message, or one step of an agent, at a time.
+// event is a message or an agent's step at a time.
 type event struct {
 	at     micros
-	order  uint64 // of events at the same time
+	order  uint64 // among events at the same time
 	begun  micros // when the sender submitted the step
 	from   uint32 // the offerer, or author
 	to     uint32 // the offeree, or reader; the home for an arrival
 	what   what
 	step   step
 	riding bool // in the batch of an earlier event
-	waited bool // for a home that was away
+	waited bool // for an absent home
 }
 
-// queue returns events in the order of time. The events of the current minute are in a heap, and later
-// ones in a list for each minute: the heap stays small.
+// queue returns events in the order of time. Only the events of the current minute are in a heap,
+// which keeps the heap small. Later events are in a list per minute.
 type queue struct {
 	now     nearest
 	current int
@@ -37,7 +37,7 @@ type queue struct {
 
 func newQueue(until micros) *queue { return &queue{later: make([][]event, until/minute+2)} }
 
-// push adds an event. An event after the end of all minutes is at the last one.
+// push adds an event. An event after the last minute goes to the end of that minute.
 func (q *queue) push(e event) {
 	q.order++
 	e.order = q.order
@@ -63,7 +63,7 @@ func (q *queue) pop() (event, bool) {
 	return q.now.pop(), true
 }
 
-// nearest is a binary heap, without the conversions to interfaces of container/heap.
+// nearest is a binary heap without the interface conversions of container/heap.
 type nearest []event
 
 func (e event) before(f event) bool {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Result is the outcome of one run. Figures a day are of a run of 24 hours.
+// Result is the outcome of one run. Daily figures need a run of 24 hours.
 type Result struct {
 	Config Config
 
 	Events int64
 	Agents int
-	// Steps: each is local, remote, or of an offer to anyone. Each remote one arrived or waits, and each one
-	// with one recipient is read or in an inbox.
+	// Each step is local, remote, or of an offer to anyone. Each remote step arrived or waits. Each
+	// step with one recipient is read or in an inbox.
 	Steps, Local, Remote            int64
 	Opens                           [3]int64 // offers, claims and completions
 	Arrived, Receipted, Read        int64
@@ -20,23 +20,23 @@ type Result struct {
 
 	Causes       []Cause   // traffic of the mean home, by cause
 	Homes        []HomeUse // in the order of their size
-	HubWork      Flow      // of all steps with one recipient, as the hub counted it
-	HubBulk      Flow      // of all searches and offers to anyone, as the hub counted it
-	HubIdle      Flow      // of all pairs of homes without work, and of the comparison of their histories
+	HubWork      Flow      // of all steps with one recipient, as counted by the hub
+	HubBulk      Flow      // of all searches and offers to anyone, as counted by the hub
+	HubIdle      Flow      // of all idle pairs of homes, and of the comparisons of their histories
 	Online       Histogram // from one home to another, until it is read
-	Offline      Histogram // the same, of recipients that were away
+	Offline      Histogram // likewise, for absent recipients
 	LocalOnline  Histogram
 	LocalOffline Histogram
 	Relay        Histogram // until it is on the disk of the other home
 
-	HubStreams, HubReserved      float64 // streams, and bytes of disk that the hub reserves for them
+	HubStreams, HubReserved      float64 // number of streams, and reserved disk bytes
 	HubMemory, HubConfig         float64 // bytes
-	HubIdleCores, HubBusyCores   float64 // processors without work, and in the busiest minute
-	HubIdleMessages              float64 // greetings and comparisons of clocks, a second
-	HubPeakMessages, HubPeakRate float64 // stored messages and bytes a second in the busiest minute
-	HubOperations                float64 // requests, heartbeats and ends of requests of idle streams, a second
+	HubIdleCores, HubBusyCores   float64 // processors when idle, and in the busiest minute
+	HubIdleMessages              float64 // greetings and comparisons of clocks per second
+	HubPeakMessages, HubPeakRate float64 // stored messages and bytes per second in the busiest minute
+	HubOperations                float64 // requests, heartbeats and ends of requests of idle streams per second
 	HubStart                     float64 // seconds until all streams of a new hub carry messages
-	Carried                      bool    // the hub has the processors for all of it
+	Carried                      bool    // the hub has enough processors for the load
 
 	// Of an outage.
 	Waited, Stale, Batches int64   // steps, greetings, and batches of steps
@@ -86,7 +86,7 @@ func newResult(cfg Config) Result {
 	return r
 }
 
-// idle returns the traffic of one pair of homes without work, for one of them, during the run.
+// idle returns one side's traffic of an idle pair of homes during the run.
 func (r *run) idle() (greetings, clocks, streams Flow) {
 	c, p := r.cfg.Costs, r.cfg.Protocol
 	time := float64(r.cfg.Hours) * 3600
@@ -101,18 +101,19 @@ func (r *run) idle() (greetings, clocks, streams Flow) {
 	}
 }
 
-// The bounds of a comparison in federation/relay: the handoffs of compareBack days, maxItems on a page.
+// The bounds of a comparison in federation/relay: the handoffs of compareBack days, maxItems on a
+// page.
 const (
 	comparedDays = 30
 	pageHandoffs = 256
 )
 
-// histories returns the traffic of a home for the daily comparison with each other home: each side lists
-// all handoffs that it shares with the other one.
+// histories returns the traffic of a home for the daily comparison with each other home: each side
+// lists all shared handoffs.
 func (r *run) histories(h *home) Flow {
 	c, peers := r.cfg.Costs, float64(r.cfg.Homes-1)
 	listed := comparedDays * float64(h.shared) * 24 / float64(r.cfg.Hours)
-	met := peers * (1 - math.Exp(-listed/peers)) // peers with a handoff, if each is as likely
+	met := peers * (1 - math.Exp(-listed/peers)) // peers with a shared handoff, if all are equally likely
 	pages := int64(max(2*met, listed/pageHandoffs) * float64(r.cfg.Hours) / 24)
 	entries := int64(listed * c.DigestEntry * float64(r.cfg.Hours) / 24)
 	x := c.Exchanges[Digest]
@@ -123,14 +124,12 @@ func (r *run) histories(h *home) Flow {
 	return f
 }
 
-// both returns the traffic of a home that asks a question and answers one.
 func (r *run) both(x Exchange) Flow {
 	asks := r.asks(x)
 	asks = asks.plus(r.answers(x))
 	return asks
 }
 
-// asks returns the traffic of a home that asks one question, and answers that of the other one.
 func (r *run) asks(x Exchange) Flow {
 	c := r.cfg.Costs.Control
 	return Flow{Sent: 1, Received: 1, SentBytes: int64(x.Question + c.Ack), ReceivedBytes: int64(x.AnswerRead + c.Stored)}
@@ -141,7 +140,7 @@ func (r *run) answers(x Exchange) Flow {
 	return Flow{Sent: 1, Received: 1, SentBytes: int64(x.Answer + c.Ack), ReceivedBytes: int64(x.QuestionRead + c.Stored)}
 }
 
-// finish counts the traffic that the homes share, and the figures of the hub.
+// finish adds the shared traffic of the homes, and the figures of the hub.
 func (r *run) finish() {
 	res, c, n := &r.result, r.cfg.Costs, int64(r.cfg.Homes)
 	greetings, clocks, streams := r.idle()
@@ -153,7 +152,8 @@ func (r *run) finish() {
 	var work, open, search, histories Flow
 	for i := range r.homes {
 		h := &r.homes[i]
-		// Others are chosen evenly: a step of an offer to anyone, or a search, reaches this home for its share.
+		// Other homes are chosen evenly: this home gets its share of steps of offers to anyone, and
+		// of searches.
 		var openHere Flow
 		others := 0.0
 		for k, all := range res.Opens {
@@ -201,7 +201,7 @@ func (r *run) finish() {
 	slices.SortStableFunc(res.Homes, func(a, b HomeUse) int { return a.Agents - b.Agents })
 }
 
-// peaks computes the busiest minute of the hub. The traffic without work is the same in all minutes.
+// peaks computes the busiest minute of the hub. Idle traffic is the same in all minutes.
 func (r *run) peaks() {
 	res := &r.result
 	var busiest Flow
@@ -216,7 +216,7 @@ func (r *run) peaks() {
 	res.minutes = nil
 }
 
-// MeanBytes returns the bytes of the mean home with the hub, and MeanMessages its stored messages.
+// MeanBytes returns the bytes between the mean home and the hub.
 func (r *Result) MeanBytes() (bytes float64) {
 	for _, cause := range r.Causes {
 		bytes += cause.Bytes
@@ -224,7 +224,7 @@ func (r *Result) MeanBytes() (bytes float64) {
 	return bytes
 }
 
-// MeanMessages returns the messages of the mean home.
+// MeanMessages returns the stored messages of the mean home.
 func (r *Result) MeanMessages() (messages float64) {
 	for _, cause := range r.Causes {
 		messages += cause.Messages
@@ -232,20 +232,20 @@ func (r *Result) MeanMessages() (messages float64) {
 	return messages
 }
 
-// AwayShare returns the share of the recipients at other homes that were away.
+// AwayShare returns the share of absent recipients among those at other homes.
 func (r *Result) AwayShare() float64 {
 	away := float64(r.Offline.Count() + r.InInbox)
 	return away / (away + float64(r.Online.Count()))
 }
 
-// Median returns the home in the middle by size, and Largest the last one.
+// Median returns the home of median size.
 func (r *Result) Median() HomeUse { return r.Homes[len(r.Homes)/2] }
 
 // Largest returns the largest home.
 func (r *Result) Largest() HomeUse { return r.Homes[len(r.Homes)-1] }
 
-// MostHomes returns the number of homes for which a hub has enough of a resource, of which it uses some
-// for each stream between two homes.
+// MostHomes returns the number of homes that a resource of the hub supports, if each stream between
+// two homes uses some of it.
 func MostHomes(has, forEach float64) int {
 	return int((1 + math.Sqrt(1+4*has/forEach)) / 2)
 }

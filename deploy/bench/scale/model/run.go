@@ -1,6 +1,6 @@
-// Package model simulates a federation of homes at a hub: each step is a question and an answer that
-// wait for the processors of two homes and of the hub. Its costs are measured, and the behavior of agents
-// is assumed. A run with the same configuration has the same result.
+// Package model simulates a federation of homes at a hub: each step is a question and an answer
+// that wait for the processors of two homes and of the hub. Its costs are measured, and the
+// behavior of agents is assumed. Runs are deterministic.
 package model
 
 import (
@@ -11,13 +11,13 @@ import (
 type Config struct {
 	Seed     uint64
 	Homes    int
-	From     int // hour of the day at which the run begins
+	From     int // first hour of the run
 	Hours    int
 	Costs    Costs
 	Behavior Behavior
 	Protocol Protocol
 	HubCores float64
-	Outage   *Outage // nil for none
+	Outage   *Outage // may be nil
 }
 
 // Outage is the absence of one home for a time.
@@ -26,8 +26,8 @@ type Outage struct {
 	Hour, Hours int
 }
 
-// Flow is the traffic of a home with the hub. It counts the messages of homes; the bytes include the
-// protocol of JetStream.
+// Flow is the traffic between a home and the hub. It counts the messages of homes; the bytes
+// include the JetStream protocol.
 type Flow struct {
 	Sent, Received           int64 // messages
 	SentBytes, ReceivedBytes int64
@@ -47,22 +47,22 @@ func (f Flow) Messages() int64 { return f.Sent + f.Received }
 // Bytes returns all bytes of a flow.
 func (f Flow) Bytes() int64 { return f.SentBytes + f.ReceivedBytes }
 
-// The time that a home needs for a step, as a multiple of one Ed25519 verification, and for an answer.
+// The time of a home for a step and for an answer, in Ed25519 verifications.
 const (
 	stepVerifications   = 12 // deploy/bench/README.md: "processor time of the gateway for one of these steps"
-	answerVerifications = 2  // the answer is verified, and the question was signed
+	answerVerifications = 2  // verification of the answer, and signature of the question
 )
 
 type what uint8
 
 const (
 	arrival       what = iota // an agent begins something
-	submit                    // an agent takes a step of a handoff
+	submit                    // an agent takes a step in a handoff
 	questionAtHub             // from the home of the sender
 	questionThere             // at the home of the recipient
 	answerAtHub
 	answerHere
-	comeback // of the home that was away
+	comeback // of an absent home
 )
 
 type step uint8
@@ -78,15 +78,12 @@ const (
 	openComplete
 )
 
-// kind returns the kind of the message with a step.
 func (s step) kind() Kind {
 	return [...]Kind{Text, Offer, Accept, Decline, Complete, Open, Ruled, Ruled}[s]
 }
 
-// back reports whether the offeree takes the step.
 func (s step) back() bool { return s == accept || s == decline || s == complete }
 
-// run is a run in progress.
 type run struct {
 	*world
 
@@ -95,8 +92,8 @@ type run struct {
 	from    micros
 	until   micros
 	sizes   [8]Exchange // by step
-	hub     micros      // when the hub has done its work so far
-	hubCost micros      // for one message; 0 if it is not carried
+	hub     micros      // time at which the hub finishes its work so far
+	hubCost micros      // for one message; 0 if the hub is overloaded
 	fixed   micros      // of the hub for one message, without waiting
 	file    micros
 	receipt micros
@@ -135,7 +132,6 @@ func Run(cfg Config) *Result {
 	return &r.result
 }
 
-// do makes the effect of one event.
 func (r *run) do(e event) {
 	r.result.Events++
 	switch e.what {
@@ -171,7 +167,7 @@ func (r *run) do(e event) {
 	}
 }
 
-// here returns the home of the sender of a step, and there that of its recipient.
+// here returns the home of the sender of a step.
 func (r *run) here(e event) int {
 	if e.step.back() {
 		return int(r.homeOf[e.to])
@@ -186,7 +182,7 @@ func (r *run) there(e event) int {
 	return int(r.homeOf[e.to])
 }
 
-// next schedules the next arrival at a home. The rate changes little in the time between two.
+// next schedules the next arrival at a home. The rate is nearly constant between two arrivals.
 func (r *run) next(home uint32, now micros) {
 	h, b := &r.homes[home], r.cfg.Behavior
 	rate := float64(h.agents) * (b.Handoffs + b.Texts) / float64(day) * r.activity(h, now)
@@ -195,7 +191,7 @@ func (r *run) next(home uint32, now micros) {
 	}
 }
 
-// begin has an agent of a home offer or write something.
+// begin makes an agent of a home offer or write something.
 func (r *run) begin(home uint32, now micros) {
 	b, h := r.cfg.Behavior, &r.homes[home]
 	e := event{at: now, from: uint32(h.first + r.random.IntN(h.agents)), step: text}
@@ -209,7 +205,7 @@ func (r *run) begin(home uint32, now micros) {
 	r.submit(e)
 }
 
-// serve adds work to a home, and returns when it is done.
+// serve adds work to a home, and returns its completion time.
 func (r *run) serve(h *home, now, cost micros) micros {
 	h.free = max(h.free, now) + cost
 	h.busy += cost
@@ -247,7 +243,7 @@ func (r *run) submit(e event) {
 	}
 }
 
-// side returns the rows of a step at the home of its sender: that of the offerer, or that of the offeree.
+// side returns the rows of a step at the home of its sender.
 func side(s step, offerer, offeree Stored) Stored {
 	if s.back() {
 		return offeree
@@ -255,7 +251,6 @@ func side(s step, offerer, offeree Stored) Stored {
 	return offerer
 }
 
-// reader returns the agent that a step is for, and writer the one that takes it.
 func (r *run) reader(e event) uint32 {
 	if e.step.back() {
 		return e.from
@@ -270,7 +265,6 @@ func (r *run) writer(e event) uint32 {
 	return e.from
 }
 
-// stepsOfHandoff is the number of steps of the measured handoffs.
 const stepsOfHandoff = 3
 
 // store adds the rows of one step: a measured handoff, divided by its steps.
@@ -284,11 +278,10 @@ func (r *run) store(h *home, s step, handoff, message Stored) {
 	h.rows.Bytes += handoff.Bytes / stepsOfHandoff
 }
 
-// count adds traffic for steps and text.
 func (h *home) count(f Flow) { h.work = h.work.plus(f) }
 
-// pass lets the hub store a message and send it on, and returns when it is on its way. A message that rides in a
-// batch costs the hub no message of its own.
+// pass lets the hub store and forward a message, and returns the time of the forwarding. A message
+// in the batch of an earlier event costs the hub no extra message.
 func (r *run) pass(e event, in, out int) micros {
 	control := r.cfg.Costs.Control
 	r.result.HubWork = r.result.HubWork.plus(Flow{Sent: 1, Received: 1, SentBytes: int64(in + control.Ack), ReceivedBytes: int64(out + control.Stored)})
@@ -299,10 +292,10 @@ func (r *run) pass(e event, in, out int) micros {
 	return r.hubDelay(e.at, 1)
 }
 
-// hubDelay adds messages to the work of the hub, and returns when the last one has passed.
+// hubDelay adds messages to the hub's work, and returns the time at which the last one has passed.
 func (r *run) hubDelay(now micros, messages int64) micros {
 	if r.hubCost == 0 {
-		return now + r.fixed // no queue: the hub does not keep up in any case
+		return now + r.fixed // no queue: the hub is overloaded
 	}
 	r.hub = max(r.hub, now) + r.hubCost*micros(messages)
 	return r.hub + r.fixed
@@ -313,7 +306,6 @@ func (r *run) peak(at micros, messages, bytes int64) {
 	r.result.minutes[i] = r.result.minutes[i].plus(Flow{Sent: messages, SentBytes: bytes})
 }
 
-// search asks other homes for a mailbox, and returns how long that takes.
 func (r *run) search(h *home) micros {
 	asked := 1
 	if r.cfg.Protocol.SearchesAll {
@@ -328,7 +320,7 @@ func (r *run) search(h *home) micros {
 	return micros(rounds) * (2*(h.delay+farthest) + 2*r.fixed)
 }
 
-// bulk adds exchanges with many homes to the work of the hub. The homes count them at the end.
+// bulk adds exchanges with many homes to the hub's work. The homes count them at the end.
 func (r *run) bulk(now micros, exchanges int64, x Exchange) {
 	control := r.cfg.Costs.Control
 	passed := Flow{
@@ -339,7 +331,8 @@ func (r *run) bulk(now micros, exchanges int64, x Exchange) {
 	r.peak(now, passed.Sent, passed.Bytes())
 }
 
-// open sends a step of an offer to anyone to all homes. The recipient here stands for the agent that claims it.
+// open sends a step of an offer to anyone to all homes. The recipient represents the agent that
+// claims it.
 func (r *run) open(e event, h *home, filed micros) {
 	h.opens[e.step-openOffer]++
 	r.result.Opens[e.step-openOffer]++
@@ -358,7 +351,6 @@ func (r *run) open(e event, h *home, filed micros) {
 	r.later(e, at+seconds(wait*r.random.ExpFloat64()))
 }
 
-// openTo returns how many homes get an offer to anyone.
 func (r *run) openTo() int {
 	if most := r.cfg.Protocol.OpenTo; most > 0 {
 		return min(most, r.cfg.Homes-1)
@@ -366,7 +358,7 @@ func (r *run) openTo() int {
 	return r.cfg.Homes - 1
 }
 
-// later has an agent take a step at a time, unless the run ends before.
+// later makes an agent take a step at a time, unless the run ends before.
 func (r *run) later(e event, at micros) {
 	if at < r.until {
 		e.what, e.at, e.riding, e.waited = submit, at, false, false
@@ -374,7 +366,6 @@ func (r *run) later(e event, at micros) {
 	}
 }
 
-// arrive files a step at the home of its recipient, and answers it.
 func (r *run) arrive(e event) {
 	there := &r.homes[r.there(e)]
 	x, control := r.sizes[e.step], r.cfg.Costs.Control
@@ -393,7 +384,7 @@ func (r *run) arrive(e event) {
 	r.queue.push(e)
 }
 
-// read has the recipient read a step, and schedules its answer.
+// read makes the recipient read a step, and schedules its answer.
 func (r *run) read(e event, filed micros, online, offline *Histogram) {
 	b := r.cfg.Behavior
 	at, always := r.online(r.reader(e), filed)
@@ -437,14 +428,14 @@ func (r *run) outageEnd() micros {
 	return micros(r.cfg.Outage.Hour+r.cfg.Outage.Hours) * hour
 }
 
-// away reports whether a home is away.
 func (r *run) away(home int, now micros) bool {
 	o := r.cfg.Outage
 	return o != nil && home == o.Home && now >= micros(o.Hour)*hour && now < r.outageEnd()
 }
 
-// comeBack empties the streams of a home that was away: first the greetings that other homes left there,
-// then the steps that wait at other homes, in batches. They arrive once the home has greeted the others.
+// comeBack empties the streams of a returned home: first the greetings left there by other homes,
+// then the steps that wait at other homes, in batches. They arrive once the home has greeted the
+// others.
 func (r *run) comeBack(h *home, now micros) {
 	p := r.cfg.Protocol
 	r.result.Stale = int64(float64(r.cfg.Homes-1) * float64(r.cfg.Outage.Hours) * 3600 / p.Redial * float64(p.RedialCopies))

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 )
 
-// world is the homes and agents of one run.
 type world struct {
 	cfg    Config
 	homes  []home
@@ -19,13 +18,13 @@ type home struct {
 	first, agents int
 	zone          int
 	delay         micros   // to the hub, one way
-	free          micros   // when its processor has done its work so far
+	free          micros   // time at which its processor finishes its work so far
 	busy          micros   // its work so far
 	searches      int64    // by this home
 	opens         [3]int64 // steps of its offers to anyone: offers, claims, completions
 	work          Flow     // steps and text
 	rows          Stored   // of its record
-	waiting       []event  // steps for it while it is away
+	waiting       []event  // steps for it during its absence
 	shared        int64    // handoffs with other homes
 }
 
@@ -65,7 +64,7 @@ func zoneOf(shares [3]float64, u float64) int {
 	return 2
 }
 
-// stride returns a number without a common divisor with n: its multiples modulo n are all numbers below n.
+// stride returns a number coprime to n: its multiples modulo n are all numbers below n.
 func stride(n uint64, random *rand.Rand) uint64 {
 	for {
 		s := n/3 + random.Uint64N(n/3)
@@ -79,12 +78,10 @@ func stride(n uint64, random *rand.Rand) uint64 {
 	}
 }
 
-// ranked returns the agent with a rank of popularity.
 func (w *world) ranked(rank int) uint32 {
 	return uint32(uint64(rank) * w.step % uint64(len(w.homeOf)))
 }
 
-// recipient returns another agent for an agent to write to.
 func (w *world) recipient(from uint32, random *rand.Rand) uint32 {
 	b, h := w.cfg.Behavior, &w.homes[w.homeOf[from]]
 	if random.Float64() < b.Local {
@@ -101,12 +98,12 @@ func (w *world) recipient(from uint32, random *rand.Rand) uint32 {
 	return w.remote(from, u)
 }
 
-// contact returns the place of an entry of the address book of an agent in the order of popularity.
+// contact returns the popularity position of an entry in an agent's address book.
 func (w *world) contact(of uint32, entry int) float64 {
 	return share(mix(w.book, uint64(of), uint64(entry)))
 }
 
-// remote returns the agent at a place in the order of popularity, or the next one at another home.
+// remote returns the agent at a popularity position, or the next one at another home.
 func (w *world) remote(from uint32, u float64) uint32 {
 	rank := popular(u, len(w.homeOf))
 	to := w.ranked(rank)
@@ -117,7 +114,7 @@ func (w *world) remote(from uint32, u float64) uint32 {
 	return to
 }
 
-// knows reports whether a home knows the mailbox of an agent, and notes that it does from now on.
+// knows reports whether a home knows the mailbox of an agent, and records that it now does.
 func (w *world) knows(at uint16, agent uint32) bool {
 	word, bit := &w.known[at][agent/64], uint64(1)<<(agent%64)
 	if *word&bit != 0 {
@@ -127,8 +124,8 @@ func (w *world) knows(at uint16, agent uint32) bool {
 	return false
 }
 
-// meet lets each agent work with all entries of its address book, and with the other recipients of a
-// number of days: both homes know both mailboxes.
+// meet lets each agent work with its whole address book, and with the other recipients of some
+// days. Then both homes know both mailboxes.
 func (w *world) meet(days float64, random *rand.Rand) {
 	b := w.cfg.Behavior
 	strangers := int(days * (b.Handoffs + b.Texts) * (1 - b.Local) * (1 - b.Repeat))
@@ -152,7 +149,8 @@ func (w *world) activity(h *home, at micros) float64 {
 	return 1 + w.cfg.Behavior.Rhythm*math.Cos(2*math.Pi*(local-busiest)/24)
 }
 
-// online returns the next time from now on at which an agent reads its inbox, and whether it always does.
+// online returns the next time from now at which an agent reads its inbox, and whether it always
+// does.
 func (w *world) online(agent uint32, now micros) (at micros, always bool) {
 	b := w.cfg.Behavior
 	x := mix(w.cfg.Seed, uint64(agent), 1)
