@@ -143,6 +143,7 @@ type KeyReport struct {
 	At    time.Time
 }
 
+// ReportedKey is a key that a source lists for a DID.
 type ReportedKey struct {
 	Public ed25519.PublicKey
 	Until  time.Time // end of its use for signing according to the source; zero for no end

@@ -241,7 +241,7 @@ type listener struct {
 
 // listeners returns each agent that must receive a step, once: the local agents among the parties,
 // except the author, and the agents that saw an open offer. A step that arrived here has already
-// reached the parties as the original message. after is the state after the step.
+// reached the parties as the original message; after is the state after the step.
 func (l *Link) listeners(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	cameIn, open := ev.Arrival.Link == l.Name(), after.Offeree == ""
 	if cameIn && !open {

@@ -294,7 +294,7 @@ func (d *inbound) source(ctx context.Context) string {
 	return sourceOf(d.from, arrival)
 }
 
-// message returns a delivery and its step in filed form. step is nil for a plain message.
+// message returns a delivery and its step in filed form; step is nil for a plain message.
 func (d *inbound) message(step *filed) agents.Message {
 	m := agents.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
 	if step != nil {

@@ -28,6 +28,7 @@ import (
 // spec: RFC 8555 §8.3
 const ChallengePath = "/.well-known/acme-challenge/"
 
+// Kinds of challenges.
 const (
 	HTTP01    = "http-01"     // on port 80
 	TLSALPN01 = "tls-alpn-01" // on port 443

@@ -21,7 +21,7 @@ import (
 // within a minute, and an error is reported only after two checks.
 const lookEvery = 10 * time.Second
 
-// A Source returns the certificate to present at a time, or nil if none is configured. served is the
+// A Source returns the certificate to present at a time, or nil if none is configured; served is the
 // current certificate, or nil. An error keeps the current certificate.
 type Source func(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error)
 

@@ -74,7 +74,7 @@ func derive(text string, factors scram.KeyFactors) (scram.StoredCredentials, err
 	return client.GetStoredCredentialsWithError(factors)
 }
 
-// NewScram returns a SCRAM-SHA-256 login. lookup returns the password of a user name.
+// NewScram returns a SCRAM-SHA-256 login; lookup returns the password of a user name.
 func NewScram(lookup func(name string) (federation.Password, error)) (*scram.ServerConversation, error) {
 	server, err := scram.SHA256.NewServer(func(name string) (scram.StoredCredentials, error) {
 		p, err := lookup(name)

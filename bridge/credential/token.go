@@ -82,7 +82,7 @@ type Tokens struct {
 	known    *otter.Cache[string, Claims] // a polling caller sends the same token many times
 }
 
-// NewTokens returns the tokens of an issuer. audience returns the audience for a use.
+// NewTokens returns the tokens of an issuer; audience returns the audience for a use.
 func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
 	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
 		MaximumSize: maxKnown,

@@ -173,7 +173,7 @@ type TasksConfig struct {
 // DefaultVoiceConfig returns the defaults of the table.
 func DefaultVoiceConfig() VoiceConfig { return VoiceConfig{ResumeWindow: 5 * time.Minute} }
 
-// minSecretBytes is the minimum length of a secret. devSecret is the publicly known secret of the
+// minSecretBytes is the minimum length of a secret; devSecret is the publicly known secret of the
 // reference implementation.
 const (
 	minSecretBytes = 16

@@ -140,7 +140,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// write gives a record the status of its handoff. step is the cause of the change, or nil if the
+// write gives a record the status of its handoff; step is the cause of the change, or nil if the
 // gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
@@ -241,7 +241,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	return err
 }
 
-// parties returns the DIDs of a record. leaves is false for an offer to an agent known only to the
+// parties returns the DIDs of a record; leaves is false for an offer to an agent known only to the
 // directory.
 func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to federation.DID, leaves bool, err error) {
 	if from, err = l.didOf(ctx, r.From); err != nil || r.To == "" {

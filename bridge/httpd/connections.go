@@ -40,6 +40,7 @@ type Queue interface {
 // Reason is why a connection was closed or rejected. The set is fixed.
 type Reason string
 
+// Reasons.
 const (
 	AddressFull Reason = "address" // the address is at its limit
 	ServerFull  Reason = "full"    // the listener is at its limit
@@ -132,7 +133,7 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-// reserve counts a connection, and returns the one to evict for it. ok is false if there is no room.
+// reserve counts a connection, and returns the one to evict for it; ok is false if there is no room.
 func (g *gate) reserve(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -120,7 +120,7 @@ func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bo
 	return true, nil
 }
 
-// eachSession removes sessions. It returns the number of removed sessions and the names of the others.
+// eachSession removes sessions. It returns the number of removed sessions and the names of the others;
 // remove reports whether a session is over.
 func eachSession(
 	ctx context.Context, record *journals.Journals, sessions []string, name func(string) string, dry bool, remove func(session string) (over bool, err error),

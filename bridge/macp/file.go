@@ -162,7 +162,7 @@ func firstContext(ctx context.Context, record *journals.Journals, name string, a
 	return nil, nil, nil
 }
 
-// cancel ends the session. event is the step behind the cancel; "" for none.
+// cancel ends the session; event is the step behind the cancel; "" for none.
 func (t *turn) cancel(reason, event string) error {
 	if t.session.Over() {
 		return nil
@@ -241,7 +241,7 @@ func (l *Link) conclude(ctx context.Context, session string, id federation.Hando
 	})
 }
 
-// say accepts a message written by the gateway for a party not connected here. event is the step shown
+// say accepts a message written by the gateway for a party not connected here; event is the step shown
 // by the message.
 func (t *turn) say(sender, kind, messageID, event string, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)

@@ -366,7 +366,7 @@ func (c *foreignConn) watchSignals(ctx context.Context) error {
 	return fmt.Errorf("watch signals: %w", orEnded(stream.Err()))
 }
 
-// follow starts the goroutine that follows a session, unless it is running. copied means that the
+// follow starts the goroutine that follows a session, unless it is running; copied means that the
 // session has a copy.
 func (c *foreignConn) follow(ctx context.Context, id string, copied bool) error {
 	if !macpmode.ValidSessionID(id) {

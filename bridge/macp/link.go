@@ -307,7 +307,7 @@ func (l *Link) mountSend(mux *http.ServeMux) {
 }
 
 // watching serves a stream of events in both bindings. The response header confirms the watch to the
-// client. do calls begin, which sends the header, once no later event can be missed.
+// client; do calls begin, which sends the header, once no later event can be missed.
 func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, do func(ctx context.Context, from participant, req PReq, begin func() error, send func(PRes) error) error) {
 	mux.Handle(rpcPath+method, connect.NewServerStreamHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req], s *connect.ServerStream[Res]) error {
 		from, err := l.admit(ctx, r.Header(), true)

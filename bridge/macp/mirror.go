@@ -179,7 +179,7 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 }
 
 // settled fetches the state of the session from the runtime, because the stream does not report
-// cancelled or expired sessions. gone means that the runtime has forgotten the session. A stream error
+// cancelled or expired sessions; gone means that the runtime has forgotten the session. A stream error
 // of an open session breaks the connection, which is then redialled.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})

@@ -17,11 +17,14 @@ import (
 
 // MaxBodyBytes allows a JSON body with a context of 4 KiB, a signed document that contains it again,
 // and the rest.
+// MaxBodyBytes bounds a JSON body: a context of 4 KiB, a signed document with the same again, and the
+// rest.
 const MaxBodyBytes = 64 << 10
 
 // Place is a part of a request.
 type Place string
 
+// Places of fields.
 const (
 	InPath   Place = "path"
 	InQuery  Place = "query"
@@ -86,7 +89,7 @@ func (f Field) Document() reflect.Type {
 // Optional reports whether a request may omit the body.
 func (f Field) Optional() bool { return f.Tag.Get("optional") == "true" }
 
-// read sets a field from its part of a request. most bounds a JSON body, in bytes.
+// read sets a field from its part of a request; most bounds a JSON body, in bytes.
 func (f Field) read(into reflect.Value, request *http.Request, query url.Values, most int64) error {
 	given := query[f.Name]
 	if f.Place == InHeader {

@@ -129,7 +129,7 @@ func (s Spec) Handler(answer Answer, fail func(w http.ResponseWriter, r *http.Re
 	})
 }
 
-// Read returns the content of a request. most bounds a JSON body, in bytes. The error reports a
+// Read returns the content of a request; most bounds a JSON body, in bytes. The error reports a
 // malformed parameter. A malformed body is reported by [Body.Read], so that a handler checks the path
 // first.
 func Read[In any](request *http.Request, most int64) (In, error) {

@@ -20,7 +20,7 @@ type Proof struct {
 }
 
 // Attest returns a step exactly as its author signed it. The step must have the given verb and, unless
-// it is an offer, the given handoff. The home verifies the signature. channel is the channel of an
+// it is an offer, the given handoff. The home verifies the signature; channel is the channel of an
 // offer; "" lets the gateway choose. Errors are as for [Builder.Vouch].
 func (s Builder) Attest(
 	ctx context.Context, p Proof, verb federation.Verb, view federation.View, channel string, now time.Time,

@@ -105,7 +105,7 @@ func Recipient(text string) (federation.DID, error) {
 }
 
 // Vouch returns a step signed by the gateway for a DID, and the members of the draft that the step
-// cannot carry. view is the handoff's current state, or zero for an offer. The error is a
+// cannot carry; view is the handoff's current state, or zero for an offer. The error is a
 // [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)

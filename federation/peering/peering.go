@@ -209,7 +209,7 @@ func (p *Peering) Run(ctx context.Context) {
 	}
 }
 
-// The links start in [Peering.Run] because they must outlive the request. relink waits until the
+// The links start in [Peering.Run] because they must outlive the request; relink waits until the
 // recorded homes are linked.
 func (p *Peering) relink(ctx context.Context) error {
 	done := make(chan error, 1)

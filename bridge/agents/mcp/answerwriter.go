@@ -31,7 +31,7 @@ type answerWriter struct {
 	begun bool
 }
 
-// newAnswerWriter returns the writer of a response. waits enables heartbeats. The caller must call
+// newAnswerWriter returns the writer of a response; waits enables heartbeats. The caller must call
 // close.
 func newAnswerWriter(w http.ResponseWriter, r *http.Request, waits bool) *answerWriter {
 	a := &answerWriter{ResponseWriter: w, control: http.NewResponseController(w), stop: make(chan struct{})}

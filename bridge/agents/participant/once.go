@@ -29,7 +29,7 @@ func (a *Service) once(ctx context.Context, q ask, key string) (Filed, error) {
 	return a.settle(ctx, q, kept, fresh)
 }
 
-// reserve also returns an unused ID. kept may still lack a response.
+// reserve also returns an unused ID; kept may still lack a response.
 func (a *Service) reserve(ctx context.Context, q ask, key string, now time.Time) (kept federation.Answer, fresh federation.EventID, err error) {
 	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
 		return kept, fresh, TooMany(has)

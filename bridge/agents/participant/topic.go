@@ -41,7 +41,7 @@ type Topics[K comparable, P Page] struct {
 	of map[federation.DID]*topic[K, P]
 }
 
-// NewTopics returns topics. read reads the inbox of a DID at a position.
+// NewTopics returns topics; read reads the inbox of a DID at a position.
 func NewTopics[K comparable, P Page](wakes bridge.PubSub, read func(ctx context.Context, did federation.DID, at K) (P, error)) *Topics[K, P] {
 	return &Topics[K, P]{wakes: wakes, read: read, of: map[federation.DID]*topic[K, P]{}}
 }

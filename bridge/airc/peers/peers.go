@@ -94,7 +94,7 @@ type Config struct {
 	ClientCA string   `toml:"client_ca"`
 }
 
-// Check reports the mistakes of a peer. mutual means that all registries present certificates.
+// Check reports the mistakes of a peer; mutual means that all registries present certificates.
 func (p Config) Check(mutual bool, mistake func(key, why string)) {
 	one := func(key, value string, of ...string) {
 		if value != "" && !slices.Contains(of, value) {

@@ -104,7 +104,7 @@ func relayBody(body string, payload json.RawMessage) string {
 	return wire.Cut(body, wire.MaxTextChars)
 }
 
-// deliver sends one document. unknown explains a missing description of the registry.
+// deliver sends one document; unknown explains a missing description of the registry.
 func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row federation.PeerDelivery) error {
 	if _, federated := ps.Exchanges(row.Peer); !federated {
 		return &federation.DeadLetterError{Reason: federation.DeadRefused, Why: string(wire.CodeFederationBlocked)}

@@ -22,7 +22,7 @@ const (
 	peerLook  = 500 * time.Millisecond
 )
 
-// maxKnown bounds the handoffs with recorded parties, at some 400 bytes each. maxWorkers bounds the
+// maxKnown bounds the handoffs with recorded parties, at some 400 bytes each; maxWorkers bounds the
 // workers of one handoff.
 const (
 	maxKnown   = 1 << 14

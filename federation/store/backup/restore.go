@@ -182,6 +182,7 @@ func (r *restoration) create(name string) (io.WriteCloser, error) {
 
 type syncedFile struct{ *os.File }
 
+// Close writes the file to disk first.
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
 
 // place moves the drafts to their places, and returns the folder with the previous files. The

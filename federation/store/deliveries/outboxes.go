@@ -26,6 +26,7 @@ import (
 // [federation.Notice] to the signer of its step, unless the network notifies the signer itself.
 type Outboxes struct{ db *engine.DB }
 
+// New returns the outboxes in a database.
 func New(db *engine.DB) *Outboxes { return &Outboxes{db} }
 
 const ofName = `(SELECT n FROM destination WHERE name = ?1)`

@@ -210,6 +210,7 @@ type closers []io.Closer
 
 type closer func() error
 
+// Close implements [io.Closer].
 func (c closer) Close() error { return c() }
 
 // Close closes all resources, even after errors.

@@ -346,6 +346,7 @@ func measure(ctx context.Context, on asker, record string) (e Estimate, err erro
 	return e, nil
 }
 
+// Check returns an error if the disk has too little room.
 func (e Estimate) Check() error {
 	if e.Free < e.Needs {
 		return fmt.Errorf("the upgrade needs %d MiB of disk, and %d MiB are free: make room first", mebibytes(e.Needs), e.Free>>20)

@@ -27,6 +27,7 @@ type Logs struct {
 	deferred engine.Cache[struct{}, bool]
 }
 
+// New returns the logs in a database.
 func New(db *engine.DB) *Logs {
 	s := &Logs{db: db}
 	s.deferred.Attach(db)

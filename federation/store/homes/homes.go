@@ -19,6 +19,7 @@ type Homes struct {
 	mailboxes engine.Cache[federation.DID, federation.MailboxLocation]
 }
 
+// New returns the homes in a database.
 func New(db *engine.DB) *Homes {
 	s := &Homes{db: db}
 	s.mailboxes.Attach(db)

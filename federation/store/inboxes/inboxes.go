@@ -22,6 +22,7 @@ import (
 // entry, the record decides which device leases it, and whose Ack counts.
 type Inboxes struct{ db *engine.DB }
 
+// New returns the inboxes in a database.
 func New(db *engine.DB) *Inboxes { return &Inboxes{db} }
 
 type inboxPlace struct {

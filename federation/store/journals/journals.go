@@ -15,6 +15,7 @@ import (
 // Journals are the journals of one record, safe for concurrent use.
 type Journals struct{ db *engine.DB }
 
+// New returns the journals in a database.
 func New(db *engine.DB) *Journals { return &Journals{db} }
 
 // WriteJournals appends to journals in one transaction: all writes are on disk after a nil error,

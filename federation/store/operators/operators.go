@@ -15,6 +15,7 @@ import (
 // Operators are the decisions of operators in one record, safe for concurrent use.
 type Operators struct{ db *engine.DB }
 
+// New returns the operators in a database.
 func New(db *engine.DB) *Operators { return &Operators{db} }
 
 // Note stores a change, and sets its ID.

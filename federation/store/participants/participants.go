@@ -24,6 +24,7 @@ type Participants struct {
 	declared engine.Cache[federation.DID, federation.Declaration]
 }
 
+// New returns the participants in a database.
 func New(db *engine.DB) *Participants {
 	s := &Participants{db: db}
 	s.bound.Attach(db)

@@ -45,7 +45,7 @@ type filed struct {
 	at time.Time
 }
 
-// task is one handoff at the agent. mu is held during each action on it.
+// task is one handoff at the agent; mu is held during each action on it.
 type task struct {
 	handoff federation.HandoffID
 	poke    chan struct{} // holds a token if a poll is requested
@@ -102,7 +102,7 @@ func (l *Link) taskOf(id federation.HandoffID) *task {
 	return t
 }
 
-// openTasks updates the gauge of open tasks. l.mu is held.
+// openTasks updates the gauge of open tasks; l.mu is held.
 func (l *Link) openTasks() {
 	l.ports.Metrics.OpenTasks.WithLabelValues(l.cfg.Name).Set(float64(len(l.tasks)))
 }
