@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ var verbose bool
 
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1) // so that the goroutines of a federation take turns in one order
+	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 
