@@ -58,7 +58,7 @@ type Pinned interface {
 // Paced is a [Link] whose peer limits the rate of deliveries.
 type Paced interface {
 	Link
-	// PerMinute returns the peer's limit of deliveries per minute; 0 means none. It does not
+	// PerMinute returns the peer's limit on deliveries per minute; 0 means none. It does not
 	// block.
 	PerMinute() int
 }
@@ -224,7 +224,7 @@ type Registrar interface {
 	// Domain returns the domain.
 	Domain() string
 	// HandlesOf returns the handles of a DID of another network. The first name is the
-	// earliest known name of the DID, "" if it was never seen.
+	// earliest known name of the DID, or "" if it was never seen.
 	HandlesOf(did federation.DID, first string) []string
 	// Unverified returns the handle under which the link stores messages in the name of a
 	// handle with an unverified sender.

@@ -11,7 +11,7 @@ import (
 // connections evicts only its own.
 //
 // Make one with [NewEvictionQueue]. It is not safe for concurrent use. Each method takes
-// constant time, or grows with the logarithm of the number of addresses.
+// constant time, or time logarithmic in the number of addresses.
 type EvictionQueue[T comparable] struct {
 	places  map[T]*list.Element // each of a *queued[T] in the list of its holder
 	holders map[netip.Prefix]*holder

@@ -319,7 +319,7 @@ func Sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// perMinute returns the link's limit of deliveries per minute; 0 means none.
+// perMinute returns the link's limit on deliveries per minute; 0 means none.
 func perMinute(link Link) int {
 	if paced, ok := link.(Paced); ok {
 		return paced.PerMinute()

@@ -13,7 +13,8 @@ import (
 	"unicode"
 )
 
-// The checks of the frame: one method for each table. It adds its mistakes to the given table.
+// The checks of the frame: one method for each table. Each method adds the mistakes it finds to
+// the given table.
 
 func (f *File) home(t Table) {
 	switch {

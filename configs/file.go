@@ -206,8 +206,8 @@ func (f *File) Path(name string) string {
 }
 
 // assign writes one TOML value into a field. It is stricter than the TOML library,
-// which accepts a bare number as a duration in nanoseconds, and a number or a
-// boolean as any text.
+// which accepts a bare number as a duration in nanoseconds, and a number or a boolean
+// where text is expected.
 func assign(field reflect.Value, value any) error {
 	if text, ok := reflect.TypeAssert[encoding.TextUnmarshaler](field.Addr()); ok {
 		return assignText(text, value)

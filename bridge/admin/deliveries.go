@@ -297,7 +297,7 @@ func (o *Operator) wake(to string) {
 	}
 }
 
-// deadLetters returns the list of dead letters, the newest first.
+// deadLetters returns the list of dead letters, newest first.
 func (o *Operator) deadLetters(_ context.Context, query DeadQuery) (listing[DeadLetter], error) {
 	f := federation.DeadFilter{Reason: federation.DeadReason(query.Reason), To: query.Peer}
 	if err := checkReason("reason", f.Reason); err != nil {

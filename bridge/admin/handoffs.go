@@ -82,7 +82,7 @@ func (l handoffList) search(ctx context.Context, text string) (handoffList, erro
 	return l, nil
 }
 
-// namedBy returns the handoffs with an ID, or the end of one.
+// namedBy returns the handoffs with the given ID, or the end of one.
 func (o *Operator) namedBy(ctx context.Context, text string) ([]federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(text); err == nil {
 		return []federation.HandoffID{id}, nil
@@ -187,8 +187,8 @@ func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	return shown, nil
 }
 
-// whyOrphaned returns the reason why no home orders the steps of a handoff any more, "" if its home
-// does.
+// whyOrphaned returns the reason why no home orders the steps of a handoff any more, or "" if its
+// home does.
 func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
 		return ""
@@ -327,7 +327,7 @@ func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view f
 	return strings.Join(names, ",")
 }
 
-// find returns the handoff with an id, or the end of one.
+// find returns the handoff with the given ID, or the end of one.
 func (o *Operator) find(ctx context.Context, text string) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -132,7 +132,7 @@ func (o *Operator) moveInbox(ctx context.Context, in InboxMove) (Moved, error) {
 	return Moved{DID: done.DID, Home: string(done.Home), Taken: done.Taken, Waiting: done.Waiting}, nil
 }
 
-// heldRelays returns the list of held messages, the oldest first.
+// heldRelays returns the list of held messages, oldest first.
 func (o *Operator) heldRelays(_ context.Context, query HeldQuery) (listing[Held], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Held], error) {
 		after, err := parseNumber("cursor", cursor)

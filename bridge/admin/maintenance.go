@@ -114,7 +114,7 @@ func (o *Operator) backup(ctx context.Context, _ struct{}) (route.File, error) {
 	return route.File{Content: archive}, nil
 }
 
-// audit returns the list of changes, the newest first.
+// audit returns the list of changes, newest first.
 func (o *Operator) audit(_ context.Context, query AuditQuery) (listing[Change], error) {
 	f := federation.ChangeFilter{Actor: query.Actor}
 	if text := query.Since; text != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// webhooks returns the list of webhooks, the oldest first.
+// webhooks returns the list of webhooks, oldest first.
 func (o *Operator) webhooks(_ context.Context, query WebhookQuery) (listing[Webhook], error) {
 	did, err := optionalDID(query.DID)
 	if err != nil {
@@ -160,8 +160,8 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref stri
 	return changed, err
 }
 
-// findWebhook returns the webhook with an ID, or the end of one, of a DID if one is
-// named.
+// findWebhook returns the webhook with the given ID, or the end of one, of a DID if one
+// is named.
 func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Webhook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {

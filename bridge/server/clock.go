@@ -48,8 +48,8 @@ type ClockConfig struct {
 	Wall   func() time.Time     // wall clock
 	Uptime func() time.Duration // monotonic, including suspended time; any zero
 	Synced func() bool          // reports whether NTP synchronizes the wall clock
-	// Others returns, for each home compared since a time, the lead of the wall clock over the
-	// clock of that home.
+	// Others returns, for each home compared since a given time, the lead of the wall clock
+	// over the clock of that home.
 	Others func(since time.Time) []time.Duration
 	Mark   string    // file with the last confirmed time
 	Newest time.Time // newest recorded time, used at a start without that file; zero for none
@@ -96,7 +96,7 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// Doubt returns the reason why the clock is unconfirmed, "" if it is confirmed.
+// Doubt returns the reason why the clock is unconfirmed, or "" if it is confirmed.
 func (c *Clock) Doubt() string {
 	if c == nil {
 		return ""
@@ -210,8 +210,8 @@ func (c *Clock) ClockCollector() prometheus.Collector {
 	})
 }
 
-// OtherClocks returns, for each home compared since a time, the lead of the wall clock over the
-// clock of that home.
+// OtherClocks returns, for each home compared since a given time, the lead of the wall clock
+// over the clock of that home.
 func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	var ahead []time.Duration
 	for home := range able[skewed](l) {

@@ -33,8 +33,8 @@ func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation
 	return federation.Contact{}, nil
 }
 
-// consenter returns the link that stores the decisions of a participant about a sender, nil if
-// the gateway does.
+// consenter returns the link that stores the decisions of a participant about a sender, or nil
+// if the gateway does.
 func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
 	for link := range able[bridge.Consenter](g.links) {
 		keeps, err := link.Consents(ctx, did, sender)
@@ -61,8 +61,8 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	return c, err
 }
 
-// firstDID returns the first DID of the participant with a DID, or of its owner if the gateway
-// keeps the key of the DID.
+// firstDID returns the first DID of the participant with the given DID, or of its owner if the
+// gateway keeps the key of the DID.
 func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
 	did, err := g.Owner(ctx, did)
 	if err != nil {

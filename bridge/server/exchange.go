@@ -87,7 +87,7 @@ func (h *homes) handler() *relay.PeerHandler {
 // peers returns the other homes linked now.
 func (h *homes) peers() []*relay.Peer { return peersOf(h.Gateway.Links().Entries()) }
 
-// peer returns another home, nil if it is not a peer.
+// peer returns another home, or nil if it is not a peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return peerOf(h.Gateway.Links().Entry(string(home)))
 }

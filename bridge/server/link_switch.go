@@ -20,7 +20,7 @@ const (
 	ClockLease   = "tidy" // jobs due by the clock
 )
 
-// LinkLease returns the lease of the link with a name.
+// LinkLease returns the lease of the link with the given name.
 func LinkLease(name string) string { return "link " + name }
 
 // leaseWait is the time that a starting replica waits for the lease of a link before it assumes

@@ -201,7 +201,7 @@ func checkDID(t configs.Table, table configs.Peer) {
 	}
 }
 
-// checkKey returns the id of the key of a home, "" for none.
+// checkKey returns the id of the key of a home, or "" for none.
 func checkKey(t configs.Table, table configs.Peer) string {
 	if table.Key == "" {
 		return ""
@@ -214,7 +214,8 @@ func checkKey(t configs.Table, table configs.Peer) string {
 	return federation.KeyID(key)
 }
 
-// checkAuthorities returns the additional root certificates for the HTTPS of a home, nil for none.
+// checkAuthorities returns the additional root certificates for the HTTPS of a home, or nil for
+// none.
 func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
@@ -238,7 +239,7 @@ func peersOf(links []Entry) []*relay.Peer {
 	return peers
 }
 
-// peerOf returns the other home of a link, nil for any other link.
+// peerOf returns the other home of a link, or nil for any other link.
 func peerOf(o Entry) *relay.Peer {
 	source, _ := o.Source.(linkSource)
 	return source.peer

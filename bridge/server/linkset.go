@@ -184,7 +184,7 @@ func (l *LinkSet) Entries() []Entry {
 	return entries
 }
 
-// Entry returns the link with a name, or the zero Entry.
+// Entry returns the link with the given name, or the zero Entry.
 func (l *LinkSet) Entry(name string) Entry {
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Entry
@@ -200,10 +200,10 @@ func (l *LinkSet) Mounted() []Entry {
 	})
 }
 
-// Has reports whether a link with a name exists.
+// Has reports whether a link with the given name exists.
 func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
 
-// Named returns the link with a name, or nil.
+// Named returns the link with the given name, or nil.
 func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are of many types
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Link
@@ -215,8 +215,8 @@ func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are
 // order of the configuration.
 func (l *LinkSet) ChannelLinks() []bridge.ChannelLink { return l.current.Load().placers }
 
-// loggedInto returns the first link on which a user is logged in as a DID, "" for none. It blocks on
-// the owners of the links.
+// loggedInto returns the first link on which a user is logged in as a DID, or "" for none. It blocks
+// on the owners of the links.
 func (l *LinkSet) loggedInto(ctx context.Context, did federation.DID) string {
 	for _, p := range l.ChannelLinks() {
 		if p.Online(ctx, federation.Binding{DID: did}) {

@@ -354,7 +354,7 @@ func newMetrics(version, revision string) *prometheus.Registry {
 	return reg
 }
 
-// tracer returns the tracer of steps, nil if no traces are recorded.
+// tracer returns the tracer of steps, or nil if no traces are recorded.
 func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {
 		return nil
@@ -362,7 +362,8 @@ func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in t
 	return s.traces
 }
 
-// tracesBetweenHomes returns the carrier of traces to other homes, nil if no traces are recorded.
+// tracesBetweenHomes returns the carrier of traces to other homes, or nil if no traces are
+// recorded.
 func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {
 		return nil

@@ -164,7 +164,7 @@ func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 // "" if it will not.
 func (g *Gateway) Ends(view federation.View) (federation.Verb, time.Time) { return g.Home().Ends(view) }
 
-// Refused counts the refusal of a request of an operator.
+// Refused counts the refusal of an operator's request.
 func (g *Gateway) Refused(code federation.RefusalCode) {
 	g.deps.Metrics.Refusals.WithLabelValues(OperatorLink, code.Upper()).Inc()
 }
@@ -224,8 +224,8 @@ func problemOf(err error) error {
 	return problem
 }
 
-// ClockDoubt returns the reason why the clock is unconfirmed, "" if it is confirmed. It does not
-// block.
+// ClockDoubt returns the reason why the clock is unconfirmed, or "" if it is confirmed. It does
+// not block.
 func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
 
 // AcceptClock confirms the clock, and reports whether it was in doubt. It does not block.

@@ -33,8 +33,8 @@ import (
 type Participant struct {
 	Handle string
 	DIDs   []federation.DID // DIDs that it may act as
-	// Bound is the DID bound to the handle by an operator, "" for none. The participant may act as
-	// it only if DIDs also contains it.
+	// Bound is the DID bound to the handle by an operator, or "" for none. The participant may act
+	// as it only if DIDs also contains it.
 	Bound federation.DID
 }
 
@@ -42,12 +42,12 @@ type Participant struct {
 // [federation.ErrNotFound] for an unknown one.
 type participants struct{ registry.Bound }
 
-// WithHandle returns the participant with a handle.
+// WithHandle returns the participant with the given handle.
 func (a participants) WithHandle(ctx context.Context, handle string) (Participant, error) {
 	return participantOf(a.Agent(ctx, handle))
 }
 
-// WithDID returns the participant with a present or former DID.
+// WithDID returns the participant that has or had the given DID.
 func (a participants) WithDID(ctx context.Context, did federation.DID) (Participant, error) {
 	return participantOf(a.AgentOf(ctx, did))
 }
@@ -172,7 +172,7 @@ func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (fed
 	return agent.DID, err
 }
 
-// admitNew records a new DID, unless the limit of new DIDs is reached.
+// admitNew records a new DID, unless the limit on new DIDs is reached.
 func (s *Server) admitNew(ctx context.Context, did federation.DID, now time.Time) error {
 	if err := s.Gateway.Admit(ctx, did, now); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (c callers) Operator(r *http.Request) (bool, error) {
 	return err == nil, err
 }
 
-// agentHooks returns the maker of webhooks, nil if the configuration has none.
+// agentHooks returns the maker of webhooks, or nil if the configuration has none.
 func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.hooks == nil {
 		return nil

@@ -47,7 +47,7 @@ func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) e
 	return g.home.Load().Meet(ctx, did, addressFrom(ctx), now)
 }
 
-// addressFrom returns the address of a client in the form for an Arrival, "" if unknown.
+// addressFrom returns the address of a client in the form for an Arrival, or "" if unknown.
 func addressFrom(ctx context.Context) string {
 	if from := bridge.SubnetFrom(ctx); from.IsValid() {
 		return from.String()

@@ -156,7 +156,7 @@ func (m *PeerModes) Read(ctx context.Context) error {
 	return nil
 }
 
-// Mode returns the mode of a peer, "" if no operator set one.
+// Mode returns the mode of a peer, or "" if no operator set one.
 func (m *PeerModes) Mode(name string) string { return (*m.current.Load())[name] }
 
 // LinkPeer is a peer of a [bridge.Peered] link in the form for operators.
@@ -194,7 +194,7 @@ func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []Lin
 	return all
 }
 
-// CheckPeer returns the reason why no link can have a peer with a name, or nil.
+// CheckPeer returns the reason why no link can have a peer with the given name, or nil.
 func (l *LinkSet) CheckPeer(name string) error {
 	err := fmt.Errorf("a link that has peers, to know %s", name)
 	for link := range able[bridge.Peered](l) {

@@ -192,8 +192,8 @@ const rereadEvery = 5 * time.Second
 // TellReplicas makes the other replicas of the home reload changed state. It does not block.
 func (g *Gateway) TellReplicas() { g.deps.PubSub.Wake(changedTopic) }
 
-// FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls reread
-// for the state of the caller.
+// FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It rereads
+// the blocks, and calls reread to refresh the caller's own state.
 func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Context) error) {
 	wake, stop := g.deps.PubSub.Subscribe(changedTopic)
 	defer stop()

@@ -123,7 +123,8 @@ func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	}
 }
 
-// endUnread makes the home end the handoffs of unread inbox steps filed at or before a time.
+// endUnread makes the home end the handoffs of unread inbox steps filed at or before a given
+// time.
 func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	for more := true; more && ctx.Err() == nil; {
 		var filed []federation.Judgement
@@ -242,7 +243,7 @@ func (g *Gateway) FileRuled(ctx context.Context, ev federation.Event, r federati
 			}
 		}(time.Now())
 	}
-	if ev.Verb == federation.Offer { // a later step is in the log of its home, and must not be missing here
+	if ev.Verb == federation.Offer { // later steps are already in the log of their home, so the copy here needs them too
 		if err := g.refuseBlocked(ctx, ev); err != nil {
 			g.record(ctx, ev, federation.Judgement{}, err)
 			return federation.Judgement{}, err

@@ -58,7 +58,7 @@ func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 }
 
 // refusalOf returns the notice to the sender of a refused deferred step. An invalid signature
-// proves no sender, so the notice goes to the user with that name on the link.
+// does not prove the sender, so the notice goes to the user with that name on the link.
 func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	ev := r.Step.Event
 	if r.Judgement.Verdict != federation.Valid {
@@ -107,7 +107,7 @@ func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.
 	return errors.Join(append(errs, err)...)
 }
 
-// ruledOut notifies the sender of a step of the home's refusal, and ends the wait of the
+// ruledOut tells the sender of a step that the home refused it, and ends the wait of the
 // step.
 func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	g.record(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
@@ -175,7 +175,7 @@ func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
 	return g.home.Load().Moves(v, verb)
 }
 
-// Role returns the role in a handoff that may send a verb, "" for an unknown verb.
+// Role returns the role in a handoff that may send a verb, or "" for an unknown verb.
 func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role {
 	rule, _ := g.home.Load().Kinds.Rule(v, verb)
 	return rule.Who
@@ -199,7 +199,7 @@ const maxRefusals = 256
 // rulings. It may be used concurrently.
 type refusals struct {
 	mu   sync.Mutex
-	kept []*federation.RefusalError // the oldest first
+	kept []*federation.RefusalError // oldest first
 	keys []refusedStep
 }
 
@@ -218,7 +218,7 @@ func (r *refusals) add(ev federation.Event, refused *federation.RefusalError) {
 	r.keys, r.kept = append(r.keys, refusedStep{ev.From, ev.ID}), append(r.kept, refused)
 }
 
-// of returns the refusal of a step, nil for none.
+// of returns the refusal of a step, or nil for none.
 func (r *refusals) of(ev federation.Event) *federation.RefusalError {
 	r.mu.Lock()
 	defer r.mu.Unlock()

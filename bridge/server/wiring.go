@@ -170,7 +170,7 @@ type Wiring struct {
 	A2AAgents    a2aclient.Deps
 
 	homes *homes // nil for a check
-	// mode returns the mode of another home set by an operator, "" for none.
+	// mode returns the mode of another home set by an operator, or "" for none.
 	mode func(domain string) string
 }
 

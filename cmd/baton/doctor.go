@@ -82,8 +82,7 @@ func printDiagnoses(c *cli, streams std, page admin.Page[admin.Diagnosis]) error
 	})
 }
 
-// failedDiagnosis returns an error that names the failed checks, nil if none
-// did.
+// failedDiagnosis returns an error that names the failed checks, or nil if none failed.
 func failedDiagnosis(items []admin.Diagnosis) error {
 	var failed []string
 	for _, each := range items {

@@ -60,7 +60,7 @@ func (c *Client) Handoff(ctx context.Context, id string) (admin.Handoff, error) 
 	}
 }
 
-// DeadLetters yields all dead letters with their details, the newest first. It ends at the first
+// DeadLetters yields all dead letters with their details, newest first. It ends at the first
 // error.
 func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[admin.DeadLetter, error] {
 	return func(yield func(admin.DeadLetter, error) bool) {
@@ -85,7 +85,7 @@ func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[admin.DeadLetter, er
 	}
 }
 
-// ExportDeadLetters writes all dead letters with their details, a line of JSON each, the newest first.
+// ExportDeadLetters writes all dead letters with their details, a line of JSON each, newest first.
 func (c *Client) ExportDeadLetters(ctx context.Context, out io.Writer) error {
 	lines := json.NewEncoder(out)
 	for letter, err := range c.DeadLetters(ctx) {

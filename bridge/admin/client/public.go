@@ -115,7 +115,7 @@ func (p *Public) ask(ctx context.Context, path string, in, out any) error {
 // callTime bounds a call: a wait, and the answer.
 const callTime = waitTime + 30*time.Second
 
-// send posts a document with a token, "" for none, and returns the answer.
+// send posts a document with a token, if not "", and returns the answer.
 func (p *Public) send(ctx context.Context, path, token string, text []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()

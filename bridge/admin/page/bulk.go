@@ -28,8 +28,8 @@ type bulk struct {
 	All      []link // on the rows that match the filter
 }
 
-// bulk returns the form for a list, nil for a list without rows and for a session without the scope. The
-// filters are parameters of the page. Deliveries that match no filter are never changed together.
+// bulk returns the form for a list, or nil for a list without rows and for a session without the scope.
+// The filters are parameters of the page. Deliveries that match no filter are never changed together.
 func (r request) bulk(list string, needs federation.Scope, rows bool, filters []string, verbs ...string) *bulk {
 	if !rows || !r.may(needs) {
 		return nil

@@ -188,7 +188,7 @@ func admit(r *http.Request, needs federation.Scope) (string, error) {
 	return admin.AdmitToken(token, needs)
 }
 
-// inProcess is a [http.RoundTripper] that calls a handler of this process.
+// inProcess is an [http.RoundTripper] that calls a handler of this process.
 type inProcess struct{ api http.Handler }
 
 // RoundTrip implements [http.RoundTripper].
@@ -210,7 +210,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer is a [http.ResponseWriter] that stores the answer.
+// answer is an [http.ResponseWriter] that stores the answer.
 type answer struct {
 	header http.Header
 	status int

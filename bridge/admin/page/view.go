@@ -209,7 +209,7 @@ func (l list[T]) section(r request) section {
 	return section{ID: l.id, Table: shown, Command: render.Shell(words...)}
 }
 
-// momentOf returns a time with its distance from now, nil for none.
+// momentOf returns a time with its distance from now, or nil for none.
 func momentOf(m admin.Moment, now time.Time) *moment {
 	if m.IsZero() {
 		return nil
@@ -313,7 +313,7 @@ func shapeStep(r request, s admin.Step) (step, error) {
 	return shown, nil
 }
 
-// holdText returns the hold of a waiting delivery in words, "" for none.
+// holdText returns the hold of a waiting delivery in words, or "" for none.
 func holdText(h admin.Hold) string {
 	switch {
 	case h.HeldSince.IsZero() && h.PeerMode != "":

@@ -77,7 +77,7 @@ type Hour struct {
 	Disk                int // least
 }
 
-// HoursOf returns the hours of samples, the newest first.
+// HoursOf returns the hours of samples, newest first.
 func HoursOf(samples []admin.Sample) []Hour {
 	var hours []Hour
 	for _, s := range samples {

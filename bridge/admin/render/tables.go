@@ -444,7 +444,8 @@ func rowsOf(n int, filter url.Values) Value {
 	return v
 }
 
-// holdLine returns the hold of a link or a peer and the command that ends it, "" without a hold.
+// holdLine returns the hold of a link or a peer and the command that ends it, or "" without a
+// hold.
 func holdLine(h admin.Hold, name string) string {
 	switch {
 	case h.HeldSince.IsZero() && h.PeerMode != "":

@@ -70,7 +70,7 @@ func Age(at admin.Moment, now time.Time) string {
 	return d.Truncate(time.Second).String()
 }
 
-// Until returns the time left until a time; "" for none.
+// Until returns the time left until a given time; "" for none.
 func Until(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
