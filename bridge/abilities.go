@@ -214,7 +214,7 @@ type Registrar interface {
 	Link
 	Domain() string
 	// HandlesOf returns the handles of a DID of another network. The first name is the
-	// earliest known name of the DID, "" if it was never seen.
+	// earliest known name of the DID, or "" if it was never seen.
 	HandlesOf(did federation.DID, first string) []string
 	// Unverified returns the handle under which the link stores messages in the name of a
 	// handle with an unverified sender.

@@ -38,7 +38,7 @@ type Messages interface {
 	// of the nick, and does not block.
 	Guest(link, nick string) federation.DID
 	// Decide records whether a participant accepts messages of a sender. The decision applies on
-	// every network. Decide returns [federation.ErrTooManyContacts] if the limit of senders is
+	// every network. Decide returns [federation.ErrTooManyContacts] if the limit on senders is
 	// reached.
 	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
 	// Contacts returns, after a cursor, up to limit senders that wrote to a participant or
@@ -47,8 +47,8 @@ type Messages interface {
 	// Back makes the pending messages and steps for a DID due now, because the DID connected to a
 	// link; "" means all deliveries of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
-	// Answered returns the handoff of a message with an ID on its network: that of its step, or
-	// the one it names. It returns [federation.ErrNotFound] if there is none.
+	// Answered returns the handoff of the message with the given ID on its network: that of its
+	// step, or the one it names. It returns [federation.ErrNotFound] if there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
 	// ShownAs returns the message ID that text with the ID of a field [federation.Reply] has on a
 	// link. It returns [federation.ErrNotFound] if no such text is on record.
@@ -91,8 +91,8 @@ type TextLink interface {
 // Messenger is a [TextLink] to users that receive private text, as lines from the sender's nick.
 type Messenger interface {
 	TextLink
-	// Addressee returns the DID of the current user with a nick, "" for none. It returns
-	// [federation.ErrNotFound] for an invalid nick, and the errors of the record.
+	// Addressee returns the DID of the current user with the given nick, or "" for none. It
+	// returns [federation.ErrNotFound] for an invalid nick, and the errors of the record.
 	Addressee(ctx context.Context, nick string) (federation.DID, error)
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
 	// DID. For a nick it also returns its [federation.Holder].
@@ -234,7 +234,7 @@ type Webhooks interface {
 	// network and the record.
 	Register(ctx context.Context, h federation.Webhook, now time.Time) (Registered, error)
 	// Follow stores a webhook that follows a handoff, with the owner, handoff, label, address and
-	// sealed content of h. It returns the errors of Register. The limit of webhooks of a DID
+	// sealed content of h. It returns the errors of Register. The limit on a DID's webhooks
 	// applies to each followed handoff separately.
 	Follow(ctx context.Context, h federation.Webhook, now time.Time) (federation.Webhook, error)
 	// Enable enables a disabled webhook with a valid address, for the session in h. It returns the

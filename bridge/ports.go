@@ -70,8 +70,9 @@ type Gateway interface {
 	Name(ctx context.Context, did federation.DID) string
 	// Same reports whether two DIDs belong to one agent.
 	Same(ctx context.Context, a, b federation.DID) (bool, error)
-	// DIDs returns the DIDs of the agent with a DID, this one among them: the DIDs that it acts as, and
-	// the DIDs of the keys that the gateway keeps for it. It blocks on the record and returns its errors.
+	// DIDs returns the DIDs of the agent with the given DID, including that one: the DIDs that it acts
+	// as, and the DIDs of the keys that the gateway keeps for it. It blocks on the record and returns its
+	// errors.
 	DIDs(ctx context.Context, did federation.DID) ([]federation.DID, error)
 	// Owner returns the owner of a did:key whose key the gateway keeps, and any other DID
 	// unchanged. Messages to the DID of a kept key go to its owner.
@@ -102,8 +103,8 @@ type Bindings interface {
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Seen returns the place of a DID's last signed step, or [federation.ErrNotFound].
 	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// Participant returns the DID of the participant with a handle of this gateway or a name
-	// declared here, or [federation.ErrNotFound].
+	// Participant returns the DID of the participant with the given handle of this gateway or
+	// the given name declared here, or [federation.ErrNotFound].
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
 

@@ -41,7 +41,7 @@ func (f *File) ACMEDomains() []string {
 	return f.ACME.Domains
 }
 
-// CheckValidity returns an error if a certificate is expired or not yet valid at a time.
+// CheckValidity returns an error if a certificate is expired or not yet valid at the given time.
 func CheckValidity(leaf *x509.Certificate, now time.Time) error {
 	if now.After(leaf.NotAfter) {
 		return errors.New("the certificate expired at " + leaf.NotAfter.UTC().Format(time.RFC3339))

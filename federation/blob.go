@@ -112,7 +112,7 @@ type Blobs interface {
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
 	// Blob returns an unexpired blob, or [ErrNotFound].
 	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)
-	// PruneBlobs deletes up to limit blobs that expired at or before a time.
+	// PruneBlobs deletes up to limit blobs that expired at or before a given time.
 	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }
 

@@ -65,7 +65,7 @@ type Block struct {
 	Expires time.Time `json:"expires,omitzero"` // zero for a permanent block
 }
 
-// Good reports whether a block is effective at a time.
+// Good reports whether a block is effective at the given time.
 func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Before(b.Expires) }
 
 // ParseBlock reads the subject of a block:
@@ -246,7 +246,7 @@ func (b *Blocks) Empty() bool {
 // source matter.
 func (b *Blocks) Named() bool { return b != nil && len(b.exact)+len(b.hosts) > 0 }
 
-// Match returns a block that matches a source at a time, or false.
+// Match returns a block that matches a source at the given time, or false.
 func (b *Blocks) Match(s Source, now time.Time) (Block, bool) {
 	if b.Empty() {
 		return Block{}, false

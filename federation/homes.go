@@ -56,7 +56,7 @@ type MailboxLocation struct {
 	Home   HomeID
 	Source LocationSource
 	Since  time.Time
-	Former []HomeID // homes before operators moved it, the latest first; nil for other sources
+	Former []HomeID // homes before operators moved it, latest first; nil for other sources
 }
 
 // LocationSource is the source of a mailbox location.

@@ -38,7 +38,7 @@ type LoginCode struct {
 // LoginCodeLife is the lifetime of a login code.
 const LoginCodeLife = 10 * time.Minute
 
-// The maximum numbers of login codes in the record.
+// Limits on the number of login codes in the record.
 const (
 	MaxPairingCodes    = 8    // of one DID; the oldest one ends
 	MaxDeviceCodes     = 1024 // of all devices

@@ -102,7 +102,7 @@ type OperatorToken struct {
 	Expires time.Time
 }
 
-// Good reports whether the token is valid at a time.
+// Good reports whether the token is valid at the given time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
 // A token is a prefix for people and secret scanners, and 256 random bits. A plain digest therefore

@@ -268,8 +268,8 @@ func (e Event) Answers() string {
 	return e.ReplyTo
 }
 
-// ErrDeferralFull is returned by the record at the limit of deferred steps, from one origin or in
-// total.
+// ErrDeferralFull is returned by the record when the limit on deferred steps is reached, from one
+// origin or in total.
 var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 
 // Deferred is a step that cannot be judged yet, because its key was not found, or because it

@@ -212,7 +212,7 @@ type Newcomer struct {
 	Met time.Time
 }
 
-// SizeSample is the size of the record at a time.
+// SizeSample is the size of the record at one point in time.
 type SizeSample struct {
 	At    time.Time
 	Bytes int64
@@ -221,8 +221,8 @@ type SizeSample struct {
 // SampleEvery is the interval between size samples.
 const SampleEvery = time.Minute
 
-// GrowthSince returns the growth of the record after a time, in bytes, from ordered size samples.
-// It ignores decreases.
+// GrowthSince returns the growth of the record after a given time, in bytes, from ordered size
+// samples. It ignores decreases.
 func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	for i := 1; i < len(samples); i++ {
 		if samples[i].At.After(since) {

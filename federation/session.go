@@ -61,7 +61,7 @@ func (s Session) Unbound() string {
 	return s.ID
 }
 
-// Live reports whether the tokens of a session are valid at a time.
+// Live reports whether the tokens of a session are valid at the given time.
 func (s Session) Live(at time.Time) bool {
 	return at.Before(s.Expires) && (s.Ends.IsZero() || at.Before(s.Ends))
 }

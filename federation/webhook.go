@@ -52,7 +52,7 @@ func (h Webhook) In(s Session) Webhook {
 	return h
 }
 
-// Over reports whether a webhook must be disabled at a time.
+// Over reports whether a webhook must be disabled at the given time.
 func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before(h.Ends) }
 
 // Push is one delivery to a webhook, pending or ended: a step, a notice, or content for a

@@ -298,7 +298,7 @@ type Webhook struct {
 
 // WebhookDetail has the details of a webhook that lists leave out.
 type WebhookDetail struct {
-	Deliveries []WebhookDelivery `json:"deliveries"` // the newest first
+	Deliveries []WebhookDelivery `json:"deliveries"` // newest first
 	NextCursor string            `json:"next_cursor"`
 }
 

@@ -333,7 +333,7 @@ type Shape struct {
 	Since  Moment `json:"held_since,omitzero"`
 }
 
-// DeadLetter is a delivery given up. In a list it has no attempts and no raw
+// DeadLetter is a delivery that was given up. In a list it has no attempts and no raw
 // bytes.
 type DeadLetter struct {
 	ID        int64                 `json:"id"`

@@ -307,11 +307,11 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, messages)
 }
 
-// readNew returns the messages after a time, or those not fetched by the caller yet. Only a call
-// without since and looks marks messages as fetched, because a client that lists its conversations
-// rereads them. The mark is on disk before the response. Otherwise, a bot that polls again at once
-// would answer some messages twice. A bot that lost the response finds the messages in the
-// conversation.
+// readNew returns the messages after a given time, or those not fetched by the caller yet. Only a
+// call without since and looks marks messages as fetched, because a client that lists its
+// conversations rereads them. The mark is on disk before the response. Otherwise, a bot that polls
+// again at once would answer some messages twice. A bot that lost the response finds the messages
+// in the conversation.
 func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, looks bool, limit int) ([]agents.Message, error) {
 	if since != "" && since != "0" {
 		seconds, err := strconv.ParseInt(since, 10, 64)

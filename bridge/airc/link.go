@@ -103,7 +103,8 @@ type Deps struct {
 	RunExclusive func(ctx context.Context, do func(context.Context))
 
 	Logins credential.Addresses
-	// Writes counts steps and messages per address, at all listeners. The gateway counts the steps.
+	// Writes counts steps and messages per address, across all listeners. The gateway counts the
+	// steps.
 	Writes credential.Addresses
 }
 

@@ -196,8 +196,8 @@ func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// holding returns the agent with a handle, or nil if the handle can be registered. It returns an error
-// unless the agent has an active key, with which it can log in by a challenge.
+// holding returns the agent with the given handle, or nil if the handle can be registered. It returns
+// an error unless the agent has an active key, with which it can log in by a challenge.
 func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error) {
 	if err := checkHandle(handle); err != nil {
 		return nil, err
@@ -314,7 +314,7 @@ func KeptAgent(handle string, signer bridge.Signer, now time.Time) (agents.Agent
 	}, err
 }
 
-// addAgent files a new agent with its first session, unless the limit of new DIDs is reached. An agent
+// addAgent files a new agent with its first session, unless the limit on new DIDs is reached. An agent
 // of another registry gets no session. The agent counts as new even if filing fails.
 func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federation.Session, now time.Time) error {
 	if err := l.deps.Admit(ctx, agent.DID, now); err != nil {

@@ -116,7 +116,7 @@ func asNotNow(link string, err error) error {
 	case ok && refused.Waits:
 		return nil
 	case ok && (refused.Code == federation.RateLimited || refused.Code == federation.InboxFull):
-		return away(link, errors.New(refused.Error())) // not wrapped: this is no refusal here
+		return away(link, errors.New(refused.Error())) // not wrapped, so that it does not count as a refusal here
 	}
 	return err
 }

@@ -65,7 +65,7 @@ type slot struct {
 const kept = 50 * 365 * 24 * time.Hour
 
 // reserve returns the slot of a key. If there is none, it mints the ID of the handoff, which is on disk
-// before the handoff itself. A new slot is kept until a time.
+// before the handoff itself. A new slot is kept until a given time.
 func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte, until time.Time) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -110,7 +110,7 @@ func (b *base) hold(ctx context.Context, s slot) (slot, error) {
 	return s, nil
 }
 
-// release lets the record delete a slot a day after a time.
+// release lets the record delete a slot a day after a given time.
 func (b *base) release(ctx context.Context, s slot, at time.Time) error {
 	if !s.At.After(at) {
 		return nil

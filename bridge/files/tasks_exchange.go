@@ -179,7 +179,8 @@ func (l *TasksLink) write(ctx context.Context, id string, view federation.View, 
 	return nil
 }
 
-// keepOffer returns a note that keeps the offer's members of an earlier note.
+// keepOffer returns the new note with the members of the offer carried over from the earlier
+// note.
 func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	if was.ID == is.ID {
 		is.Context, is.Hash, is.Evidence = was.Context, was.Hash, was.Evidence

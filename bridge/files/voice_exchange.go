@@ -42,7 +42,7 @@ func (l *VoiceLink) writeOffer(ctx context.Context, d federation.Delivery) error
 	}
 	for n := range maxNames {
 		path := filepath.Join(l.cfg.Dir, pendingFolder, fmt.Sprintf("%s-%d.json", file.Caller, n))
-		err := directory.Create(path, content, 0o644) // the agents of the directory are other users
+		err := directory.Create(path, content, 0o644) // the agents run as other users, and must be able to read it
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

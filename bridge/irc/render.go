@@ -165,7 +165,7 @@ const (
 // spec: ircv3 typing
 const TypingTag = "+typing"
 
-// Typing returns the typing state of a message without text, "" for none.
+// Typing returns the typing state of a message without text, or "" for none.
 func Typing(tags map[string]string) string {
 	switch state := tags[TypingTag]; state {
 	case "active", "paused", "done":

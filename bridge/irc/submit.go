@@ -31,7 +31,7 @@ func WithGrace(ctx context.Context) (submitting context.Context, cancel context.
 	}
 }
 
-// rateLimited returns the refusal of a stranger over the limit of new DIDs. Retrying here would delay
+// rateLimited returns the refusal of a stranger over the limit on new DIDs. Retrying here would delay
 // the steps of known users behind it.
 func rateLimited(ev federation.Event, stranger *federation.NewDIDLimitError) *federation.RefusalError {
 	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; come later")

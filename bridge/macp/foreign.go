@@ -136,7 +136,8 @@ func (f *Foreign) senderDID(sender string) federation.DID {
 	return federation.DID(string(f.ports.Home.DID()) + ":macp:" + f.cfg.Name + ":" + escape(sender))
 }
 
-// sender returns the sender with a DID, or "" if the DID is no sender of this runtime.
+// sender returns the sender with the given DID, or "" if the DID is not a sender of this
+// runtime.
 func (f *Foreign) sender(did federation.DID) string {
 	name, ok := strings.CutPrefix(string(did), string(f.ports.Home.DID())+":macp:"+f.cfg.Name+":")
 	text, err := url.PathUnescape(name)

@@ -42,7 +42,7 @@ func (g *Gateway) DIDs(ctx context.Context, did federation.DID) ([]federation.DI
 	return slices.Compact(dids), nil
 }
 
-// ownDIDs returns the DIDs that the agent with a DID may act as now, among them this one.
+// ownDIDs returns the DIDs that the agent with the given DID may act as now, including that one.
 func (g *Gateway) ownDIDs(ctx context.Context, did federation.DID) ([]federation.DID, error) {
 	known, err := g.participants.WithDID(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {

@@ -208,8 +208,8 @@ func (c *Clock) ClockCollector() prometheus.Collector {
 	})
 }
 
-// OtherClocks returns, for each home compared since a time, the lead of the wall clock over the
-// clock of that home.
+// OtherClocks returns, for each home compared since a given time, the lead of the wall clock
+// over the clock of that home.
 func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	var ahead []time.Duration
 	for home := range able[skewed](l) {

@@ -164,7 +164,7 @@ func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 // none.
 func (g *Gateway) Ends(view federation.View) (federation.Verb, time.Time) { return g.Home().Ends(view) }
 
-// Refused counts the refusal of a request of an operator.
+// Refused counts the refusal of an operator's request.
 func (g *Gateway) Refused(code federation.RefusalCode) {
 	g.deps.Metrics.Refusals.WithLabelValues(OperatorLink, code.Upper()).Inc()
 }

@@ -42,12 +42,12 @@ type Participant struct {
 // one.
 type participants struct{ registry.Bound }
 
-// WithHandle returns the participant with a handle.
+// WithHandle returns the participant with the given handle.
 func (a participants) WithHandle(ctx context.Context, handle string) (Participant, error) {
 	return participantOf(a.Agent(ctx, handle))
 }
 
-// WithDID returns the participant with a present or former DID.
+// WithDID returns the participant that has or had the given DID.
 func (a participants) WithDID(ctx context.Context, did federation.DID) (Participant, error) {
 	return participantOf(a.AgentOf(ctx, did))
 }
@@ -169,7 +169,7 @@ func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (fed
 	return agent.DID, err
 }
 
-// admitNew records a new DID, unless the limit of new DIDs is reached.
+// admitNew records a new DID, unless the limit on new DIDs is reached.
 func (s *Server) admitNew(ctx context.Context, did federation.DID, now time.Time) error {
 	if err := s.Gateway.Admit(ctx, did, now); err != nil {
 		return err

@@ -233,7 +233,7 @@ func (g *Gateway) FileRuled(ctx context.Context, ev federation.Event, r federati
 			}
 		}(time.Now())
 	}
-	if ev.Verb == federation.Offer { // a later step is in the log of its home, and must not be missing here
+	if ev.Verb == federation.Offer { // later steps are already in the log of their home, so the copy here needs them too
 		if err := g.refuseBlocked(ctx, ev); err != nil {
 			g.record(ctx, ev, federation.Judgement{}, err)
 			return federation.Judgement{}, err

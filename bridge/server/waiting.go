@@ -56,7 +56,7 @@ func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 }
 
 // refusalOf returns the notice to the sender of a refused deferred step. An invalid signature
-// proves no sender, so the notice goes to the user with that name on the link.
+// does not prove the sender, so the notice goes to the user with that name on the link.
 func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	ev := r.Step.Event
 	if r.Judgement.Verdict != federation.Valid {
@@ -173,7 +173,7 @@ func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
 	return g.home.Load().Moves(v, verb)
 }
 
-// Role returns the role in a handoff that may send a verb, "" for an unknown verb.
+// Role returns the role in a handoff that may send a verb, or "" for an unknown verb.
 func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role {
 	rule, _ := g.home.Load().Kinds.Rule(v, verb)
 	return rule.Who
@@ -197,7 +197,7 @@ const maxRefusals = 256
 // rulings.
 type refusals struct {
 	mu   sync.Mutex
-	kept []*federation.RefusalError // the oldest first
+	kept []*federation.RefusalError // oldest first
 	keys []refusedStep
 }
 

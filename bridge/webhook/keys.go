@@ -45,7 +45,7 @@ func (k keys) PublicKey() string {
 	return "whpk_" + base64.StdEncoding.EncodeToString(public)
 }
 
-// header returns the signed headers of a body at a time.
+// header returns the signed headers of a body at the given time.
 //
 // spec: Standard Webhooks 1.0.0 "Webhook headers"
 func (k keys) header(id string, body []byte, now time.Time) http.Header {

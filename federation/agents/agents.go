@@ -115,7 +115,7 @@ func (a Agent) Primary(at time.Time) Key {
 	return primary
 }
 
-// Key returns the key with an ID, or the zero Key.
+// Key returns the key with the given ID, or the zero Key.
 func (a Agent) Key(id string) Key {
 	for _, key := range a.Keys {
 		if key.ID == id {
@@ -220,8 +220,8 @@ type Key struct {
 	Reason  string // given by the agent for a revocation
 }
 
-// Status returns the status of a key at a time. It applies to messages received at that time,
-// regardless of the time claimed by the sender.
+// Status returns the status of a key at the given time. It applies to messages received at
+// that time, regardless of the time claimed by the sender.
 func (k Key) Status(at time.Time) KeyStatus {
 	switch {
 	case !k.Revoked.IsZero() && !at.Before(k.Revoked):
@@ -234,7 +234,7 @@ func (k Key) Status(at time.Time) KeyStatus {
 	return KeyStatusActive
 }
 
-// Signs reports whether messages signed with a key are accepted at a time.
+// Signs reports whether messages signed with a key are accepted at the given time.
 func (k Key) Signs(at time.Time) bool {
 	status := k.Status(at)
 	return status == KeyStatusActive || status == KeyStatusPending

@@ -19,11 +19,11 @@ const (
 type Overdue struct {
 	// Policy is read at each check, because the configuration may be reloaded.
 	Policy func() Policy
-	// Delay files a notice for up to limit deliveries queued at or before a time without one, and
-	// returns their number. It is nil for deliveries without such a notice.
+	// Delay files a notice for up to limit deliveries queued at or before a given time without
+	// one, and returns their number. It is nil for deliveries without such a notice.
 	Delay func(ctx context.Context, before, now time.Time, limit int) (int, error)
-	// Expire abandons at most limit deliveries queued at or before a time, and returns their
-	// number.
+	// Expire abandons at most limit deliveries queued at or before a given time, and returns
+	// their number.
 	Expire func(ctx context.Context, before, now time.Time, limit int) (int, error)
 	// Expired is called with the number of expired deliveries, if any. It may be nil.
 	Expired func(ctx context.Context, rows int)

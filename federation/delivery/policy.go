@@ -134,8 +134,8 @@ type Destination struct {
 	Shown bool
 	// Ended is called after the end of a number of deliveries is recorded. It may be nil.
 	Ended func(ctx context.Context, d federation.Delivery, rows int, how federation.Settlement)
-	// Pause records that the destination is not called before a time; nil if this need not survive
-	// a restart. The failures are 0 after a response.
+	// Pause records that the destination is not called before a given time; nil if this need not
+	// survive a restart. The failures are 0 after a response.
 	Pause func(ctx context.Context, failures int, next time.Time) error
 }
 

@@ -21,8 +21,8 @@ type Record interface {
 	KeepFork(ctx context.Context, f federation.Fork) error
 
 	ListDue(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error)
-	// Unseen returns up to limit offered handoffs without a deadline, opened at or before a time,
-	// whose recipient was not shown the offer.
+	// Unseen returns up to limit offered handoffs without a deadline, opened at or before a given
+	// time, whose recipient was not shown the offer.
 	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error)
 	ExpireUnread(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error

@@ -186,10 +186,10 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 
 const undeliveredNote = "not picked up in time"
 
-// ExpireUndelivered expires unread inbox entries filed at or before a time, oldest first. An unread
-// offer expires, and its offerer is notified. A later step is no longer marked as unread, so that
-// it does not fill an abandoned inbox, but it remains readable there and in the log. It returns the
-// filed steps, and whether to call it again for more entries.
+// ExpireUndelivered expires unread inbox entries filed at or before a given time, oldest first. An
+// unread offer expires, and its offerer is notified. A later step is no longer marked as unread, so
+// that it does not fill an abandoned inbox, but it remains readable there and in the log. It
+// returns the filed steps, and whether to call it again for more entries.
 func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {

@@ -362,7 +362,7 @@ func (c *Client) callee(address string) (*url.URL, error) {
 // Call posts JSON with the caller's headers to an address, and returns the response without its body.
 // It does not follow redirects. The error wraps [ErrTurn] at the rate limit of the host,
 // [ErrNotAllowed] for a forbidden or non-public address, and [*federation.UnavailableError] without a
-// response. It blocks at most for the timeout.
+// response. It blocks for at most the timeout.
 func (c *Client) Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error) {
 	u, err := c.callee(address)
 	if err != nil {
@@ -411,7 +411,7 @@ type Answer struct {
 
 // Post sends JSON to an address and returns the response with any status. It does not follow
 // redirects. The error wraps [*federation.UnavailableError] for a missing or too long response; the
-// host may have received the message. It blocks at most for the timeout.
+// host may have received the message. It blocks for at most the timeout.
 func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -92,7 +92,8 @@ func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// Key returns the current signing key with a name, or an error that wraps [federation.ErrNotFound].
+// Key returns the current signing key with the given name, or an error that wraps
+// [federation.ErrNotFound].
 func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	keys, err := f.List(ctx)
 	if err != nil {
@@ -335,7 +336,7 @@ type LostKeysError struct {
 	Lost []LostKey // at least one
 }
 
-// Error names the first key, and the others by name.
+// Error describes the first key, and lists the names of the others.
 func (e *LostKeysError) Error() string {
 	text := e.Lost[0].String()
 	var others []string

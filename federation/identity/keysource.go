@@ -355,7 +355,8 @@ func skipped(document federation.Document) error {
 	return fmt.Errorf("unusable keys in its document: %d, such as %s: %s", len(document.Skipped), cmp.Or(first.ID, "one without an id"), first.Reason)
 }
 
-// Revoked reports whether a key was revoked for a DID at a time. It returns record errors.
+// Revoked reports whether a key was revoked for a DID at the given time. It returns record
+// errors.
 func (s *KeySource) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 	history, err := s.histories.of(ctx, did)
 	if err != nil {

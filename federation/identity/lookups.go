@@ -242,7 +242,8 @@ type CachedKeys struct {
 }
 
 // Cached returns the part of a source that needs no network. The given lookups fetch the rest. Steps
-// are judged by offline: the offline directory of the source, or a wrapper of it.
+// are judged with keys from offline, which is the offline directory of the source or a wrapper
+// around it.
 func (s *KeySource) Cached(offline Refresher, lookups *Lookups) *CachedKeys {
 	return &CachedKeys{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }

@@ -114,7 +114,8 @@ func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed
 	return nil, nil
 }
 
-// ServerKeys returns the keys that verify signatures of the gateway at a time, the signing key first.
+// ServerKeys returns the keys that verify the gateway's signatures at the given time, the signing key
+// first.
 func (k *Keyring) ServerKeys(home federation.HomeID, now time.Time) []federation.SigningKey {
 	keys := []federation.SigningKey{k.Server(home)}
 	for _, key := range k.Good(ServerKey, now)[1:] {

@@ -37,7 +37,7 @@ type Record interface {
 
 // Links is the set of links of the gateway. Only Relink blocks.
 type Links interface {
-	// Link returns the link with a name, and whether there is one.
+	// Link returns the link with the given name, and whether there is one.
 	Link(name string) (Link, bool)
 	// Added returns the linked homes added by operators.
 	Added() []federation.KnownHome

@@ -84,8 +84,8 @@ type Mailboxes interface {
 type Signer interface {
 	// Sign returns the signature of a message, in the form of [federation.SignatureHeader].
 	Sign(ctx context.Context, message []byte) (string, error)
-	// Verify verifies the signature of a home with its keys at a time. The error is nil only for
-	// [federation.Valid].
+	// Verify verifies the signature of a home with its keys at the given time. The error is nil
+	// only for [federation.Valid].
 	Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error)
 }
 

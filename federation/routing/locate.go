@@ -256,7 +256,7 @@ func (o Owners) KeepsFor(kept, of federation.DID) bool {
 	return keeps && did == kept
 }
 
-// Owner returns the DID for which the gateway keeps the key of a did:key, and any other DID
+// Owner returns the owner of a did:key whose key the gateway keeps, and any other DID
 // unchanged. It ignores an owner whose kept key differs. It returns record errors.
 func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
 	for range maxKept {

@@ -182,7 +182,7 @@ func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.
 	var left []federation.Lease // for a device or a second call
 	defer func() {
 		for _, lease := range left {
-			_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, lease.LeaseToken, now()) // otherwise, its lease expires
+			_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, lease.LeaseToken, now()) // if this fails, its lease expires
 		}
 		var failed error
 		done.Waiting, _, failed = l.record.Waiting(context.WithoutCancel(ctx), done.DID)

@@ -77,7 +77,7 @@ type Record interface {
 	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another device
 	// leased the entry meanwhile.
 	Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error
-	// Nack releases a leased entry. No device gets it before a time.
+	// Nack releases a leased entry. No device gets it before a given time.
 	Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error
 }
 
@@ -93,7 +93,7 @@ type Peer struct {
 type Peers interface {
 	// All returns the peers, in the order of the configuration.
 	All() iter.Seq[Peer]
-	// Peer returns the peer with a name, and whether there is one.
+	// Peer returns the peer with the given name, and whether there is one.
 	Peer(home federation.HomeID) (Peer, bool)
 	// Houses reports whether a home has the mailbox of a DID. It sends that home a request, and
 	// blocks on the network.
@@ -373,7 +373,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (f
 	return "", fmt.Errorf("%s say each that they have its mailbox", all)
 }
 
-// contest returns since when several homes claim the mailbox.
+// contest returns the time since which several homes have claimed the mailbox.
 func (l *Locator) contest(did federation.DID, several bool, now time.Time) (since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

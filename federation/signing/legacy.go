@@ -70,7 +70,7 @@ func LegacyFive() Scheme {
 }
 
 // LegacyHeader is the scheme of a signature in a header, which covers the whole body of a request. It
-// covers neither sender nor time, so it proves no sender.
+// covers neither sender nor time, so it does not prove the sender.
 func LegacyHeader() Scheme {
 	return Scheme{Name: "airc-header", Document: canonicalWithout(), Encoding: asFound()}
 }

@@ -431,9 +431,9 @@ func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (s
 
 func homeDocument(message []byte) []byte { return append([]byte(homePrefix), message...) }
 
-// VerifyHome verifies a home's signature with the keys of its DID at a time. The error is nil only
-// for [federation.Valid]. For [federation.Unverifiable] it wraps [*federation.UnavailableError] if a
-// retry may help.
+// VerifyHome verifies a home's signature with the keys of its DID at the given time. The error is
+// nil only for [federation.Valid]. For [federation.Unverifiable] it wraps
+// [*federation.UnavailableError] if a retry may help.
 func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.HomeID, message []byte, signature string, at time.Time) (federation.Verdict, error) {
 	kid, sig, ours := inTag().Read(signature)
 	if !ours {

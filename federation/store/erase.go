@@ -173,7 +173,7 @@ func (e *erasure) count(ctx context.Context) (federation.Erasing, error) {
 	return done, nil
 }
 
-// target is a kind of rows changed by an erasure. Rows without a drop are erased with their event.
+// target is a set of rows changed by an erasure. Rows without a drop are erased with their event.
 type target struct {
 	count *int
 	table string

@@ -86,7 +86,8 @@ func (s *Record) Lines(ctx context.Context, part federation.TimelineQuery, limit
 	return found, nil
 }
 
-// LineMark returns the position of the line with an ID at a place, or [federation.ErrNotFound].
+// LineMark returns the position of the line with the given ID at a place, or
+// [federation.ErrNotFound].
 func (s *Record) LineMark(ctx context.Context, p federation.ChannelRef, id string) (m federation.Position, err error) {
 	var at int64
 	err = s.db.Reads().Row(ctx, `SELECT at, n FROM line WHERE place = ? AND id = ?`, []any{handoffs.PlaceKey(p), id}, &at, &m.N)
@@ -108,7 +109,7 @@ func (s *Record) LineVenues(ctx context.Context, did federation.DID, since time.
 	return found, nil
 }
 
-// PruneLines deletes up to limit lines sent at or before a time, and returns their number.
+// PruneLines deletes up to limit lines sent at or before a given time, and returns their number.
 func (s *Record) PruneLines(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM line WHERE n IN (SELECT n FROM line WHERE at <= ? ORDER BY at`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))

@@ -115,9 +115,9 @@ func (s *Record) TextAbout(ctx context.Context, id federation.HandoffID, limit i
 	return found, nil
 }
 
-// ExpireMessages expires up to limit pending messages filed at or before a time: their deliveries
-// to links, and their inbox entries. It notifies their senders, and returns the number of expired
-// messages.
+// ExpireMessages expires up to limit pending messages filed at or before a given time: their
+// deliveries to links, and their inbox entries. It notifies their senders, and returns the number
+// of expired messages.
 func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	expired, err := s.Outboxes.ExpireMessages(ctx, before, now, limit)
 	if err != nil || expired == limit {
@@ -127,8 +127,8 @@ func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limi
 	return expired + lapsed, err
 }
 
-// prunable selects the messages filed at or before a time that are no longer pending. The newest
-// event of the record stays, because later events continue its numbering.
+// prunable selects the messages filed at or before a given time that are no longer pending. The
+// newest event of the record stays, because later events continue its numbering.
 const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE e.state = 'said' AND e.filed <= ?
 	AND e.seq < (SELECT max(seq) FROM event)
 	AND NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = e.seq AND (f.letter IS NOT NULL OR f.state = 'waiting' AND d.kind = 'link'))
@@ -137,14 +137,14 @@ const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE
 // idleChat restricts prunable to channel text without a reference to a handoff.
 const idleChat = ` AND e.recipient IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
 
-// PruneConversations deletes up to limit messages filed at or before a time and no longer pending,
-// and returns their number.
+// PruneConversations deletes up to limit messages filed at or before a given time and no longer
+// pending, and returns their number.
 func (s *Record) PruneConversations(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.pruneMessages(ctx, prunable, before, limit)
 }
 
-// PruneChat deletes up to limit channel lines filed at or before a time, and returns their number.
-// It keeps pending lines, and lines that refer to a handoff.
+// PruneChat deletes up to limit channel lines filed at or before a given time, and returns their
+// number. It keeps pending lines, and lines that refer to a handoff.
 func (s *Record) PruneChat(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.pruneMessages(ctx, prunable+idleChat, before, limit)
 }

@@ -19,11 +19,11 @@ import (
 
 const finished = `h.over = 1`
 
-// Prune examines up to limit handoffs unchanged since a time. It deletes closed ones with all their
-// data: log, receipts, evidence, inbox entries, and rows in the tables of networks. It keeps a
+// Prune examines up to limit handoffs unchanged since a given time. It deletes closed ones with all
+// their data: log, receipts, evidence, inbox entries, and rows in the tables of networks. It keeps a
 // handoff with a pending delivery to a link or with a dead letter. It also keeps the handoff with the
-// newest event, because later events continue its numbering. Tombstones remain: a repeated step is refused with
-// [federation.TerminalHandoff], and other bytes with its ID with [federation.EventIDInUse].
+// newest event, because later events continue its numbering. Tombstones remain: a repeated step is
+// refused with [federation.TerminalHandoff], and other bytes with its ID with [federation.EventIDInUse].
 // Handoffs are ordered by state and last change, so no recent handoff is read.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	idle, next, err := s.Idle(ctx, before, after, limit)

@@ -121,9 +121,9 @@ func (s *Record) NewestFiled(ctx context.Context) (time.Time, error) {
 	return engine.Moment(filed), nil
 }
 
-// Delay files a [federation.NoticeDelayed] for up to limit rows filed at or before a time without
-// one, and returns their number. The rows include steps that an agent has not fetched, and steps in
-// an inbox without another route to its reader (see [federation.InboxLink]).
+// Delay files a [federation.NoticeDelayed] for up to limit rows filed at or before a given time
+// without one, and returns their number. The rows include steps that an agent has not fetched, and
+// steps in an inbox without another route to its reader (see [federation.InboxLink]).
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.Outboxes.Delay(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -139,8 +139,9 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + entries, err
 }
 
-// Expire abandons up to limit rows of any link filed at or before a time, and returns their number.
-// The delivery of a step that an agent has not fetched becomes [federation.DeliveryExpired].
+// Expire abandons up to limit rows of any link filed at or before a given time, and returns their
+// number. The delivery of a step that an agent has not fetched becomes
+// [federation.DeliveryExpired].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.Outboxes.Expire(ctx, before, now, limit)
 	if err != nil || expired == limit || s.db.Tables == nil {

@@ -15,9 +15,9 @@ import (
 // spec: RFC-MACP-0010 §5.1
 const implicitPrefix = "implicit-accept:"
 
-// Check judges a message to the session, at a time in unix milliseconds. The sender is authenticated.
-// It returns the entry that accepts the message, or nil for a duplicate. The caller must have applied
-// [Session.Due].
+// Check judges a message to the session at the given time, in unix milliseconds. The sender is
+// authenticated. It returns the entry that accepts the message, or nil for a duplicate. The caller
+// must have applied [Session.Due].
 func (s *Session) Check(env *macpv1.Envelope, now int64) (*historyv1.Entry, error) {
 	if !s.Exists() {
 		return nil, Refuse(SessionNotFound, "there is no such session")

@@ -123,7 +123,8 @@ func (s *Session) AcceptedAt(messageID string) (int64, bool) {
 	return at, seen
 }
 
-// Pending returns since when steps of the session wait to be filed, and false if none do.
+// Pending returns the time since which steps of the session have been waiting to be filed, and
+// false if none are waiting.
 func (s *Session) Pending() (at int64, waits bool) { return s.workAt, s.work > s.Filed }
 
 // Weight estimates the memory of the session.

@@ -255,7 +255,7 @@ const (
 
 func policyID() *regexp.Regexp { return regexp.MustCompile(`^policy(\.[A-Za-z0-9_-]+){1,8}$`) }
 
-// BuiltIn returns the policy of every runtime.
+// BuiltIn returns the default policy, which every runtime has.
 func BuiltIn() *macpv1.PolicyDescriptor {
 	return &macpv1.PolicyDescriptor{PolicyId: DefaultPolicy, Mode: "*", Description: "the owner of a session commits it; no offer is accepted implicitly", Rules: "{}", SchemaVersion: 1}
 }

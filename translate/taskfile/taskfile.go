@@ -201,8 +201,8 @@ func (r Record) Context() string {
 	return out.String()
 }
 
-// Terms returns the caps and the deadline in the context, zero if absent. The members stay in the
-// context. It reports unreadable members as losses, because the context has no fixed form.
+// Terms returns the caps and the deadline in the context, or zero if absent. The members stay in
+// the context. It reports unreadable members as losses, because the context has no fixed form.
 func (r Record) Terms() (caps []string, deadline time.Time, losses []federation.Loss) {
 	members, err := r.context()
 	if err != nil {

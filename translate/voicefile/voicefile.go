@@ -96,8 +96,8 @@ func (s Sealed) Key() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Verified reports whether one of some secrets made the HMAC of the file. It takes the same time for
-// each HMAC of the right length.
+// Verified reports whether one of the given secrets made the HMAC of the file. It takes the same
+// time for each HMAC of the right length.
 func (s Sealed) Verified(secrets ...string) bool {
 	sum, err := base64.StdEncoding.Strict().DecodeString(s.hmac)
 	if err != nil || len(sum) != sha256.Size {
@@ -277,7 +277,7 @@ func ReadReason(text []byte) Reason {
 }
 
 // CallerHash returns the caller_hash of a caller without a telephone number. The name of such a
-// caller is no secret.
+// caller is not a secret.
 func CallerHash(caller string) string {
 	sum := sha256.Sum256([]byte(caller))
 	return hex.EncodeToString(sum[:8])

@@ -144,7 +144,7 @@ func Network(deps Deps) bridge.Network {
 
 // Agents looks up the local agents that accept tasks. Its methods block on the record.
 type Agents interface {
-	// AgentOf returns the agent that registered with a DID, or [federation.ErrNotFound].
+	// AgentOf returns the agent that registered with the given DID, or [federation.ErrNotFound].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	// Here reports whether the mailbox of a DID is at this home.
 	Here(ctx context.Context, did federation.DID) (bool, error)

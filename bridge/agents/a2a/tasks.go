@@ -55,7 +55,7 @@ func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 	return nil, errNoTask() // pruned a moment ago
 }
 
-// read passes the updates of each step after the last one read, up to the version of the view, to show.
+// read calls show with the updates of each step after the last one read, up to the version of the view.
 func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
 	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
 		if err != nil || entry.Version > f.view.Version {

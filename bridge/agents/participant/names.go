@@ -275,8 +275,8 @@ func (a *Service) matchAgent(ctx context.Context, name string) (match, error) {
 	return m, nil
 }
 
-// matchNick returns the user with a nick on a link. The user must be online or, if known is true,
-// recorded.
+// matchNick returns the user with the given nick on a link. The user must be online or, if known
+// is true, recorded.
 func (a *Service) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound

@@ -38,8 +38,8 @@ type Deps struct {
 	Passports Passports
 	Seen      func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
 	Streams   *Streams                                                    // shared by all networks
-	Logins    credential.Addresses                                        // counts logins per address, at all listeners
-	Guesses   credential.Guesses                                          // counts wrong login codes, at all listeners
+	Logins    credential.Addresses                                        // counts logins per address, across all listeners
+	Guesses   credential.Guesses                                          // counts wrong login codes, across all listeners
 	TokenKey  []byte                                                      // secret: signs tokens and challenges
 }
 

@@ -118,8 +118,9 @@ func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit in
 	return len(slow), err
 }
 
-// expire abandons at most limit deliveries to each registry: deliveries queued at or before a time, or
-// all to a registry without an exchange of messages. It returns the largest number for one registry.
+// expire abandons at most limit deliveries to each registry: deliveries queued at or before a given
+// time, or all to a registry without an exchange of messages. It returns the largest number for one
+// registry.
 func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit int) (most int, err error) {
 	peers, err := ps.deps.Record.PeerOutboxes(ctx)
 	if err != nil {

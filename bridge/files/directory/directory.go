@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OddError is returned by [Read] for anything but a readable file. It is permanent until
-// some program changes the file.
+// OddError is returned by [Read] for anything but a readable file. It recurs until some
+// program changes the file.
 type OddError struct {
 	Reason string // one word, of a closed set
 	Err    error

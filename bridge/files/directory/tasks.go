@@ -124,7 +124,7 @@ func (d Tasks) List() ([]Task, []OddRecord, error) {
 	return items, odd, nil
 }
 
-// Find returns the ID of the only record with a prefix.
+// Find returns the ID of the only record with the given prefix.
 func (d Tasks) Find(prefix string) (string, error) {
 	if len(prefix) < minPrefix {
 		return "", &AmbiguousError{ID: prefix}

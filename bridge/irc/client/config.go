@@ -35,7 +35,7 @@ type Config struct {
 	SendQueueBytes      int                `toml:"send_queue_bytes"`     // queue limit per client; slower readers are disconnected
 }
 
-// DefaultConfig returns the defaults of the table. They open no listener.
+// DefaultConfig returns the defaults of the table. No listener is open by default.
 func DefaultConfig() Config {
 	return Config{
 		Network: "Baton", Channels: []string{"#ops"}, Formatting: true, History: true, Dialect: federation.HandoffTags, MaxClients: 10000,

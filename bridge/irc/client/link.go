@@ -213,7 +213,8 @@ type Deps struct {
 	Logins credential.Addresses
 	// Enrolments counts registered accounts by address.
 	Enrolments credential.Addresses
-	// Meet records a new DID, or returns an error at the limit of new DIDs. It blocks on the record.
+	// Meet records a new DID, or returns an error if the limit on new DIDs is reached. It blocks on
+	// the record.
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 	// MaxClients caps max_clients at the process limit of open files; 0 means no cap.
 	MaxClients int

@@ -327,8 +327,8 @@ type exchange struct {
 	other federation.DID
 }
 
-// exchanges returns the private exchanges with a line or a handoff change since a time. The result is
-// bounded, newest first.
+// exchanges returns the private exchanges with a line or a handoff change since a given time. The
+// result is bounded, newest first.
 func (s *server) exchanges(ctx context.Context, did federation.DID, since time.Time) ([]exchange, error) {
 	if did == "" {
 		return nil, nil

@@ -19,7 +19,7 @@ const (
 	concatTag      = "draft/multiline-concat"
 )
 
-// Text for other networks has the same limit of characters.
+// Text for other networks has the same limit on characters.
 const (
 	maxMultilineBytes = 4096
 	maxMultilineLines = 32

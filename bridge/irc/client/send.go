@@ -131,7 +131,8 @@ func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
 }
 
-// failsWith returns the capabilities whose specifications answer a command with FAIL.
+// failsWith returns the capabilities whose specifications use FAIL to report errors of a
+// command.
 func failsWith(command string) capability {
 	switch command {
 	case "TAGMSG":

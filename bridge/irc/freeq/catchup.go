@@ -373,8 +373,8 @@ func (s *session) answerOldest(m *catchupEvents) {
 	s.answers = s.answers[1:]
 }
 
-// history returns the messages that this link sent since a time, oldest first, about handoffs that
-// this gateway introduces. If a read fails, it returns only the earlier messages.
+// history returns the messages that this link sent since a given time, oldest first, about
+// handoffs that this gateway introduces. If a read fails, it returns only the earlier messages.
 func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	m := &catchupEvents{Events: []replayed{}}
 	given, more, err := l.page(ctx, a)

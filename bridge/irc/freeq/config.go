@@ -189,8 +189,8 @@ type Deps struct {
 	bridge.Ports
 
 	Record *registry.Record
-	// Given returns up to limit deliveries of a link made at or after a time, in order. It blocks on
-	// the record.
+	// Given returns up to limit deliveries of a link made at or after a given time, in order. It
+	// blocks on the record.
 	Given   func(ctx context.Context, link string, since time.Time, limit int) ([]federation.CompletedDelivery, error)
 	Rulings Rulings
 	// Fetch reads an address of the server's web API. Its error wraps [federation.ErrNotFound] for a

@@ -196,7 +196,7 @@ func (t *tree) unsign(uuid string) {
 }
 
 // find returns the last user that signed as a DID, else a user logged in to one of its accounts, else
-// the user with a nick, else "".
+// the user with the given nick, else "".
 func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	if uuid := t.signers[did]; uuid != "" {
 		return uuid

@@ -227,7 +227,8 @@ func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int
 	return counts, nil
 }
 
-// PruneDead deletes up to limit dead letters that were filed or replayed at or before a time.
+// PruneDead deletes up to limit dead letters that were filed or replayed at or before a given
+// time.
 func (s *Outboxes) PruneDead(ctx context.Context, before time.Time, limit int) (int, error) {
 	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		old, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT letter FROM delivery WHERE letter > 0 AND CASE WHEN replayed > 0 THEN replayed ELSE ended END <= ?

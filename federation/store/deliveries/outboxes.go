@@ -84,8 +84,8 @@ func (s *Outboxes) Outbox(ctx context.Context, link string, after federation.Del
 	return pending, nil
 }
 
-// ListCompleted returns up to limit delivered rows of a link that ended at or after a time, in that
-// order.
+// ListCompleted returns up to limit delivered rows of a link that ended at or after a given time,
+// in that order.
 func (s *Outboxes) ListCompleted(ctx context.Context, link string, since time.Time, limit int) ([]federation.CompletedDelivery, error) {
 	scan := func(row engine.Scanner) (federation.CompletedDelivery, error) {
 		var d federation.CompletedDelivery

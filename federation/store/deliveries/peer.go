@@ -126,9 +126,9 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 }
 
 // PeerQueue returns the first limit deliveries to a peer in their order, without their documents.
-// It omits deliveries queued after a time, unless the time is zero. Documents have the highest item
-// numbers. The sum prevents the planner from using an index by destination, which does not have
-// this order.
+// It omits deliveries queued after a given time, unless the time is zero. Documents have the
+// highest item numbers. The sum prevents the planner from using an index by destination, which does
+// not have this order.
 func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time, limit int) ([]federation.PeerDelivery, error) {
 	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`''`)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item >= `+queue.DocumentBase+` AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting'
@@ -271,8 +271,8 @@ type after struct {
 // Scan implements [engine.Scanner].
 func (a after) Scan(dest ...any) error { return a.Scanner.Scan(append([]any{a.first}, dest...)...) }
 
-// Slow returns up to limit messages queued at or before a time whose sender was not notified of the
-// delay.
+// Slow returns up to limit messages queued at or before a given time whose sender was not notified
+// of the delay.
 func (s *Outboxes) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+` FROM destination d CROSS JOIN delivery f JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE d.kind = 'peer' AND f.destination = d.n AND f.state = 'waiting' AND f.delayed = 0 AND f.queued <= ? ORDER BY d.kind, d.name, f.delayed, f.queued, f.item`+engine.AtMost, engine.Stamp(queued), max(limit, 0))

@@ -133,7 +133,7 @@ func noteEnd(ctx context.Context, q engine.Tx, link string, row int64, delayed b
 	return inboxes.NoteStep(ctx, q, row, n)
 }
 
-// Delay files a notice for up to limit deliveries to links filed at or before a time.
+// Delay files a notice for up to limit deliveries to links filed at or before a given time.
 func (s *Outboxes) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return s.eachDelivery(ctx, `f.delayed = 0`, before, limit, func(ctx context.Context, q engine.Tx, k overdue) error {
 		var reason string
@@ -145,7 +145,7 @@ func (s *Outboxes) Delay(ctx context.Context, before, now time.Time, limit int) 
 	})
 }
 
-// Expire abandons up to limit deliveries to links filed at or before a time.
+// Expire abandons up to limit deliveries to links filed at or before a given time.
 func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
@@ -155,8 +155,8 @@ func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int)
 	})
 }
 
-// ExpireMessages expires up to limit deliveries of messages filed at or before a time. Unread text
-// needs no decision by an operator, so it leaves no dead letter.
+// ExpireMessages expires up to limit deliveries of messages filed at or before a given time.
+// Unread text needs no decision by an operator, so it leaves no dead letter.
 func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryExpired, Code: string(federation.DeadExpired), Why: "the recipient did not come back in time", At: now,

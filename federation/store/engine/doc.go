@@ -24,8 +24,8 @@
 // All functions and methods are safe for concurrent use. Reads use separate read-only connections,
 // and see every write acknowledged before they began.
 //
-// Only one process at a time can open the record in a file: a lock on a companion file, ending in
-// ".lock", ends with the process. Several replicas of one home may open the record on a server.
+// Only one process at a time can open the record in a file: it locks a companion file, whose name
+// ends in ".lock", until it exits. Several replicas of one home may open the record on a server.
 // Their batches are serialized by a lock that ends with the transaction. Rows read by a write stay
 // unchanged until it is committed, events become visible in the order of their numbers, and
 // batches cannot deadlock. [DB.RunExclusive] gives a job to only one replica.

@@ -46,7 +46,7 @@ type Tables interface {
 	// Erase erases the messages of some handoffs, and of names on links, both JSON arrays.
 	Erase(ctx context.Context, q Tx, handoffs, participants string, now time.Time) error
 	// Delay files a [federation.NoticeDelayed] for up to limit steps filed for participants at or
-	// before a time and not fetched yet.
+	// before a given time and not fetched yet.
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire abandons up to limit such steps.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)

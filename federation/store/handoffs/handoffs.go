@@ -56,8 +56,8 @@ func ScanView(row engine.Scanner) (federation.View, error) {
 	return DecodeView(text)
 }
 
-// ListDue returns up to limit handoffs with a clock that has been running at least since a time,
-// longest first. It reads an index in order, and stops at the limit.
+// ListDue returns up to limit handoffs with a clock that has been running at least since a given
+// time, longest first. It reads an index in order, and stops at the limit.
 func (s *Logs) ListDue(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))

@@ -253,8 +253,8 @@ func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID,
 	return found, nil
 }
 
-// Idle returns the next handoffs unchanged since a time, and the position to continue from. They
-// are ordered by state, then least recently changed first.
+// Idle returns the next handoffs unchanged since a given time, and the position to continue
+// from. They are ordered by state, then least recently changed first.
 func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (ids []federation.HandoffID, next federation.Cursor, err error) {
 	from, at, ok := strings.Cut(string(after), " ")
 	place := movement{moved: -1}

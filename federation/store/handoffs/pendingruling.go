@@ -209,8 +209,8 @@ func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	return some, nil
 }
 
-// DeferredDue returns up to limit handoffs with a deferred step due at or before a time, longest
-// due first.
+// DeferredDue returns up to limit handoffs with a deferred step due at or before a given time,
+// longest due first.
 func (s *Logs) DeferredDue(ctx context.Context, at time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanHandoffID, `SELECT handoff FROM deferred d WHERE next <= ?
 		AND NOT EXISTS (SELECT 1 FROM deferred e WHERE e.handoff = d.handoff AND (e.next, e.n) < (d.next, d.n))
@@ -239,7 +239,7 @@ func (s *Logs) DeferAgain(ctx context.Context, row int64, next time.Time, reason
 	return s.deferral(ctx, "put off", `UPDATE deferred SET tried = tried + 1, next = ?, reason = ? WHERE n = ?`, engine.Stamp(next), reason, row)
 }
 
-// HastenDeferred makes the steps of a signer due at a time.
+// HastenDeferred makes the steps of a signer due at the given time, unless they are due earlier.
 func (s *Logs) HastenDeferred(ctx context.Context, signer federation.DID, at time.Time) error {
 	return s.deferral(ctx, "hasten", `UPDATE deferred SET next = ?1 WHERE signer = ?2 AND next > ?1`, engine.Stamp(at), signer)
 }

@@ -70,7 +70,7 @@ func BuryIDs(ctx context.Context, q engine.Tx, handoff string, now time.Time) er
 		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, engine.Stamp(now), handoff)
 }
 
-// PruneIDs deletes up to limit IDs of steps pruned at or before a time.
+// PruneIDs deletes up to limit IDs of steps pruned at or before a given time.
 func (s *Logs) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM tombstone WHERE (id, signer) IN

@@ -137,7 +137,7 @@ func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federatio
 	return u, nil
 }
 
-// Undelivered returns up to limit unread entries filed at or before a time, oldest first.
+// Undelivered returns up to limit unread entries filed at or before a given time, oldest first.
 func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
 	scan := func(row engine.Scanner) (u federation.Undelivered, err error) {
 		var e EntryScan

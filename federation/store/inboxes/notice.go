@@ -133,7 +133,7 @@ func EndNotice(ctx context.Context, q engine.Tx, to, item int64, how federation.
 	return queue.Advance(ctx, q, to, lane)
 }
 
-// PruneNotices deletes up to limit notices filed at or before a time, delivered or not.
+// PruneNotices deletes up to limit notices filed at or before a given time, delivered or not.
 func (s *Inboxes) PruneNotices(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		return DropNotices(ctx, q, `n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at, n`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))

@@ -121,8 +121,8 @@ func (s *Inboxes) ExpireUnread(ctx context.Context, to federation.DID, events []
 	})
 }
 
-// ExpireUnreadMessages expires up to limit messages filed at or before a time, and notifies their
-// senders if the inbox was the only route to the recipient.
+// ExpireUnreadMessages expires up to limit messages filed at or before a given time, and notifies
+// their senders if the inbox was the only route to the recipient.
 func (s *Inboxes) ExpireUnreadMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `event IN (SELECT e.seq FROM event e JOIN inbox n ON n.event = e.seq AND n.did = e.recipient

@@ -89,8 +89,8 @@ func (s *Journals) JournalNames(ctx context.Context, prefix, after string, limit
 	return found, nil
 }
 
-// DueJournals returns up to limit names of journals with a prefix due by a time, the longest due
-// first.
+// DueJournals returns up to limit names of journals with a prefix due by a given time, the
+// longest due first.
 func (s *Journals) DueJournals(ctx context.Context, prefix string, by time.Time, limit int) ([]string, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanName, `SELECT name FROM journal WHERE due > 0 AND due <= ? AND name >= ? AND name < ? ORDER BY due`+engine.AtMost,
 		engine.Stamp(by), prefix, afterPrefix(prefix), min(max(limit, 0), federation.MaxJournalPage))

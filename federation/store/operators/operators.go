@@ -155,7 +155,7 @@ func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met tim
 	return engine.Moment(at), known, nil
 }
 
-// MetSince returns up to limit DIDs first recorded after a time, oldest first.
+// MetSince returns up to limit DIDs first recorded after a given time, oldest first.
 func (s *Operators) MetSince(ctx context.Context, since time.Time, limit int) ([]federation.Newcomer, error) {
 	scan := func(row engine.Scanner) (n federation.Newcomer, err error) {
 		var at int64

@@ -29,7 +29,7 @@ func (s *Operators) KeepSample(ctx context.Context, sample federation.Sample) er
 	return nil
 }
 
-// Samples returns the samples since a time, oldest first.
+// Samples returns the samples since a given time, oldest first.
 func (s *Operators) Samples(ctx context.Context, since time.Time) ([]federation.Sample, error) {
 	scan := func(row engine.Scanner) (sample federation.Sample, err error) {
 		var at int64

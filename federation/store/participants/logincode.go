@@ -55,8 +55,8 @@ func (s *Participants) AddLoginCode(ctx context.Context, c federation.LoginCode,
 	return nil
 }
 
-// SpendPairing deletes the pairing code with a digest and returns it, or [federation.ErrNotFound]
-// for an unknown, used or expired code.
+// SpendPairing deletes the pairing code with the given digest and returns it, or
+// [federation.ErrNotFound] for an unknown, used or expired code.
 func (s *Participants) SpendPairing(ctx context.Context, digest [32]byte, now time.Time) (federation.LoginCode, error) {
 	c, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.LoginCode, error) {
 		return oneLoginCode(ctx, q, `DELETE FROM login_code WHERE digest = ? AND kind = ? AND expires > ? RETURNING `+loginCodeColumns,

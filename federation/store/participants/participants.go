@@ -80,7 +80,7 @@ func (s *Participants) Answered(ctx context.Context, a federation.Answer) error 
 	return nil
 }
 
-// PruneAnswers deletes up to limit answers stored at or before a time.
+// PruneAnswers deletes up to limit answers stored at or before a given time.
 func (s *Participants) PruneAnswers(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM answer WHERE (did, key) IN (SELECT did, key FROM answer WHERE at <= ? ORDER BY at`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))

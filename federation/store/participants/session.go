@@ -155,7 +155,7 @@ func (s *Participants) Session(ctx context.Context, id string, now time.Time) (f
 	return found, nil
 }
 
-// Sessions returns the live sessions of some participants, newest first.
+// Sessions returns the live sessions of the given participants, newest first.
 func (s *Participants) Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error) {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -246,8 +246,8 @@ func (s *Participants) BindSession(ctx context.Context, id string) error {
 	return nil
 }
 
-// EndSession ends one session of some participants. It returns [federation.ErrNotFound] if none of
-// them has it.
+// EndSession ends one session of the given participants. It returns [federation.ErrNotFound] if
+// none of them has it.
 func (s *Participants) EndSession(ctx context.Context, participants []string, id string, now time.Time) error {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -269,9 +269,9 @@ func (s *Participants) EndSession(ctx context.Context, participants []string, id
 	return nil
 }
 
-// EndSessions ends the sessions of some participants except one ("" for none), and returns their
-// number. With unbound, it ends only unbound sessions, and disables the webhooks created in them.
-// It also deletes the participants' login codes, with unbound only unbound ones.
+// EndSessions ends the sessions of the given participants except one ("" for none), and returns
+// their number. With unbound, it ends only unbound sessions, and disables the webhooks created in
+// them. It also deletes the participants' login codes, with unbound only unbound ones.
 func (s *Participants) EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error) {
 	of, err := json.Marshal(participants)
 	if err != nil {

@@ -184,7 +184,7 @@ const done = `m.position IS NOT NULL
 		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
 	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT h.over = 1)`
 
-// PruneMessages examines up to limit messages that arrived at or before a time, and deletes
+// PruneMessages examines up to limit messages that arrived at or before a given time, and deletes
 // messages fetched by their recipient, or without an inbox for it. It keeps messages of open
 // handoffs, and the newest message of each inbox and thread, from which the numbers continue. The
 // cursor is the position to continue from: zero at the start, and at the end.
@@ -295,9 +295,9 @@ func (Tables) PeerDeliveryEnded(ctx context.Context, q engine.Tx, r federation.P
 		engine.Stamp(now), string(how), r.Message, r.Sender)
 }
 
-// ReleaseHandle ends the keys, sessions, skills and webhooks of the agent with a handle. Its DID,
-// inbox and consent stay. The handle can be registered again. ReleaseHandle is idempotent, and
-// returns [federation.ErrNotFound] for an unknown handle.
+// ReleaseHandle ends the keys, sessions, skills and webhooks of the agent with the given handle.
+// Its DID, inbox and consent stay. The handle can be registered again. ReleaseHandle is
+// idempotent, and returns [federation.ErrNotFound] for an unknown handle.
 func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Time) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		a, err := oneAgent(ctx, q, `handle = ?1`, handle)

@@ -287,8 +287,8 @@ func (s *Registry) DropHeld(ctx context.Context, id int64, now time.Time) error 
 	return nil
 }
 
-// ExpireHeld deletes up to limit held relays that arrived at or before a time, and returns their
-// number.
+// ExpireHeld deletes up to limit held relays that arrived at or before a given time, and returns
+// their number.
 func (s *Registry) ExpireHeld(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	gone, err := s.dropHeldRelays(ctx, now, ` AND m.received <= ? ORDER BY m.n`+engine.AtMost, engine.Stamp(before), max(limit, 0))
 	if err != nil {
@@ -403,7 +403,7 @@ func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federati
 }
 
 // overHandOuts applies a change to up to limit messages with steps that were filed for their
-// recipients at or before a time and not fetched since.
+// recipients at or before a given time and not fetched since.
 func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, found []handOut) error,
 ) (int, error) {

@@ -288,8 +288,8 @@ func (r Bound) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, e
 	return agents.Agent{}, fmt.Errorf("look up agent of %s: %w", did, federation.ErrNotFound)
 }
 
-// SessionNames returns the owners of the sessions of the participant with a DID: its DIDs, and the
-// handle of an agent.
+// SessionNames returns the owners of the sessions of the participant with the given DID: its DIDs,
+// and the handle of an agent.
 func (r Bound) SessionNames(ctx context.Context, did federation.DID) ([]string, error) {
 	names := []string{string(did)}
 	agent, err := r.AgentOf(ctx, did)

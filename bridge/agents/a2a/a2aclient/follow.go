@@ -272,7 +272,7 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case ok && (refused.Code == federation.RateLimited || refused.Code == federation.InboxFull || refused.Code == federation.QuotaExceeded):
-		return false, s.away(errors.New(refused.Error())) // not wrapped: this is no refusal here
+		return false, s.away(errors.New(refused.Error())) // not wrapped, so that it does not count as a refusal here
 	case ok && !refused.Waits:
 		s.log.LogAttrs(ctx, slog.LevelWarn, "step refused", slog.String("handoff_id", t.handoff.String()), slog.String("verb", string(step.Verb)), slog.String("reason", refused.Error()))
 	case err != nil && !ok:
