@@ -93,34 +93,34 @@ func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 }
 
 // checkForwarded refuses a step that another home forwards with the ruling of a third home, unless an
-// operator moved the mailbox of a party from there to here. If the handoff is unknown here, only an
-// offer to one DID shows a party. Any other step then needs some mailbox moved from that home. For a
+// operator moved the mailbox of a party from there to here. An offer to anyone, and a later step of an
+// unknown handoff, do not show all parties: for them, any mailbox moved from there suffices. For such a
 // later step, the error is a [*federation.GapError], because the offer must come first.
 func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev federation.Event, ruled federation.Ruling) error {
 	view, err := d.Record.View(ctx, ev.Handoff)
 	if err != nil {
 		return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
+	parties := append(view.Others(""), ev.Actor())
+	if ev.To != "" {
+		parties = append(parties, ev.To)
+	}
 	var moved bool
-	switch isOffer := ev.Verb == federation.Offer; {
-	case view.Exists():
-		for _, did := range append(view.Others(""), ev.Actor()) {
-			if moved, err = d.Mailboxes.MovedHere(ctx, did, from); moved || err != nil {
-				break
-			}
+	for _, did := range parties {
+		if moved, err = d.Mailboxes.MovedHere(ctx, did, from); moved || err != nil {
+			break
 		}
-	case isOffer && ev.To != "":
-		moved, err = d.Mailboxes.MovedHere(ctx, ev.To, from)
-	default:
-		if moved, err = d.Mailboxes.MovedFrom(ctx, from); moved && !isOffer {
-			return &federation.GapError{Want: ruled.Version}
-		}
+	}
+	if !moved && err == nil && !view.Exists() && ev.To == "" {
+		moved, err = d.Mailboxes.MovedFrom(ctx, from)
 	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("look up mailboxes moved from %s: %w", from, err)
 	case !moved:
 		return federation.Refuse(ev, federation.WrongSender, "the ruling is not the sender's own, nor of a party that moved here from there")
+	case !view.Exists() && ev.Verb != federation.Offer:
+		return &federation.GapError{Want: ruled.Version}
 	}
 	return nil
 }

@@ -214,11 +214,9 @@ func short(id federation.HandoffID) string { return id.String()[16:] }
 // lived reports whether the mailbox of the agent is or was at a home.
 func (a *agent) lived(at *site) bool { return slices.Contains(a.were, at) }
 
-// move begins to move the mailbox of the agent to another home. An agent with an unanswered step
-// stays. An agent moves once: after a second move, the new home refuses some of the steps that a
-// former one forwards (seeds 243 and 257 without this limit).
+// move begins to move the mailbox of the agent to another home. An agent with an unanswered step stays.
 func (a *agent) move(to *site) {
-	if a.toMove != nil || len(a.were) > 1 || to == a.at || a.asks() {
+	if a.toMove != nil || to == a.at || a.asks() {
 		return
 	}
 	a.toMove = to
