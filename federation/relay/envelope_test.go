@@ -89,20 +89,23 @@ func TestPathRefusesImpossiblePaths(t *testing.T) {
 
 // A home forwards the rulings of a third home for parties whose mailbox it had.
 func TestPathForwardsOnlyForMovedMailboxes(t *testing.T) {
-	all := newGates(t, "a.test", "b.test", "c.test")
-	a, b, c := all[0], all[1], all[2]
-	offer := a.sign("alice", federation.Offer, to("bob"))
-	batch := written("c.test", "b.test", ruled(t, a, "a.test", offer, 1, federation.Link([32]byte{}, offer.Signature.Document)))
-	if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), "wrong-sender") {
-		t.Errorf("for a DID that never was there: %v, %v", answer, err)
-	}
-	b.moved = map[federation.DID]federation.HomeID{keyOf("bob").DID: "c.test"}
-	if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), "stored") {
-		t.Errorf("for a DID that moved: %v, %v", answer, err)
-	}
-	view, err := b.record.View(t.Context(), offer.ID)
-	if err != nil || view.Home != "a.test" {
-		t.Errorf("its home is %q (%v), want a.test", view.Home, err)
+	for _, party := range []string{"bob", "alice"} {
+		all := newGates(t, "a.test", "b.test", "c.test")
+		a, b, c := all[0], all[1], all[2]
+		offer := a.sign("alice", federation.Offer, to("bob"))
+		batch := written("c.test", "b.test", ruled(t, a, "a.test", offer, 1, federation.Link([32]byte{}, offer.Signature.Document)))
+		b.moved = map[federation.DID]federation.HomeID{keyOf("carol").DID: "c.test"}
+		if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), "wrong-sender") {
+			t.Errorf("before %s moves: %v, %v", party, answer, err)
+		}
+		b.moved[keyOf(party).DID] = "c.test"
+		if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), "stored") {
+			t.Errorf("after %s moved: %v, %v", party, answer, err)
+		}
+		view, err := b.record.View(t.Context(), offer.ID)
+		if err != nil || view.Home != "a.test" {
+			t.Errorf("the home of the handoff is %q (%v), want a.test", view.Home, err)
+		}
 	}
 }
 
