@@ -18,7 +18,7 @@ type Messages interface {
 	// disk. A message with the ID of an earlier one returns the earlier result and changes
 	// nothing. The error is a [*federation.RefusalError] for a refused message, and wraps
 	// [federation.ErrNotFound] if no link reaches the recipient.
-	Say(ctx context.Context, t federation.Text, original signing.Original) (Said, error)
+	Say(ctx context.Context, t federation.Text, original signing.Original) (TextResult, error)
 	// Relay files a line of a channel for the other links that relay the channel. The caller sets
 	// ID, of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. After a nil
 	// error, the line is on disk. A line with the ID of an earlier one changes nothing, which
@@ -65,8 +65,8 @@ type Recipient struct {
 	Place federation.ChannelRef
 }
 
-// Said is the result of a message.
-type Said struct {
+// TextResult is the result of a message.
+type TextResult struct {
 	Text  federation.Text // on file
 	Known bool            // already on file
 	Away  bool            // the message waits: the recipient is not connected, or another home must accept it
@@ -78,7 +78,7 @@ type Said struct {
 	ToNick bool
 }
 
-// ToNickNote is the notice to a sender for [Said.ToNick].
+// ToNickNote is the notice to a sender for [TextResult.ToNick].
 const ToNickNote = "the recipient is not connected and has no account: the next user with that nick will read the message"
 
 // TextLink is a [Link] that delivers text.
