@@ -88,7 +88,9 @@ func calls() map[string]call {
 		"check": calling(false, func(ctx context.Context, a Account, c takeCall) (federation.View, error) {
 			return a.CheckStep(ctx, c.ID, c.Verb)
 		}),
-		"place": calling(false, func(ctx context.Context, a Account, c placeCall) (Place, error) { return a.Place(ctx, c.To, c.Channel) }),
+		"place": calling(false, func(ctx context.Context, a Account, c placeCall) (OfferVenue, error) {
+			return a.Place(ctx, c.To, c.Channel)
+		}),
 		"store": calling(true, func(ctx context.Context, a Account, content []byte) (Stored, error) { return a.Store(ctx, content) }),
 		"pair":  calling(true, func(ctx context.Context, a Account, _ struct{}) (Pairing, error) { return a.Pair(ctx) }),
 		"moved": calling(false, func(ctx context.Context, a Account, c movedCall) (federation.Version, error) {
@@ -250,9 +252,9 @@ func (r Remote) CheckStep(ctx context.Context, id string, verb federation.Verb) 
 	return invoke[federation.View](ctx, r, "check", takeCall{ID: id, Verb: verb})
 }
 
-// Place is [Account.Place].
-func (r Remote) Place(ctx context.Context, to, channel string) (Place, error) {
-	return invoke[Place](ctx, r, "place", placeCall{to, channel})
+// Place is [Account.OfferVenue].
+func (r Remote) Place(ctx context.Context, to, channel string) (OfferVenue, error) {
+	return invoke[OfferVenue](ctx, r, "place", placeCall{to, channel})
 }
 
 // Store is [Account.Store].
