@@ -363,13 +363,13 @@ func (o *Operator) getDead(ctx context.Context, in ByID) (DeadLetter, error) {
 	shaped := shapeDead(d)
 	shaped.DeadDetail = &DeadDetail{
 		Verdict: federation.Valid.String(), // nothing else is filed
-		Raw:     printable(d.Raw), Signature: d.Signature, Attempts: []Try{}, Fix: d.Reason.Fix(), Broken: d.Broken,
+		Raw:     printable(d.Raw), Signature: d.Signature, Attempts: []Attempt{}, Fix: d.Reason.Fix(), Broken: d.Broken,
 	}
 	if d.Broken != "" {
 		shaped.Verdict = ""
 	}
 	for _, t := range d.Tries {
-		shaped.Attempts = append(shaped.Attempts, Try{Number: t.Number, Time: Moment(t.At), Error: t.Reason})
+		shaped.Attempts = append(shaped.Attempts, Attempt{Number: t.Number, Time: Moment(t.At), Error: t.Reason})
 	}
 	return shaped, nil
 }

@@ -153,25 +153,25 @@ func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view
 	return o.builder().Vouch(ctx, draft, view, now)
 }
 
-func (o *Operator) getPlace(ctx context.Context, in PlaceQuery) (Place, error) {
+func (o *Operator) getPlace(ctx context.Context, in PlaceQuery) (OfferVenue, error) {
 	from, err := parseDID("from", in.From)
 	if err != nil {
-		return Place{}, err
+		return OfferVenue{}, err
 	}
 	var to federation.DID
 	if text := in.To; text != "" {
 		if to, err = stepbuilder.Recipient(text); err != nil {
-			return Place{}, err
+			return OfferVenue{}, err
 		}
 	}
 	place, tags, err := o.builder().Place(ctx, from, to, in.Channel)
 	if err != nil {
-		return Place{}, err
+		return OfferVenue{}, err
 	}
 	if place.Venue == "" {
 		place.Venue = o.builder().Pair(from, to)
 	}
-	return Place{Venue: place.Venue, Dialect: tags}, nil
+	return OfferVenue{Venue: place.Venue, Dialect: tags}, nil
 }
 
 // storeBlob stores the body unchanged, for steps of a DID.
