@@ -47,7 +47,7 @@ func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting]
 // watchPage returns the news of a list with a watched first page: its new items, unchanged.
 func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
 	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
-		told := map[string]bool{}
+		reported := map[string]bool{}
 		return func() ([]T, error) {
 			found, err := page(ctx, cursor, limit)
 			if err != nil {
@@ -57,11 +57,11 @@ func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) 
 			for _, item := range found.Items {
 				text := fmt.Sprintf("%+v", item)
 				now[text] = true
-				if !told[text] {
+				if !reported[text] {
 					items = append(items, item)
 				}
 			}
-			told = now
+			reported = now
 			return items, nil
 		}
 	}
@@ -406,7 +406,7 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 	changed := 0
 	for _, id := range ids {
 		did, err := act(ctx, id, ask.DryRun)
-		if _, told := errors.AsType[*ProblemError](err); told && text == everyID {
+		if _, isProblem := errors.AsType[*ProblemError](err); isProblem && text == everyID {
 			continue // deleted meanwhile, or not replayable: the others are
 		}
 		if err != nil && changed > 0 {

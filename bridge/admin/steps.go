@@ -18,7 +18,7 @@ func (o *Operator) offerHandoff(ctx context.Context, body route.Body[Ask]) (File
 	return o.submitStep(ctx, body, federation.Offer, federation.View{})
 }
 
-func (o *Operator) takeStep(ctx context.Context, in StepOf) (Filed, error) {
+func (o *Operator) handleStep(ctx context.Context, in StepOf) (Filed, error) {
 	verb := federation.Verb(in.Verb)
 	if verb == federation.Offer || verb == federation.Expire || !federation.ValidName(string(verb)) {
 		return Filed{}, &federation.RefusalError{Code: federation.UnknownVerb}
