@@ -188,7 +188,7 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 	defer stop()
 	over := time.NewTimer(within)
 	defer over.Stop()
-	again := time.NewTicker(lookAgain) // a wake-up may be lost
+	again := time.NewTicker(pollInterval) // a wake-up may be lost
 	defer again.Stop()
 	for {
 		view, err = a.Access.Find(ctx, a.Caller, id)

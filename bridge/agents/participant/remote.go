@@ -154,14 +154,14 @@ func CallerInPath(r *http.Request) (Caller, error) {
 // ServeHTTP implements [http.Handler]. The request has the path value operation.
 func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.answer(w, r)
-	var told Called
+	var called Called
 	if err == nil {
-		told.Answer, err = json.Marshal(answer)
+		called.Answer, err = json.Marshal(answer)
 	}
 	if err != nil {
-		told = Called{Problem: new(ProblemOf(err)), Assignee: Winner(err), Candidates: CandidatesOf(err)}
+		called = Called{Problem: new(ProblemOf(err)), Assignee: Winner(err), Candidates: CandidatesOf(err)}
 	}
-	WriteJSON(w, http.StatusOK, told)
+	WriteJSON(w, http.StatusOK, called)
 }
 
 func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -205,19 +205,19 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	if err != nil {
 		return out, err
 	}
-	var told Called
-	if err := federation.DecodeJSON(text, &told); err != nil {
+	var called Called
+	if err := federation.DecodeJSON(text, &called); err != nil {
 		return out, &federation.UnavailableError{What: "gateway", Err: err}
 	}
 	switch {
-	case told.Problem != nil && told.Assignee != "":
-		return out, &LostError{*told.Problem, told.Assignee}
-	case told.Problem != nil && told.Candidates != nil:
-		return out, &NameError{*told.Problem, told.Candidates}
-	case told.Problem != nil:
-		return out, told.Problem
+	case called.Problem != nil && called.Assignee != "":
+		return out, &LostError{*called.Problem, called.Assignee}
+	case called.Problem != nil && called.Candidates != nil:
+		return out, &NameError{*called.Problem, called.Candidates}
+	case called.Problem != nil:
+		return out, called.Problem
 	}
-	return out, federation.DecodeJSON(told.Answer, &out)
+	return out, federation.DecodeJSON(called.Answer, &out)
 }
 
 // Act refuses a blocked DID, and a DID for which neither the gateway nor the caller signs.
