@@ -126,14 +126,14 @@ func (s *stage) fill(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-func (s *stage) say(ctx context.Context, p *actor, line string) error {
+func (s *stage) send(ctx context.Context, p *actor, line string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
 	defer cancel()
 	return p.wire.write(ctx, line)
 }
 
-// hear waits for a line that matches a pattern, and skips others.
-func (s *stage) hear(ctx context.Context, p *actor, text string) (string, error) {
+// waitFor waits for a line that matches a pattern, and skips others.
+func (s *stage) waitFor(ctx context.Context, p *actor, text string) (string, error) {
 	want, last := parsePattern(text), ""
 	for {
 		line, err := s.next(ctx, p)
@@ -163,7 +163,7 @@ func (s *stage) next(ctx context.Context, p *actor) (string, error) {
 		}
 		return line, nil
 	case <-timer.C:
-		return "", errUnheard
+		return "", errNoMatch
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -174,7 +174,7 @@ func (s *stage) next(ctx context.Context, p *actor) (string, error) {
 func (s *stage) sync(ctx context.Context, p *actor) error {
 	s.synced++
 	token := fmt.Sprintf("synced%d", s.synced)
-	if err := s.say(ctx, p, "PING "+token); err != nil {
+	if err := s.send(ctx, p, "PING "+token); err != nil {
 		return err
 	}
 	before := p.kept
