@@ -40,7 +40,7 @@
 // # Concurrency
 //
 // One goroutine, the one in [Link.Run], owns all state of a link. A reader opens envelopes and a
-// writer writes lines for it. Judges submit inbound steps to the gateway: sequentially within a
+// writer writes lines for it. Goroutines submit inbound steps to the gateway: sequentially within a
 // handoff, and concurrently across handoffs. The reader never waits for one, because a server
 // stops sending to all its peers if one of them does not read. Catch-up later fetches the steps that
 // found no free goroutine. [Link.Deliver] and [Link.Online] reach the owner through channels and may be
