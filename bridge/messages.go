@@ -15,11 +15,11 @@ import (
 type Messages interface {
 	// Say stores a message. The caller sets ID (zero for a new one), Author, To, Body, About,
 	// Fields and Arrival. The field [federation.Reply] is the message ID in the author's network.
-	// The Place of the Arrival is that of a [Recipient]. After a nil error, the message is on disk.
-	// A repeated ID changes nothing and returns the earlier result. The error is a
-	// [*federation.RefusalError] for a refused message, and wraps [federation.ErrNotFound] if no
-	// link reaches the recipient.
-	Say(ctx context.Context, t federation.Text, original signing.Original) (Said, error)
+	// The Place of the Arrival is that of a [Recipient]. After a nil error, the message is on
+	// disk. A message with the ID of an earlier one returns the earlier result and changes
+	// nothing. The error is a [*federation.RefusalError] for a refused message, and wraps
+	// [federation.ErrNotFound] if no link reaches the recipient.
+	Say(ctx context.Context, t federation.Text, original signing.Original) (TextResult, error)
 	// Relay files a line of a channel for the other links that relay the channel. The caller sets
 	// ID, of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. After a nil
 	// error, the line is on disk. A repeated ID changes nothing, which stops loops over other
@@ -65,20 +65,20 @@ type Recipient struct {
 	Place federation.ChannelRef
 }
 
-// Said is the result of a message.
-type Said struct {
-	Text  federation.Text
-	Known bool // already on file
-	Away  bool // the message waits: the recipient is not connected, or another home must accept it
-	// Forwarded is true if another home or registry must accept the message. Whether the recipient
-	// is connected there is unknown.
+// TextResult is the result of a message.
+type TextResult struct {
+	Text  federation.Text // on file
+	Known bool            // already on file
+	Away  bool            // the message waits: the recipient is not connected, or another home must accept it
+	// Forwarded is true if another home or registry must accept the message. This gateway does not
+	// know whether the recipient is connected there.
 	Forwarded bool
 	// ToNick is true if the recipient is a guest, which has no DID. The next user with its nick
 	// gets the waiting message.
 	ToNick bool
 }
 
-// ToNickNote is the notice to a sender for [Said.ToNick].
+// ToNickNote is the notice to a sender for [TextResult.ToNick].
 const ToNickNote = "the recipient is not connected and has no account: the next user with that nick will read the message"
 
 // TextLink is a [Link] that delivers text.

@@ -54,7 +54,7 @@ var (
 		ID: "explainDID", Tag: "handoffs", Method: http.MethodGet, Path: "dids/{did}/explain", Scope: read,
 		Summary: "Explain the document of a DID: its keys, and its unusable keys",
 	}
-	GetPlace = route.Route[PlaceQuery, Place]{
+	GetPlace = route.Route[PlaceQuery, OfferVenue]{
 		ID: "getPlace", Tag: "handoffs", Method: http.MethodGet, Path: "place", Scope: read,
 		Summary: "Get the target of an offer",
 	}

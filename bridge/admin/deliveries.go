@@ -47,7 +47,7 @@ func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting]
 // watchPage returns changes of the first page of a list: its new items.
 func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
 	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
-		told := map[string]bool{}
+		reported := map[string]bool{}
 		return func() ([]T, error) {
 			found, err := page(ctx, cursor, limit)
 			if err != nil {
@@ -57,11 +57,11 @@ func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) 
 			for _, item := range found.Items {
 				text := fmt.Sprintf("%+v", item)
 				now[text] = true
-				if !told[text] {
+				if !reported[text] {
 					items = append(items, item)
 				}
 			}
-			told = now
+			reported = now
 			return items, nil
 		}
 	}
@@ -355,14 +355,14 @@ func (o *Operator) getDead(ctx context.Context, in ByID) (DeadLetter, error) {
 	}
 	shaped := shapeDead(d)
 	shaped.DeadDetail = &DeadDetail{
-		Verdict: federation.Valid.String(), // only valid steps are filed
-		Raw:     printable(d.Raw), Signature: d.Signature, Attempts: []Try{}, Fix: d.Reason.Fix(), Broken: d.Broken,
+		Verdict: federation.Valid.String(), // nothing else is filed
+		Raw:     printable(d.Raw), Signature: d.Signature, Attempts: []Attempt{}, Fix: d.Reason.Fix(), Broken: d.Broken,
 	}
 	if d.Broken != "" {
 		shaped.Verdict = ""
 	}
 	for _, t := range d.Tries {
-		shaped.Attempts = append(shaped.Attempts, Try{Number: t.Number, Time: Moment(t.At), Error: t.Reason})
+		shaped.Attempts = append(shaped.Attempts, Attempt{Number: t.Number, Time: Moment(t.At), Error: t.Reason})
 	}
 	return shaped, nil
 }
@@ -399,8 +399,8 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 	changed := 0
 	for _, id := range ids {
 		did, err := act(ctx, id, ask.DryRun)
-		if _, told := errors.AsType[*ProblemError](err); told && text == everyID {
-			continue // deleted meanwhile or not replayable; continue with the others
+		if _, isProblem := errors.AsType[*ProblemError](err); isProblem && text == everyID {
+			continue // deleted meanwhile, or not replayable: the others are
 		}
 		if err != nil && changed > 0 {
 			_ = o.acted(ctx, "dead "+verb, subject, ask, changed)

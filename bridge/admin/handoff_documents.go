@@ -124,8 +124,8 @@ type Warning struct {
 	Detail string `json:"detail"`
 }
 
-// Place is the venue of an offer, and the dialect in which to sign it.
-type Place struct {
+// OfferVenue is the venue of an offer, and the dialect in which to sign it.
+type OfferVenue struct {
 	Venue   string             `json:"venue"`
 	Dialect federation.Dialect `json:"dialect"`
 }

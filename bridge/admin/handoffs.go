@@ -132,7 +132,7 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 // news returns the handoffs changed since the newest reported change, in the order of their
 // changes.
 func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]Handoff, error) {
-	told := map[federation.HandoffID]federation.Version{} // handoffs that changed at the newest reported time
+	reported := map[federation.HandoffID]federation.Version{} // handoffs that changed at the newest reported time
 	filter, after := l.filter, federation.Cursor(cursor)
 	return func() ([]Handoff, error) {
 		views, next, err := l.read(ctx, filter, after, limit)
@@ -148,13 +148,13 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 		var items []Handoff
 		newest := map[federation.HandoffID]federation.Version{}
 		for _, v := range slices.Backward(views) {
-			if told[v.ID] != v.Version {
+			if reported[v.ID] != v.Version {
 				items = append(items, l.o.shapeHandoff(v, time.Now()))
 			}
 			newest[v.ID] = v.Version
 		}
 		if len(views) > 0 {
-			filter.Since, told = views[0].Moved, newest
+			filter.Since, reported = views[0].Moved, newest
 		}
 		return items, nil
 	}

@@ -46,7 +46,7 @@ func (l linkList) read(ctx context.Context) ([]Link, error) {
 
 // news returns the changed links. A newer input time is not a change.
 func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, error) {
-	told := map[string]Link{}
+	reported := map[string]Link{}
 	return func() ([]Link, error) {
 		links, err := l.read(ctx)
 		if err != nil {
@@ -56,10 +56,10 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, err
 		for _, link := range links {
 			quiet := link
 			quiet.LastHeard = Moment{}
-			if before, ok := told[link.Name]; !ok || before != quiet {
+			if before, ok := reported[link.Name]; !ok || before != quiet {
 				items = append(items, link)
 			}
-			told[link.Name] = quiet
+			reported[link.Name] = quiet
 		}
 		return items, nil
 	}

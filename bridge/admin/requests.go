@@ -355,16 +355,16 @@ type DeadLetter struct {
 
 // DeadDetail has the details of a dead letter that lists leave out.
 type DeadDetail struct {
-	Verdict   string `json:"verdict"` // on the signature when it was filed; "" if it cannot be read
-	Raw       string `json:"raw"`     // the signed document, or the document of a message; base64 if it is not UTF-8
-	Signature string `json:"signature,omitempty"`
-	Attempts  []Try  `json:"attempts"` // the last attempts
-	Fix       string `json:"fix"`      // possible remedies
-	Broken    string `json:"broken,omitempty"`
+	Verdict   string    `json:"verdict"` // on the signature when it was filed; "" if it cannot be read
+	Raw       string    `json:"raw"`     // the signed document, or the document of a message; base64 if it is not UTF-8
+	Signature string    `json:"signature,omitempty"`
+	Attempts  []Attempt `json:"attempts"` // the last attempts
+	Fix       string    `json:"fix"`      // possible remedies
+	Broken    string    `json:"broken,omitempty"`
 }
 
-// Try is one failed attempt.
-type Try struct {
+// Attempt is one failed attempt.
+type Attempt struct {
 	Number int    `json:"number"`
 	Time   Moment `json:"time"`
 	Error  string `json:"error"`

@@ -35,7 +35,7 @@ func routes() []mounted {
 		serve(GetHandoff, (*Operator).getHandoff),
 		serve(CountTroubles, (*Operator).countTroubles),
 		serve(GetPassport, (*Operator).getPassport),
-		serve(TakeStep, (*Operator).takeStep),
+		serve(TakeStep, (*Operator).handleStep),
 		serve(EndOrphan, (*Operator).endOrphan),
 		serve(ExplainEvent, (*Operator).explainEvent),
 		serve(ExplainDID, (*Operator).explainDID),

@@ -18,7 +18,7 @@ func (o *Operator) offerHandoff(ctx context.Context, body route.Body[Ask]) (File
 	return o.submitStep(ctx, body, federation.Offer, federation.View{})
 }
 
-func (o *Operator) takeStep(ctx context.Context, in StepOf) (Filed, error) {
+func (o *Operator) handleStep(ctx context.Context, in StepOf) (Filed, error) {
 	verb := federation.Verb(in.Verb)
 	if verb == federation.Offer || verb == federation.Expire || !federation.ValidName(string(verb)) {
 		return Filed{}, &federation.RefusalError{Code: federation.UnknownVerb}
@@ -152,25 +152,25 @@ func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view
 	return o.builder().Vouch(ctx, draft, view, now)
 }
 
-func (o *Operator) getPlace(ctx context.Context, in PlaceQuery) (Place, error) {
+func (o *Operator) getPlace(ctx context.Context, in PlaceQuery) (OfferVenue, error) {
 	from, err := parseDID("from", in.From)
 	if err != nil {
-		return Place{}, err
+		return OfferVenue{}, err
 	}
 	var to federation.DID
 	if text := in.To; text != "" {
 		if to, err = stepbuilder.Recipient(text); err != nil {
-			return Place{}, err
+			return OfferVenue{}, err
 		}
 	}
 	place, tags, err := o.builder().Place(ctx, from, to, in.Channel)
 	if err != nil {
-		return Place{}, err
+		return OfferVenue{}, err
 	}
 	if place.Venue == "" {
 		place.Venue = o.builder().Pair(from, to)
 	}
-	return Place{Venue: place.Venue, Dialect: tags}, nil
+	return OfferVenue{Venue: place.Venue, Dialect: tags}, nil
 }
 
 func (o *Operator) storeBlob(ctx context.Context, in Blob) (Stored, error) {

@@ -260,17 +260,17 @@ func (l *Link) describeMessage(m agents.Message, reader string, read bool) wire.
 	if m.From == reader && m.To != reader {
 		direction = "sent"
 	}
-	told := m.Told
-	if told.IsZero() { // held
-		told = m.Received
+	delivered := m.Told
+	if delivered.IsZero() { // held
+		delivered = m.Received
 	}
-	at := wire.ISOTime(told)
+	at := wire.ISOTime(delivered)
 	entry := wire.Members{
 		"id": m.ID, "messageId": m.ID, "from": shownHandle(m.From), "to": shownHandle(m.To),
 		"from_handle": shownHandle(m.From), "to_handle": shownHandle(m.To),
 		"body": s.Body, "text": s.Body, "content": s.Body, "type": s.Type, "payload": wire.OrNull(s.Payload),
 		"thread_id": threadID(m.From, m.To), "seq": m.Seq, "reply_to": nil, "created_at": at, "createdAt": at,
-		"timestamp": told.Unix(), "direction": direction, "read": read, "signed": !strings.HasPrefix(s.KeyID, registryKeyPrefix),
+		"timestamp": delivered.Unix(), "direction": direction, "read": read, "signed": !strings.HasPrefix(s.KeyID, registryKeyPrefix),
 	}
 	if s.ReplyTo != "" {
 		entry["reply_to"] = wire.Members{"id": s.ReplyTo}

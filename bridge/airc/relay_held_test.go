@@ -35,16 +35,16 @@ func (*desk) Addressee(context.Context, string) (bridge.Recipient, error) {
 }
 
 // Say implements [bridge.Messages].
-func (d *desk) Say(_ context.Context, m federation.Text, _ signing.Original) (bridge.Said, error) {
+func (d *desk) Say(_ context.Context, m federation.Text, _ signing.Original) (bridge.TextResult, error) {
 	for _, before := range d.said {
 		if !m.ID.IsZero() && before.ID == m.ID {
-			return bridge.Said{Known: true}, d.err
+			return bridge.TextResult{Known: true}, d.err
 		}
 	}
 	if d.err == nil {
 		d.said = append(d.said, m)
 	}
-	return bridge.Said{}, d.err
+	return bridge.TextResult{}, d.err
 }
 
 // texts returns the texts, without notices of held messages.

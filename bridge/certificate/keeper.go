@@ -17,9 +17,9 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// lookEvery is the interval of checks for a newer certificate. Operators may expect a new certificate
-// within a minute, and an error is reported only after two checks.
-const lookEvery = 10 * time.Second
+// checkInterval is the interval of checks for a newer certificate. Operators may expect a new
+// certificate within a minute, and an error is reported only after two checks.
+const checkInterval = 10 * time.Second
 
 // A Source returns the certificate to present at a time, or nil if none is configured; served is the
 // current certificate, or nil. An error keeps the current certificate.
@@ -43,10 +43,11 @@ func NewKeeper(served *bridge.Certificate, source Source, log *slog.Logger) *Kee
 	return &Keeper{served: served, source: source, log: log}
 }
 
-// Run checks for a newer certificate every [lookEvery] until ctx ends. It logs a problem only after the
-// second check, because a certificate and its key are rarely replaced at the same instant.
+// Run checks for a newer certificate every [checkInterval] until ctx ends. It logs a problem only
+// after the second check, because a certificate and its key are rarely replaced at the same
+// instant.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		k.look(ctx, time.Now(), false)

@@ -239,8 +239,9 @@ type Words struct {
 
 const ctcp = "\x01"
 
-// spoken returns the formatted text of a PRIVMSG, with "/me" for an action, or "" for a CTCP message.
-func spoken(text string) string {
+// formattedText returns the formatted text of a PRIVMSG, with "/me" for an action, or "" for a CTCP
+// message.
+func formattedText(text string) string {
 	text, how := manner("PRIVMSG", text)
 	if strings.TrimSpace(Unformatted(text)) == "" {
 		return ""
@@ -259,7 +260,7 @@ const HolderLeft = "the user left before it had read the message, and another on
 // calls the recipient name. Otherwise waits is "". Errors come from [bridge.Messages], including a
 // refusal if no link reaches the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
-	text := spoken(w.Text)
+	text := formattedText(w.Text)
 	if text == "" || p.Messages == nil {
 		return "", nil
 	}

@@ -123,8 +123,8 @@ func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
 // Meter rate-limits the messages of one user, with a bucket that starts full with one minute's worth.
 // The zero Meter is ready to use. It is not safe for concurrent use.
 type Meter struct {
-	bucket *rate.Limiter
-	told   bool
+	bucket   *rate.Limiter
+	notified bool
 }
 
 // Take counts one step. It reports whether the step is allowed and, if not, whether to notify the
@@ -138,13 +138,13 @@ func (m *Meter) Take(perMinute int, now time.Time) (ok, tell bool) {
 		m.bucket = rate.NewLimiter(rate.Limit(perMinute)/60, perMinute)
 	}
 	if m.bucket.TokensAt(now) >= float64(perMinute) {
-		m.told = false
+		m.notified = false
 	}
 	if m.bucket.AllowN(now, 1) {
 		return true, false
 	}
-	tell = !m.told
-	m.told = true
+	tell = !m.notified
+	m.notified = true
 	return false, tell
 }
 

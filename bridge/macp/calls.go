@@ -242,9 +242,9 @@ func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.Wa
 	if err != nil {
 		return err
 	}
-	told := map[string]bool{}
+	notified := map[string]bool{}
 	for _, s := range known {
-		told[s.GetSessionId()] = true
+		notified[s.GetSessionId()] = true
 		if s.GetState() != macpv1.SessionState_SESSION_STATE_OPEN && s.GetState() != macpv1.SessionState_SESSION_STATE_SUSPENDED {
 			continue
 		}
@@ -254,7 +254,7 @@ func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.Wa
 		}
 	}
 	return drain(ctx, out, func(ev *macpv1.SessionLifecycleEvent) error {
-		if ev.GetEventType() == macpv1.SessionLifecycleEvent_EVENT_TYPE_CREATED && told[ev.GetSession().GetSessionId()] {
+		if ev.GetEventType() == macpv1.SessionLifecycleEvent_EVENT_TYPE_CREATED && notified[ev.GetSession().GetSessionId()] {
 			return nil // it began while the list was read
 		}
 		return send(&macpv1.WatchSessionsResponse{Event: ev})

@@ -74,17 +74,17 @@ func (l *Link) showAnswer(t *turn, d federation.Delivery, offer *macpmode.Offer)
 	}
 	ours := !l.participants.has(t.session.Initiator)
 	if ev.Verb == federation.Decline {
-		err := t.say(offer.Target, macpmode.TypeDecline, id, id, &handoffv1.HandoffDeclinePayload{HandoffId: offer.ID, DeclinedBy: offer.Target, Reason: ev.Note})
+		err := t.acceptMessage(offer.Target, macpmode.TypeDecline, id, id, &handoffv1.HandoffDeclinePayload{HandoffId: offer.ID, DeclinedBy: offer.Target, Reason: ev.Note})
 		if err != nil || !ours {
 			return err
 		}
-		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.declined", "declined by "+offer.Target, false))
+		return t.acceptMessage(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.declined", "declined by "+offer.Target, false))
 	}
-	err := t.say(offer.Target, macpmode.TypeAccept, id, id, &handoffv1.HandoffAcceptPayload{HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: ev.Note})
+	err := t.acceptMessage(offer.Target, macpmode.TypeAccept, id, id, &handoffv1.HandoffAcceptPayload{HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: ev.Note})
 	if err != nil || !ours || l.cfg.Profile == holdOpen {
 		return err
 	}
-	return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.accepted", "transferred to "+offer.Target, true))
+	return t.acceptMessage(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.accepted", "transferred to "+offer.Target, true))
 }
 
 // tellStep writes a signal about a step. The last signal of a session is repeated to connecting
@@ -136,15 +136,15 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	}
 	switch ev.Verb { //nolint:exhaustive // the others are told as context
 	case federation.Complete:
-		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.completed", "completed by "+offer.Target, true))
+		return t.acceptMessage(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.completed", "completed by "+offer.Target, true))
 	case federation.Fail:
-		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.failed", "failed by "+offer.Target, false))
+		return t.acceptMessage(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.failed", "failed by "+offer.Target, false))
 	}
 	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, href(l.ports, d.View.ID)))
 	if err != nil {
 		return err
 	}
-	return t.say(t.session.Initiator, macpmode.TypeContext, id, id, &handoffv1.HandoffContextPayload{HandoffId: offer.ID, ContentType: macpmode.CarryType, Context: data})
+	return t.acceptMessage(t.session.Initiator, macpmode.TypeContext, id, id, &handoffv1.HandoffContextPayload{HandoffId: offer.ID, ContentType: macpmode.CarryType, Context: data})
 }
 
 // openSession opens a session for an offer. The journal of the handoff names each such session; length
@@ -173,7 +173,7 @@ func (l *Link) openSession(ctx context.Context, ev federation.Event, view federa
 		}
 		kinds := []string{macpmode.TypeOffer, macpmode.TypeContext}
 		for i, payload := range payloads[1:] {
-			if err := t.say(names.Owner, kinds[i], kinds[i]+":"+view.ID.String(), ev.ID.String(), payload); err != nil {
+			if err := t.acceptMessage(names.Owner, kinds[i], kinds[i]+":"+view.ID.String(), ev.ID.String(), payload); err != nil {
 				return err
 			}
 		}
@@ -215,7 +215,7 @@ func newSessionID() (string, error) {
 
 // reopen opens another session for an offer whose session expired before its handoff. A session lasts
 // at most a day.
-func (l *Link) reopen(ctx context.Context, s said) error {
+func (l *Link) reopen(ctx context.Context, s wireEntry) error {
 	var id federation.HandoffID
 	var target string
 	err := l.engine.on(ctx, s.session, func(_ context.Context, t *turn) (err error) {

@@ -137,7 +137,7 @@ func (e *engine) commit(ctx context.Context, calls []*call) {
 		defer close(c.done)           // even after a panic, which ends the engine
 	}
 	for _, c := range calls {
-		c.err = e.judge(ctx, c, b, now)
+		c.err = e.process(ctx, c, b, now)
 	}
 	if err := e.write(ctx, b); err != nil {
 		e.log.LogAttrs(ctx, slog.LevelError, "sessions not written", slog.Any("err", err))
@@ -156,7 +156,7 @@ func (e *engine) commit(ctx context.Context, calls []*call) {
 	e.trim(b)
 }
 
-func (e *engine) judge(ctx context.Context, c *call, b *batch, now time.Time) error {
+func (e *engine) process(ctx context.Context, c *call, b *batch, now time.Time) error {
 	t := &turn{engine: e, now: now, batch: b}
 	if c.session != "" {
 		var err error

@@ -42,7 +42,7 @@ func lastIndex(ctx context.Context, record *journals.Journals, name string) (ind
 }
 
 // fileOffer files an offer of a participant. An offer to a name without a DID stays in the session.
-func (l *Link) fileOffer(ctx context.Context, s said) error {
+func (l *Link) fileOffer(ctx context.Context, s wireEntry) error {
 	from, local := l.participants.named(s.env.GetSender())
 	offer, description, document, err := l.offered(ctx, s)
 	to := l.participants.of(offer.Target)
@@ -76,7 +76,7 @@ func (l *Link) fileOffer(ctx context.Context, s said) error {
 
 // open writes the handoff ID of an offer before the handoff is filed, because its first step may arrive
 // at once.
-func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
+func (l *Link) open(ctx context.Context, s wireEntry, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := s.handoff(ctx, l.ports.Gateway, offer)
 	if err != nil || opened {
 		return id, at, err
@@ -95,7 +95,7 @@ func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federati
 
 var errNoHistory = errors.New("the session has no history")
 
-func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d macpmode.Description, document string, err error) {
+func (l *Link) offered(ctx context.Context, s wireEntry) (offer macpmode.Offer, d macpmode.Description, document string, err error) {
 	var p handoffv1.HandoffOfferPayload
 	if err = proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
 		return offer, d, "", err
@@ -177,7 +177,7 @@ func (t *turn) cancel(reason, event string) error {
 	return t.accept(entry)
 }
 
-func (l *Link) fileAnswer(ctx context.Context, s said) error {
+func (l *Link) fileAnswer(ctx context.Context, s wireEntry) error {
 	from, local := l.participants.named(s.env.GetSender())
 	name, note, err := answerOf(s.env)
 	if err != nil || !local {
@@ -191,7 +191,7 @@ func (l *Link) fileAnswer(ctx context.Context, s said) error {
 	if s.env.GetMessageType() == macpmode.TypeDecline {
 		verb = federation.Decline
 	}
-	err = l.steps().take(ctx, s, from.did, verb, id, note)
+	err = l.steps().submit(ctx, s, from.did, verb, id, note)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		l.log.LogAttrs(ctx, slog.LevelWarn, "answer refused", slog.String("session", s.session), slog.String("handoff_id", id.String()), slog.Any("err", err))
 		return l.conclude(ctx, s.session, id, "handoff.failed", refused.Code.Upper(), false)
@@ -237,13 +237,13 @@ func (l *Link) conclude(ctx context.Context, session string, id federation.Hando
 		if offer == nil || !t.session.Open() || l.participants.has(t.session.Initiator) {
 			return nil
 		}
-		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id.String(), t.session.Commitment(offer, action, reason, positive))
+		return t.acceptMessage(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id.String(), t.session.Commitment(offer, action, reason, positive))
 	})
 }
 
-// say accepts a message written by the gateway for a party not connected here; event is the step shown
-// by the message.
-func (t *turn) say(sender, kind, messageID, event string, payload proto.Message) error {
+// acceptMessage accepts a message written by the gateway for a party not connected here. event is
+// the step shown by the message.
+func (t *turn) acceptMessage(sender, kind, messageID, event string, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (t *turn) say(sender, kind, messageID, event string, payload proto.Message)
 	return t.accept(entry)
 }
 
-func (l *Link) fileCancel(ctx context.Context, s said) error {
+func (l *Link) fileCancel(ctx context.Context, s wireEntry) error {
 	var from participant
 	var id federation.HandoffID
 	err := l.engine.on(ctx, s.session, func(_ context.Context, t *turn) (err error) {
@@ -279,7 +279,7 @@ func (l *Link) fileCancel(ctx context.Context, s said) error {
 	if err := proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
 		return err
 	}
-	err = l.steps().take(ctx, s, from.did, federation.Cancel, id, p.GetReason())
+	err = l.steps().submit(ctx, s, from.did, federation.Cancel, id, p.GetReason())
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 		l.log.LogAttrs(ctx, slog.LevelWarn, "cancel refused", slog.String("session", s.session), slog.String("handoff_id", id.String()), slog.Any("err", err))
 		return nil

@@ -162,7 +162,7 @@ func (f *filer) file(ctx context.Context, session string) error {
 }
 
 func (f *filer) entry(ctx context.Context, session string, s snapshot, text []byte) error {
-	step, files, err := readSaid(session, s.filed, text)
+	step, files, err := readWireEntry(session, s.filed, text)
 	if err != nil || !files {
 		return err
 	}
@@ -179,11 +179,11 @@ func (f *filer) entry(ctx context.Context, session string, s snapshot, text []by
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", s.filed, err)
 	}
-	return f.note(ctx, session, s.filed)
+	return f.markFiled(ctx, session, s.filed)
 }
 
-// note records that the entries up to a number are filed.
-func (f *filer) note(ctx context.Context, session string, filed uint64) error {
+// markFiled records that the entries up to a number are filed.
+func (f *filer) markFiled(ctx context.Context, session string, filed uint64) error {
 	return f.link.engine.on(ctx, session, func(_ context.Context, t *turn) error {
 		if t.session.Filed >= filed {
 			return nil

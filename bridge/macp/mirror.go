@@ -239,7 +239,7 @@ func (m *mirror) file(ctx context.Context) error {
 }
 
 func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
-	step, files, err := readSaid(m.cfg.Name+"/"+m.id, number, text)
+	step, files, err := readWireEntry(m.cfg.Name+"/"+m.id, number, text)
 	if err != nil || !files {
 		return err
 	}
@@ -262,7 +262,7 @@ func (f *Foreign) steps() steps {
 	return steps{ports: f.ports, deps: f.deps, link: f.cfg.Name, log: f.log}
 }
 
-func (m *mirror) fileOffer(ctx context.Context, step said) error {
+func (m *mirror) fileOffer(ctx context.Context, step wireEntry) error {
 	var p handoffv1.HandoffOfferPayload
 	if err := proto.Unmarshal(step.env.GetPayload(), &p); err != nil {
 		return err
@@ -346,7 +346,7 @@ func (m *mirror) retire(ctx context.Context) error {
 	return m.deps.Journals.RemoveJournals(ctx, gone)
 }
 
-func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (federation.HandoffID, time.Time, error) {
+func (m *mirror) open(ctx context.Context, step wireEntry, offer *macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := step.handoff(ctx, m.ports.Gateway, *offer)
 	if err != nil || opened {
 		return id, at, err
@@ -367,7 +367,7 @@ func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (fe
 	return id, at, m.write(ctx, note, more...)
 }
 
-func (m *mirror) describe(ctx context.Context, step said, offer *macpmode.Offer) (stepbuilder.Draft, error) {
+func (m *mirror) describe(ctx context.Context, step wireEntry, offer *macpmode.Offer) (stepbuilder.Draft, error) {
 	behind := []*macpv1.Envelope{step.env}
 	page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), 0, 1)
 	if err != nil {
@@ -403,7 +403,7 @@ func (m *mirror) describe(ctx context.Context, step said, offer *macpmode.Offer)
 
 // fileAnswer files the answer of a target, and commits a session opened by us. Our own participant's
 // answers are already filed, unless another program has its token.
-func (m *mirror) fileAnswer(ctx context.Context, step said) error {
+func (m *mirror) fileAnswer(ctx context.Context, step wireEntry) error {
 	name, note, err := answerOf(step.env)
 	if err != nil {
 		return err
@@ -420,7 +420,7 @@ func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 	if step.env.GetMessageType() == macpmode.TypeDecline {
 		verb, action, positive = federation.Decline, "handoff.declined", false
 	}
-	err = m.steps().take(ctx, step, m.senderDID(step.env.GetSender()), verb, id, note)
+	err = m.steps().submit(ctx, step, m.senderDID(step.env.GetSender()), verb, id, note)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		m.log.LogAttrs(ctx, slog.LevelWarn, "answer refused", slog.String("session", m.id), slog.String("handoff_id", id.String()), slog.Any("err", err))
 		action, positive, note, err = "handoff.failed", false, refused.Code.Upper(), nil
@@ -439,7 +439,7 @@ func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 
 // fileCancel files the owner's cancellation of the session of a pending offer, or of the task of its
 // work.
-func (m *mirror) fileCancel(ctx context.Context, step said) error {
+func (m *mirror) fileCancel(ctx context.Context, step wireEntry) error {
 	handoff := ""
 	if offer := m.s.Current(); offer != nil && offer.Disposition == macpmode.Offered {
 		handoff = offer.Handoff
@@ -453,7 +453,7 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	if err != nil {
 		return err
 	}
-	err = m.steps().take(ctx, step, m.senderDID(m.s.Initiator), federation.Cancel, id, "")
+	err = m.steps().submit(ctx, step, m.senderDID(m.s.Initiator), federation.Cancel, id, "")
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 		m.log.LogAttrs(ctx, slog.LevelWarn, "cancel refused", slog.String("session", m.id), slog.Any("err", err))
 		return nil

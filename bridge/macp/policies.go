@@ -74,7 +74,7 @@ func (t *turn) changePolicies(entry []byte) {
 			return // cannot fail: the entry was encoded from a policy
 		}
 		names := slices.Collect(maps.Keys(e.watchers.policies))
-		tell(e.watchers.policies, names, &macpv1.WatchPoliciesResponse{Descriptors: e.policies.list(""), ObservedAtUnixMs: t.now.UnixMilli()})
+		broadcast(e.watchers.policies, names, &macpv1.WatchPoliciesResponse{Descriptors: e.policies.list(""), ObservedAtUnixMs: t.now.UnixMilli()})
 	})
 }
 

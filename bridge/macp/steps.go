@@ -28,14 +28,14 @@ type steps struct {
 
 func (l *Link) steps() steps { return steps{ports: l.ports, deps: l.deps, link: l.Name(), log: l.log} }
 
-type said struct {
+type wireEntry struct {
 	session string
 	number  uint64
 	entry   *historyv1.Entry
 	env     *macpv1.Envelope
 }
 
-func readSaid(session string, number uint64, text []byte) (s said, files bool, err error) {
+func readWireEntry(session string, number uint64, text []byte) (s wireEntry, files bool, err error) {
 	entry, err := readEntry(text)
 	if err != nil {
 		return s, false, err
@@ -44,12 +44,12 @@ func readSaid(session string, number uint64, text []byte) (s said, files bool, e
 	if err != nil || !macpmode.Files(entry, env) {
 		return s, false, err
 	}
-	return said{session: session, number: number, entry: entry, env: env}, true, nil
+	return wireEntry{session: session, number: number, entry: entry, env: env}, true, nil
 }
 
 // id returns the ID and the time of the step. Both are stable, so that a step is filed once despite a
 // crash. An entry too old for this gets a new ID.
-func (s said) id(now time.Time) (federation.EventID, time.Time) {
+func (s wireEntry) id(now time.Time) (federation.EventID, time.Time) {
 	at := time.UnixMilli(s.entry.GetAtUnixMs())
 	if now.Sub(at) > freshStep {
 		at = now.Truncate(time.Millisecond)
@@ -59,7 +59,7 @@ func (s said) id(now time.Time) (federation.EventID, time.Time) {
 
 // handoff returns the handoff of an offer, its opening time, and whether the handoff was written. An
 // offer opened before a crash keeps its handoff, unless the offer is too old.
-func (s said) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmode.Offer) (id federation.HandoffID, at time.Time, opened bool, err error) {
+func (s wireEntry) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmode.Offer) (id federation.HandoffID, at time.Time, opened bool, err error) {
 	id, at = s.id(time.Now())
 	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
 		view, err := gateway.View(ctx, known)
@@ -70,9 +70,9 @@ func (s said) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmod
 	return id, at, false, nil
 }
 
-// take files a step of a participant. It does nothing if the handoff is already in the resulting state:
-// the step was filed before a crash, or the participant took it elsewhere.
-func (t steps) take(ctx context.Context, s said, from federation.DID, verb federation.Verb, id federation.HandoffID, note string) error {
+// submit files a step of a participant. It does nothing if the handoff is already in the resulting
+// state: the step was filed before a crash, or the participant took it elsewhere.
+func (t steps) submit(ctx context.Context, s wireEntry, from federation.DID, verb federation.Verb, id federation.HandoffID, note string) error {
 	view, err := t.ports.Gateway.View(ctx, id)
 	if err != nil {
 		return err

@@ -239,11 +239,11 @@ func unwatch[T any](of map[string]map[*outlet[T]]bool, name string, o *outlet[T]
 	}
 }
 
-func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
-	told := map[string]bool{}
+func broadcast[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
+	notified := map[string]bool{}
 	for _, name := range names {
-		if !told[name] {
-			told[name] = true
+		if !notified[name] {
+			notified[name] = true
 			for o := range of[name] {
 				o.send(v)
 			}
@@ -253,12 +253,12 @@ func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
 
 // signal sends a signal. Its sender is authenticated.
 func (w *watchers) signal(names []string, env *macpv1.Envelope) {
-	tell(w.signals, names, &macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true})
+	broadcast(w.signals, names, &macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true})
 }
 
 func (w *watchers) session(names []string, ev *macpv1.SessionLifecycleEvent, at int64) {
 	ev.ObservedAtUnixMs = at
-	tell(w.sessions, names, ev)
+	broadcast(w.sessions, names, ev)
 }
 
 func lifecycle(env *macpv1.Envelope, meta *macpv1.SessionMetadata) *macpv1.SessionLifecycleEvent {

@@ -129,7 +129,7 @@ func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, ses
 // fileRequest processes a task request. A request of our participant belongs to a handoff that it
 // offered. A request to our participant belongs to a handoff that it accepted: the request is accepted
 // too, and the steps kept for the task follow.
-func (m *mirror) fileRequest(ctx context.Context, step said) error {
+func (m *mirror) fileRequest(ctx context.Context, step wireEntry) error {
 	task := m.s.Task
 	if task == nil || step.env.GetSender() != m.s.Initiator {
 		return nil
@@ -235,7 +235,7 @@ func (m *mirror) noteTask(ctx context.Context, task *macpmode.Task, id federatio
 
 // fileReport files the assignee's reports about work offered by our participant, and commits the task
 // after its end.
-func (m *mirror) fileReport(ctx context.Context, step said) error {
+func (m *mirror) fileReport(ctx context.Context, step wireEntry) error {
 	task := m.s.Task
 	if task == nil || task.Handoff == "" || m.s.Initiator != m.cfg.Participant || step.env.GetSender() != task.Assignee {
 		return nil
@@ -266,7 +266,7 @@ func (m *mirror) fileReport(ctx context.Context, step said) error {
 
 // takeReport files a report as a step. It does nothing if the handoff has the same end: the step was
 // filed before a crash, or the assignee took it elsewhere.
-func (m *mirror) takeReport(ctx context.Context, step said, id federation.HandoffID, r macpmode.Report) error {
+func (m *mirror) takeReport(ctx context.Context, step wireEntry, id federation.HandoffID, r macpmode.Report) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || r.Verb == federation.Complete && view.State == "completed" || r.Verb == federation.Fail && view.State == "failed" {
 		return err
@@ -286,7 +286,7 @@ func (m *mirror) takeReport(ctx context.Context, step said, id federation.Handof
 
 // vouchPlanned files a step with the stable ID of its entry, so that the step is filed once despite a
 // crash. An entry too old for this gets another ID, which is on disk before the step is filed.
-func (m *mirror) vouchPlanned(ctx context.Context, step said, draft stepbuilder.Draft, view federation.View) error {
+func (m *mirror) vouchPlanned(ctx context.Context, step wireEntry, draft stepbuilder.Draft, view federation.View) error {
 	var at time.Time
 	draft.ID, at = step.id(time.UnixMilli(step.entry.GetAtUnixMs()))
 	if planned, err := federation.ParseEventID(m.s.Planned); err == nil && m.s.Filed == step.number-1 {

@@ -22,10 +22,10 @@ const maxMentions = 200
 var _ bridge.Messages = (*Gateway)(nil)
 
 // Say implements [bridge.Messages].
-func (g *Gateway) Say(ctx context.Context, t federation.Text, original signing.Original) (bridge.Said, error) {
+func (g *Gateway) Say(ctx context.Context, t federation.Text, original signing.Original) (bridge.TextResult, error) {
 	leave, err := g.links.acquire(ctx, t.Arrival.Link)
 	if err != nil {
-		return bridge.Said{}, err
+		return bridge.TextResult{}, err
 	}
 	defer leave()
 	said, err := g.send(ctx, &t, original, time.Now())
@@ -37,7 +37,7 @@ func (g *Gateway) Say(ctx context.Context, t federation.Text, original signing.O
 	return said, nil
 }
 
-func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing.Original, now time.Time) (said bridge.Said, err error) {
+func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing.Original, now time.Time) (said bridge.TextResult, err error) {
 	if t.To, err = g.Owner(ctx, t.To); err != nil {
 		return said, err
 	}
@@ -112,9 +112,9 @@ func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing
 	return said, g.answerContact(ctx, *t, now)
 }
 
-// find addresses a message to the current user of a nick. If there is none, the message is for the
-// next user of the nick, and the sender gets a notice.
-func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.Said) {
+// find returns the recipient of a message. A message to a nick is for the current user of the
+// nick. If there is none, it is for the next one, and its sender gets a notice.
+func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.TextResult) {
 	delete(t.Fields, federation.Holder)
 	if way.home != "" || way.messenger == nil {
 		said.Forwarded = way.home != ""
@@ -153,9 +153,9 @@ func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	return err
 }
 
-// saidBefore returns the result of a message already filed. It records the consent of the sender
-// again, because this may have failed the first time.
-func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.Said, err error) {
+// saidBefore returns the answer to a message that is already filed. It records the consent of the
+// sender again, because this may have failed the first time.
+func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.TextResult, err error) {
 	found, err := g.deps.Record.WithMessageID(ctx, t.ID.String())
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
@@ -280,7 +280,7 @@ func (g *Gateway) checkOutbox(ctx context.Context, t federation.Text, home strin
 	return err
 }
 
-func (g *Gateway) noteMessage(ctx context.Context, t federation.Text, said bridge.Said, err error) {
+func (g *Gateway) noteMessage(ctx context.Context, t federation.Text, said bridge.TextResult, err error) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	outcome, level := "filed", slog.LevelInfo
 	attrs := stepAttrs(t.Row())

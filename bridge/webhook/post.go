@@ -71,10 +71,10 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 		return &delivery.LaterError{Pause: turnWait, Untried: true, Err: err}
 	case err != nil:
 		h.deps.Log.LogAttrs(ctx, slog.LevelDebug, "webhook did not answer", slog.String("link", federation.WebhookName(hook.ID)), slog.Any("err", err))
-		return told(err)
+		return publicError(err)
 	case answer.Status == http.StatusGone:
 		return h.disable(ctx, hook)
-	case taken(answer):
+	case accepted(answer):
 		if err := pusher.Taken(context.WithoutCancel(ctx), hook, p); err != nil { // also during shutdown, to prevent a second post
 			return fmt.Errorf("%w: taken: %w", delivery.ErrUnnoted, err)
 		}
@@ -116,14 +116,14 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 	answer := identity.Answer{Status: http.StatusNoContent}
 	for _, post := range posts {
 		var err error
-		if answer, err = h.deps.Outside.Call(ctx, address, post.Header, post.Body); err != nil || !taken(answer) {
+		if answer, err = h.deps.Outside.Call(ctx, address, post.Header, post.Body); err != nil || !accepted(answer) {
 			return answer, err
 		}
 	}
 	return answer, nil
 }
 
-func taken(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
+func accepted(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
 
 // pause returns the wait after a response before the address may be called again.
 //
@@ -172,9 +172,9 @@ func (h *Hooks) networkOf(hook federation.Webhook) string {
 	return inboxNetwork
 }
 
-// told returns the error of a failed attempt as shown to the owner of a hook, without details of the
-// gateway's internal network.
-func told(err error) error {
+// publicError returns the error of a failed attempt as shown to the owner of a hook, without
+// details of the gateway's internal network.
+func publicError(err error) error {
 	_, unknown := errors.AsType[*net.DNSError](err)
 	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
 	var slow interface{ Timeout() bool }

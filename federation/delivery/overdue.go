@@ -69,7 +69,7 @@ func RunOverdue(ctx context.Context, log *slog.Logger, clock func() time.Time, k
 	tick := time.NewTicker(overdueLook)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if err := CheckOverdue(ctx, clock(), kinds...); told(ctx, err) {
+		if err := CheckOverdue(ctx, clock(), kinds...); shouldLog(ctx, err) {
 			log.LogAttrs(ctx, slog.LevelError, "overdue deliveries not ended", slog.Any("err", err))
 		}
 		select {

@@ -21,7 +21,7 @@ const (
 	turnLength = 10 * time.Second
 	// Margin of a lease over the longest turn. After it, the destinations of a dead gateway are
 	// served again.
-	spare = 10 * time.Second
+	leaseMargin = 10 * time.Second
 	// Maximum number of destinations with state kept between turns. Other destinations begin with
 	// their first sender.
 	maxKept = 4096
@@ -115,8 +115,8 @@ func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
 	if room == 0 {
 		return
 	}
-	due, err := p.Rows.Take(ctx, p.Kind, now, now.Add(turnLength+p.Policy.Attempt+spare), room)
-	if told(ctx, err) {
+	due, err := p.Rows.Take(ctx, p.Kind, now, now.Add(turnLength+p.Policy.Attempt+leaseMargin), room)
+	if shouldLog(ctx, err) {
 		p.Log.LogAttrs(ctx, slog.LevelError, "destinations not read", slog.Any("err", err))
 	}
 	for _, each := range due {
@@ -156,14 +156,14 @@ func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) 
 	case fault.Of(err) != nil:
 		p.Fault(ctx, err)
 		again = time.Now().Add(faultWait)
-	case told(ctx, err) && !errors.Is(err, federation.ErrNotFound):
+	case shouldLog(ctx, err) && !errors.Is(err, federation.ErrNotFound):
 		p.Log.LogAttrs(ctx, slog.LevelError, "destination not served", slog.Any("err", err))
 	}
 	after := context.WithoutCancel(ctx) // the next gateway need not wait for the end of the lease
-	if err := p.Rows.Unlock(after, due.Name, again); told(ctx, err) {
+	if err := p.Rows.Unlock(after, due.Name, again); shouldLog(ctx, err) {
 		p.Log.LogAttrs(ctx, slog.LevelError, "destination not released", slog.Any("err", err))
 	}
 }
 
-// told reports whether to log an error: the end of the pool is not an error.
-func told(ctx context.Context, err error) bool { return err != nil && ctx.Err() == nil }
+// shouldLog reports whether to log an error: the end of the pool is not an error.
+func shouldLog(ctx context.Context, err error) bool { return err != nil && ctx.Err() == nil }

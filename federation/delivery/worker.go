@@ -44,11 +44,11 @@ var ErrUnnoted = errors.New("delivery: not noted")
 // started lane makes one delivery and senders take turns. The record keeps the time of each next
 // attempt.
 type Worker struct {
-	to    Destination
-	rows  deliveries.Rows
-	fresh fresh
-	heard chan federation.DID // capacity one: the sender of a step while a delivery waits
-	stuck atomic.Bool         // a delivery may wait for a later attempt
+	to     Destination
+	rows   deliveries.Rows
+	fresh  fresh
+	probes chan federation.DID // capacity one: the sender of a step while a delivery waits
+	stuck  atomic.Bool         // a delivery may wait for a later attempt
 
 	// The following fields belong to the goroutine that runs the worker.
 
@@ -61,7 +61,7 @@ type Worker struct {
 
 // NewWorker returns the worker of a destination. It is idle until Run or Turn.
 func NewWorker(to Destination, rows deliveries.Rows) *Worker {
-	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
+	return &Worker{to: to, rows: rows, probes: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
 // maxFresh bounds the untried steps of a worker. If a link is down, steps above this number are not
@@ -86,7 +86,7 @@ func (f *fresh) add(id federation.EventID) {
 	}
 }
 
-func (f *fresh) take(id federation.EventID) bool {
+func (f *fresh) remove(id federation.EventID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was := f.steps[id]
@@ -101,7 +101,7 @@ func (w *Worker) Probe(did federation.DID) {
 		return
 	}
 	select {
-	case w.heard <- did:
+	case w.probes <- did:
 	default: // an attempt is already requested
 	}
 }
@@ -146,7 +146,7 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 		case p := <-r.done:
 			failed = p.fault
 			w.over(ctx, r, p)
-		case did := <-w.heard:
+		case did := <-w.probes:
 			w.tryStuck(ctx, r, did)
 		case <-wake:
 			r.ready = nil // a new lane may have a lower rank
@@ -263,7 +263,7 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 		}
 		before := w.last
 		w.last, skipped = turn.Sender, 0
-		w.begin(ctx, r, turn.Lanes[i], passing{paid: true, before: before})
+		w.begin(ctx, r, turn.Lanes[i], passing{paced: true, before: before})
 	}
 }
 
@@ -290,7 +290,7 @@ func (w *Worker) look(ctx context.Context, r *running) {
 }
 
 type passing struct {
-	paid   bool // its first delivery already counts in the pace
+	paced  bool // its first delivery already counts in the pace
 	probe  bool
 	before federation.DID // sender of the previous turn
 }
@@ -384,12 +384,12 @@ func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 		return
 	}
 	rows = slices.DeleteFunc(rows, func(d federation.Delivery) bool { return d.Personal && d.Next.After(time.Now()) })
-	paid := p.paid
+	paced := p.paced
 	for len(rows) > 0 && ctx.Err() == nil {
 		d, covered := newest(rows, time.Now())
 		rows = rows[len(covered):]
-		err := w.row(ctx, d, covered, attempt{paid: paid, called: called})
-		paid = false
+		err := w.row(ctx, d, covered, attempt{paced: paced, called: called})
+		paced = false
 		if err == nil {
 			p.delivered += len(covered)
 			if w.inTurn() {
@@ -434,7 +434,7 @@ func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) 
 }
 
 type attempt struct {
-	paid    bool // already counted in the pace
+	paced   bool // already counted in the pace
 	called  bool // the destination accepted a delivery since its last pause
 	counted bool // recorded before the attempt
 }
@@ -445,13 +445,13 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	if d.Broken != "" {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
 	}
-	if !a.paid {
+	if !a.paced {
 		if err := w.to.Pace.wait(ctx); err != nil {
 			return err
 		}
 	}
 	a.counted = w.to.ShowsOnce != nil && w.to.ShowsOnce(d)
-	if a.counted && w.fresh.take(d.Entry.Event.ID) {
+	if a.counted && w.fresh.remove(d.Entry.Event.ID) {
 		d.Attempt-- // the attempt counted with the step is this one
 	} else if a.counted {
 		if err := w.rows.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {

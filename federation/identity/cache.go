@@ -119,7 +119,7 @@ func (a *answers) leave(did federation.DID, f *flight) {
 
 // If all callers have left, an error does not count against the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
-	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
+	err := fault.Catch(func() error { f.found = a.resolve(ctx, did, now); return nil })
 	if err != nil { // a panic is not a verdict on the DID
 		if a.cfg.Caught != nil {
 			a.cfg.Caught(ctx, err)
@@ -142,8 +142,8 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// If the host does not answer, judge returns the last document.
-func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
+// If the host does not answer, resolve returns the last document.
+func (a *answers) resolve(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if a.cfg.Fetched != nil && ctx.Err() == nil {
 		if failed := a.cfg.Fetched(ctx, did, document, err); failed != nil {

@@ -179,7 +179,7 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 	if absent == nil {
 		history = append(slices.Clip(history), unrecorded(document, history)...)
 	}
-	return s.judge(q, history, absent), nil
+	return s.evaluate(q, history, absent), nil
 }
 
 // learn records the statements of a document about the keys on record, and about the keys that can
@@ -216,7 +216,7 @@ func plain(q federation.KeyQuery, document federation.Document) evidence {
 	return found
 }
 
-func (s *KeySource) judge(q federation.KeyQuery, history federation.KeyHistory, absent error) evidence {
+func (s *KeySource) evaluate(q federation.KeyQuery, history federation.KeyHistory, absent error) evidence {
 	_, away := errors.AsType[*federation.UnavailableError](absent)
 	counts := func(w federation.KeyWindow) bool {
 		switch w.Origin {

@@ -86,8 +86,8 @@ func (p *Peer) compareHistories(ctx context.Context) error {
 				wait = compareRetry
 				p.log.LogAttrs(ctx, slog.LevelInfo, "not compared with another home", slog.Any("err", err))
 			default:
-				p.history.note(boot, done.Lost, p.deps.Now())
-				p.tellCompared(ctx, done)
+				p.history.record(boot, done.Lost, p.deps.Now())
+				p.reportCompared(ctx, done)
 			}
 		}
 		timer := time.NewTimer(wait)
@@ -103,7 +103,7 @@ func (p *Peer) compareHistories(ctx context.Context) error {
 	}
 }
 
-func (p *Peer) tellCompared(ctx context.Context, done Compared) {
+func (p *Peer) reportCompared(ctx context.Context, done Compared) {
 	if done.Sent > 0 {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "another home had lost steps, which were sent again", slog.Int("handoffs", done.Sent))
 	}
@@ -121,7 +121,7 @@ func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	boot, _ := p.history.due(p.deps.Now())
 	done, err := p.Compare(ctx)
 	if err == nil {
-		p.history.note(boot, done.Lost, p.deps.Now())
+		p.history.record(boot, done.Lost, p.deps.Now())
 	}
 	return done, err
 }
@@ -438,7 +438,7 @@ func (h *history) due(now time.Time) (boot string, due bool) {
 	return h.boot, !known || now.Sub(last) >= compareAgain
 }
 
-func (h *history) note(boot string, lost []Loss, now time.Time) {
+func (h *history) record(boot string, lost []Loss, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.compared) >= maxBoots {

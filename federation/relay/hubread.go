@@ -18,8 +18,8 @@ import (
 // Run reads the messages of other homes from the hub, until ctx ends. It reads the stream from a home
 // once the home is a peer and the stream exists or can be created.
 func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
-	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, told: map[federation.HomeID]string{}}
-	r.takes.Caught = handler.caught(ctx)
+	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, lastLogged: map[federation.HomeID]string{}}
+	r.processing.Caught = handler.caught(ctx)
 	defer r.close()
 	tick := time.NewTicker(hubLook)
 	defer tick.Stop()
@@ -37,12 +37,12 @@ func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Pee
 
 // One goroutine owns a hubReader.
 type hubReader struct {
-	hub     *Hub
-	handler *PeerHandler
-	takes   fault.Group // messages being processed
-	streams map[federation.HomeID]jetstream.ConsumeContext
-	told    map[federation.HomeID]string // last logged reason for not reading a stream
-	warned  bool
+	hub        *Hub
+	handler    *PeerHandler
+	processing fault.Group // messages being processed
+	streams    map[federation.HomeID]jetstream.ConsumeContext
+	lastLogged map[federation.HomeID]string // last logged reason for not reading a stream
+	warned     bool
 }
 
 // close waits until received messages are judged.
@@ -51,7 +51,7 @@ func (r *hubReader) close() {
 		each.Stop()
 		<-each.Closed()
 	}
-	r.takes.Wait()
+	r.processing.Wait()
 }
 
 // warn logs once that the server has no accounts. It blocks on the server.
@@ -78,7 +78,7 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 		if r.streams[peer.Home()] != nil || peer.cfg.Path != ByRelay {
 			continue
 		}
-		stream, err := r.hub.listen(ctx, peer.Home(), r.handler, &r.takes)
+		stream, err := r.hub.listen(ctx, peer.Home(), r.handler, &r.processing)
 		r.logOnce(ctx, peer.Home(), err)
 		if err == nil {
 			r.streams[peer.Home()] = stream
@@ -92,9 +92,9 @@ func (r *hubReader) logOnce(ctx context.Context, from federation.HomeID, err err
 	r.hub.noteUnread(from, err)
 	switch {
 	case err == nil:
-		delete(r.told, from)
-	case r.told[from] != err.Error():
-		r.told[from] = err.Error()
+		delete(r.lastLogged, from)
+	case r.lastLogged[from] != err.Error():
+		r.lastLogged[from] = err.Error()
 		r.hub.log.LogAttrs(ctx, slog.LevelWarn, "stream of a home not read", slog.String("peer", string(from)), slog.Any("err", err))
 	}
 }
@@ -111,7 +111,7 @@ func (h *Hub) noteUnread(from federation.HomeID, err error) {
 	h.unread[from] = err
 }
 
-func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *fault.Group) (jetstream.ConsumeContext, error) { //nolint:ireturn // the type of NATS
+func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, processing *fault.Group) (jetstream.ConsumeContext, error) { //nolint:ireturn // the type of NATS
 	stream, err := h.stream(ctx, from)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	if err != nil {
 		return nil, err
 	}
-	in := &inflow{hub: h, from: from, handler: handler, takes: takes, batches: make(chan struct{}, hubBatches), lookups: make(chan struct{}, hubLookups)}
+	in := &inflow{hub: h, from: from, handler: handler, processing: processing, batches: make(chan struct{}, hubBatches), lookups: make(chan struct{}, hubLookups)}
 	sort := func(m jetstream.Msg) {
 		if err := fault.Catch(func() error { in.sort(ctx, m); return nil }); err != nil { // runs in a goroutine of the client
 			handler.caught(ctx)(err)
@@ -176,12 +176,12 @@ func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 // Judging a batch may need a response of the same home, such as its key, so batches must not delay
 // responses or lookups.
 type inflow struct {
-	hub     *Hub
-	from    federation.HomeID
-	handler *PeerHandler
-	takes   *fault.Group
-	batches chan struct{} // one token per batch being judged
-	lookups chan struct{} // one token per lookup being answered
+	hub        *Hub
+	from       federation.HomeID
+	handler    *PeerHandler
+	processing *fault.Group
+	batches    chan struct{} // one token per batch being judged
+	lookups    chan struct{} // one token per lookup being answered
 }
 
 // sort does not block. The server limits the waiting batches by number and by the size of the stream.
@@ -192,14 +192,14 @@ func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 		in.hub.answered(NewEnvelope(m.Data(), http.Header(m.Headers())))
 		_ = m.Ack()
 	case typeLookup:
-		in.takes.Go(func() {
+		in.processing.Go(func() {
 			if in.acquire(ctx, in.lookups, received) {
 				defer func() { <-in.lookups }()
 				in.answer(judging, m, in.handler.find)
 			}
 		})
 	default:
-		in.takes.Go(func() {
+		in.processing.Go(func() {
 			if in.acquire(ctx, in.batches, received) {
 				defer func() { <-in.batches }()
 				in.answer(judging, m, in.handler.process)

@@ -20,8 +20,8 @@ const (
 	lastAsk  = 10 * time.Minute
 )
 
-// lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
-const lookEvery = 10 * time.Second
+// pollInterval is the interval of reading the record without a wake-up, because wake-ups may be lost.
+const pollInterval = 10 * time.Second
 
 // More pending rulings stay in the record.
 const maxAwaiting = 1024
@@ -58,7 +58,7 @@ type wait struct {
 func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (time.Duration, error) {
 	pending, err := p.deps.Record.ListPending(ctx, p.cfg.Home, maxAwaiting)
 	if err != nil {
-		return lookEvery, err
+		return pollInterval, err
 	}
 	byHandoff, order := map[federation.HandoffID][]federation.Pending{}, []federation.HandoffID{}
 	waiting := map[federation.EventID]bool{}
@@ -86,9 +86,9 @@ func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (
 	return untilDue(waits, p.deps.Now()), err
 }
 
-// The result is at most [lookEvery].
+// The result is at most [pollInterval].
 func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
-	until := lookEvery
+	until := pollInterval
 	for _, w := range waits {
 		until = min(until, w.next.Sub(now))
 	}

@@ -117,11 +117,11 @@ func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsign
 func (a *Account) sign(ctx context.Context, step Step, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
 	content, err := contextOf(&step)
 	if err != nil {
-		return participant.Filed{}, told(err)
+		return participant.Filed{}, callerError(err)
 	}
 	ask, err := sign(ctx, a, step, content)
 	if err != nil {
-		return participant.Filed{}, told(err)
+		return participant.Filed{}, callerError(err)
 	}
 	return file(*ask.Proof)
 }
@@ -164,8 +164,9 @@ func (a *Account) Moved(ctx context.Context, id string, known federation.Version
 	}
 }
 
-// told converts a signing error for the caller: an invalid member is a mistake of the request.
-func told(err error) error {
+// callerError returns an error of signing in the form for the caller: an invalid member is a
+// mistake of the request.
+func callerError(err error) error {
 	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)
 	switch {

@@ -107,8 +107,8 @@ func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	if told := response.Header.Get("Content-Type"); told != passport.MediaType {
-		return nil, fmt.Errorf("the gateway answers with %q, want a passport", told)
+	if mediaType := response.Header.Get("Content-Type"); mediaType != passport.MediaType {
+		return nil, fmt.Errorf("the gateway answers with %q, want a passport", mediaType)
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, passport.MaxBytes+1))
 	if err != nil {

@@ -188,11 +188,12 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 		p.failWith(w, r, &s, err)
 		return
 	}
-	p.sessions.tell(s.id, told(a, f, changed))
+	p.sessions.notify(s.id, describeResult(a, f, changed))
 	http.Redirect(w, r, f.back, http.StatusSeeOther)
 }
 
-func told(a action, f form, changed int) string {
+// describeResult returns a sentence about the effect of an action.
+func describeResult(a action, f form, changed int) string {
 	switch {
 	case a.choices != nil:
 		return plain(f.name) + " has the mode " + plain(f.choice) + " now."

@@ -179,7 +179,7 @@ func loadLetter(r request, id string) (view, error) {
 	}
 	v := view{Title: "Dead letters", About: plain(id), Sections: []section{letter}}
 	if d.DeadDetail != nil {
-		attempts := list[admin.Try]{Table: render.Attempts, id: "attempts", page: admin.Page[admin.Try]{Items: d.Attempts}, flags: []string{id}}
+		attempts := list[admin.Attempt]{Table: render.Attempts, id: "attempts", page: admin.Page[admin.Attempt]{Items: d.Attempts}, flags: []string{id}}
 		v.Sections = append(v.Sections, attempts.section(r))
 	}
 	return v, nil

@@ -63,7 +63,7 @@ type Page struct {
 func New(d Deps) *Page {
 	inner := http.NewServeMux()
 	d.Mount(inner, admit)
-	return &Page{deps: d, api: client.New("http://gateway", "", inProcess{inner}), sessions: &sessions{all: map[[32]byte]*kept{}}, files: readFiles(), streams: make(chan struct{}, maxStreams)}
+	return &Page{deps: d, api: client.New("http://gateway", "", inProcess{inner}), sessions: &sessions{all: map[[32]byte]*storedSession{}}, files: readFiles(), streams: make(chan struct{}, maxStreams)}
 }
 
 // Mount registers the routes.
@@ -190,7 +190,7 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *ses
 			l.Nav = append(l.Nav, navLink{each.Title, prefix + each.Name, each.Name, counts[each.Name], each.Title == v.Title})
 		}
 		if v.Confirm == nil && v.Alert == "" {
-			l.Status, l.Address = p.sessions.told(s.id), r.URL.RequestURI()
+			l.Status, l.Address = p.sessions.takeNotice(s.id), r.URL.RequestURI()
 		}
 	}
 	var text bytes.Buffer

@@ -46,6 +46,6 @@ func (p *Page) pair(w http.ResponseWriter, r *http.Request, s session) {
 		return
 	}
 	until := time.Time(made.ExpiresAt).UTC().Format("15:04 MST")
-	p.sessions.tell(s.id, "The pairing code "+made.Code+" logs in one host as "+plain(string(made.DID))+", until "+until+". It is not shown again.")
+	p.sessions.notify(s.id, "The pairing code "+made.Code+" logs in one host as "+plain(string(made.DID))+", until "+until+". It is not shown again.")
 	http.Redirect(w, r, PairPath, http.StatusSeeOther)
 }

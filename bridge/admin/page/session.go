@@ -31,7 +31,8 @@ type session struct {
 	csrf  string
 }
 
-type kept struct {
+// storedSession is a session in the memory of the process.
+type storedSession struct {
 	token  [32]byte // digest
 	csrf   string
 	began  time.Time
@@ -41,7 +42,7 @@ type kept struct {
 
 type sessions struct {
 	mu  sync.Mutex
-	all map[[32]byte]*kept
+	all map[[32]byte]*storedSession
 }
 
 func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Cookie {
@@ -52,7 +53,7 @@ func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Co
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.makeRoom(now)
-	s.all[sha256.Sum256([]byte(text))] = &kept{token: token.Digest, csrf: rand.Text(), began: now, ends: ends}
+	s.all[sha256.Sum256([]byte(text))] = &storedSession{token: token.Digest, csrf: rand.Text(), began: now, ends: ends}
 	return &http.Cookie{ //nolint:gosec // the login sets Secure if the request came over TLS
 		Name: cookieName, Value: text, Path: "/", Expires: ends, MaxAge: int(ends.Sub(now).Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
@@ -90,7 +91,8 @@ func (s *sessions) end(id [32]byte) {
 	delete(s.all, id)
 }
 
-func (s *sessions) tell(id [32]byte, notice string) {
+// notify stores a notice for the next page of a session.
+func (s *sessions) notify(id [32]byte, notice string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if each := s.all[id]; each != nil {
@@ -98,7 +100,8 @@ func (s *sessions) tell(id [32]byte, notice string) {
 	}
 }
 
-func (s *sessions) told(id [32]byte) string {
+// takeNotice returns the notice of a session and deletes it.
+func (s *sessions) takeNotice(id [32]byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	each := s.all[id]

@@ -22,28 +22,28 @@ const clock = "15:04:05.000Z"
 // DeadLetter writes a dead letter.
 func DeadLetter(out io.Writer, letter admin.DeadLetter) error {
 	var d details
-	d.say("id", strconv.FormatInt(letter.ID, 10))
-	d.say("to", letter.Link+letter.Peer)
+	d.add("id", strconv.FormatInt(letter.ID, 10))
+	d.add("to", letter.Link+letter.Peer)
 	if !letter.EventID.IsZero() {
-		d.say("event", fmt.Sprintf("%s  %s of %s", letter.EventID, letter.Verb, letter.HandoffID))
+		d.add("event", fmt.Sprintf("%s  %s of %s", letter.EventID, letter.Verb, letter.HandoffID))
 	}
-	d.sayIf("message", letter.Message)
-	d.say("queued", letter.Queued.String())
-	d.say("died", letter.Died.String())
-	d.say("reason", string(letter.Reason))
-	d.say("last error", letter.LastError)
-	d.sayIf("replayed", letter.Replayed.String())
+	d.addIf("message", letter.Message)
+	d.add("queued", letter.Queued.String())
+	d.add("died", letter.Died.String())
+	d.add("reason", string(letter.Reason))
+	d.add("last error", letter.LastError)
+	d.addIf("replayed", letter.Replayed.String())
 	if letter.DeadDetail == nil {
 		return d.print(out)
 	}
-	d.say("verdict", letter.Verdict)
-	d.sayIf("broken", letter.Broken)
-	d.say("raw", letter.Raw)
-	d.sayIf("signature", letter.Signature)
+	d.add("verdict", letter.Verdict)
+	d.addIf("broken", letter.Broken)
+	d.add("raw", letter.Raw)
+	d.addIf("signature", letter.Signature)
 	for _, try := range letter.Attempts {
-		d.say("attempt "+strconv.Itoa(try.Number), try.Time.String()+"  "+try.Error)
+		d.add("attempt "+strconv.Itoa(try.Number), try.Time.String()+"  "+try.Error)
 	}
-	d.say("what to do", letter.Fix)
+	d.add("what to do", letter.Fix)
 	return d.print(out)
 }
 
@@ -51,26 +51,26 @@ func DeadLetter(out io.Writer, letter admin.DeadLetter) error {
 func Link(out io.Writer, l admin.Link, now time.Time) error {
 	var d details
 	for _, c := range Links.Columns {
-		d.say(strings.ToLower(c.Page), c.Value(l).terminal(now))
+		d.add(strings.ToLower(c.Page), c.Value(l).terminal(now))
 	}
 	if !l.HeldSince.IsZero() {
-		d.sayIf("link error", l.LastError)
+		d.addIf("link error", l.LastError)
 	}
 	if l.LinkDetail == nil {
 		return d.print(out)
 	}
-	d.say("channels", strings.Join(l.Channels, " "))
+	d.add("channels", strings.Join(l.Channels, " "))
 	for _, name := range slices.Sorted(maps.Keys(l.Negotiated)) {
-		d.say("negotiated "+name, l.Negotiated[name])
+		d.add("negotiated "+name, l.Negotiated[name])
 	}
-	d.say("steps a minute of one user", strconv.Itoa(l.Limits.UserEventsPerMinute))
-	d.say("steps a second", strconv.Itoa(l.Limits.LinkEventsPerSecond))
-	d.say("clock ahead by", strconv.FormatFloat(l.SkewSeconds, 'f', -1, 64)+"s")
+	d.add("steps a minute of one user", strconv.Itoa(l.Limits.UserEventsPerMinute))
+	d.add("steps a second", strconv.Itoa(l.Limits.LinkEventsPerSecond))
+	d.add("clock ahead by", strconv.FormatFloat(l.SkewSeconds, 'f', -1, 64)+"s")
 	for _, what := range l.Obstacles {
-		d.say("blocked", what)
+		d.add("blocked", what)
 	}
 	for _, what := range l.NotCarried {
-		d.say("not carried", what)
+		d.add("not carried", what)
 	}
 	return d.print(out)
 }
@@ -78,30 +78,30 @@ func Link(out io.Writer, l admin.Link, now time.Time) error {
 // Peer writes a home or a registry.
 func Peer(out io.Writer, p admin.Peer, now time.Time) error {
 	var d details
-	d.say("name", p.Name)
-	d.say("network", p.Network)
-	d.say("mode", p.Mode+" by "+p.Origin)
-	d.sayIf("named by", p.Source)
-	d.say("url", p.URL)
+	d.add("name", p.Name)
+	d.add("network", p.Network)
+	d.add("mode", p.Mode+" by "+p.Origin)
+	d.addIf("named by", p.Source)
+	d.add("url", p.URL)
 	if p.PeerHome == nil {
-		d.say("dialect", p.Dialect)
+		d.add("dialect", p.Dialect)
 	} else {
-		d.say("path", p.Path)
-		d.say("state", p.State)
-		d.say("heard", Age(p.LastHeard, now))
-		d.say("clock ahead by", strconv.FormatFloat(p.SkewSeconds, 'f', 3, 64)+"s")
+		d.add("path", p.Path)
+		d.add("state", p.State)
+		d.add("heard", Age(p.LastHeard, now))
+		d.add("clock ahead by", strconv.FormatFloat(p.SkewSeconds, 'f', 3, 64)+"s")
 	}
-	d.say("waiting", strconv.Itoa(p.Waiting))
-	d.say("oldest", Age(p.Oldest, now))
-	d.say("dead letters", strconv.Itoa(p.Dead))
-	d.say("held", cmp.Or(holdLine(p.Hold, p.Name), "false"))
-	d.say("last error", p.LastError)
+	d.add("waiting", strconv.Itoa(p.Waiting))
+	d.add("oldest", Age(p.Oldest, now))
+	d.add("dead letters", strconv.Itoa(p.Dead))
+	d.add("held", cmp.Or(holdLine(p.Hold, p.Name), "false"))
+	d.add("last error", p.LastError)
 	if p.PeerHome != nil {
 		for _, f := range p.Forks {
-			d.say("two histories of", fmt.Sprintf("%s from step %d, found %s", f.Handoff, f.Version, f.Found))
+			d.add("two histories of", fmt.Sprintf("%s from step %d, found %s", f.Handoff, f.Version, f.Found))
 		}
 		for _, o := range p.Doubts {
-			d.say("not believed", fmt.Sprintf("%s, noted %d times, last %s: %s", o.Kind, o.Times, o.Last, o.Why))
+			d.add("not believed", fmt.Sprintf("%s, noted %d times, last %s: %s", o.Kind, o.Times, o.Last, o.Why))
 		}
 	}
 	return d.print(out)
@@ -110,15 +110,15 @@ func Peer(out io.Writer, p admin.Peer, now time.Time) error {
 // Webhook writes a webhook, then a table of its deliveries.
 func Webhook(out io.Writer, h admin.Webhook) error {
 	var d details
-	d.say("id", h.ID)
-	d.say("did", h.DID)
-	d.sayIf("agent", h.Agent)
-	d.say("url", h.URL)
-	d.say("since", h.Since.String())
-	d.say("waiting", strconv.Itoa(h.Waiting))
-	d.say("dead", strconv.Itoa(h.Dead))
+	d.add("id", h.ID)
+	d.add("did", h.DID)
+	d.addIf("agent", h.Agent)
+	d.add("url", h.URL)
+	d.add("since", h.Since.String())
+	d.add("waiting", strconv.Itoa(h.Waiting))
+	d.add("dead", strconv.Itoa(h.Dead))
 	if !h.Disabled.IsZero() {
-		d.say("disabled", h.Disabled.String()+"  "+h.Why)
+		d.add("disabled", h.Disabled.String()+"  "+h.Why)
 	}
 	if err := d.print(out); err != nil || h.WebhookDetail == nil || len(h.Deliveries) == 0 {
 		return err
@@ -189,37 +189,37 @@ func WriteKey(out io.Writer, key admin.Key) error {
 // Explanation writes an event's verdict, its route and the next action.
 func Explanation(out io.Writer, e admin.Explanation, now time.Time) error {
 	var d details
-	d.say("event", fmt.Sprintf("%s  %s of %s", e.EventID, e.Verb, e.HandoffID))
-	d.say("signer", string(e.From))
-	d.sayIf("stands for", string(e.For))
-	d.say("identity", string(e.Identity)+": "+identityLine(e.Identity))
-	d.say("verdict", fmt.Sprintf("%s, %s: %s", e.Verdict, e.Provenance, e.Why))
+	d.add("event", fmt.Sprintf("%s  %s of %s", e.EventID, e.Verb, e.HandoffID))
+	d.add("signer", string(e.From))
+	d.addIf("stands for", string(e.For))
+	d.add("identity", string(e.Identity)+": "+identityLine(e.Identity))
+	d.add("verdict", fmt.Sprintf("%s, %s: %s", e.Verdict, e.Provenance, e.Why))
 	if e.Key.Public == "" {
-		d.say("key", e.Key.KeyID+"  nobody says whose it is")
+		d.add("key", e.Key.KeyID+"  nobody says whose it is")
 	} else {
-		d.say("key", fmt.Sprintf("%s  %s  by %s", e.Key.KeyID, e.Key.Public, e.Key.Source))
+		d.add("key", fmt.Sprintf("%s  %s  by %s", e.Key.KeyID, e.Key.Public, e.Key.Source))
 	}
-	d.say("document", e.Document)
-	d.say("signature", e.Signature)
+	d.add("document", e.Document)
+	d.add("signature", e.Signature)
 	if e.Evidence != nil {
-		d.say("evidence", e.Evidence.URL+"  sha256 "+e.Evidence.SHA256)
+		d.add("evidence", e.Evidence.URL+"  sha256 "+e.Evidence.SHA256)
 	}
 	for _, hop := range e.Hops {
-		d.say(hop.What, strings.TrimSpace(fmt.Sprintf("%s  %s  %s  %s", hop.Time, hop.Via, hop.Who, hop.Why)))
+		d.add(hop.What, strings.TrimSpace(fmt.Sprintf("%s  %s  %s  %s", hop.Time, hop.Via, hop.Who, hop.Why)))
 	}
 	if e.State != "" {
-		d.say("handoff", fmt.Sprintf("%s by it, %s now", e.State, e.Standing))
+		d.add("handoff", fmt.Sprintf("%s by it, %s now", e.State, e.Standing))
 	} else {
-		d.say("handoff", cmp.Or(string(e.Standing), "not opened"))
+		d.add("handoff", cmp.Or(string(e.Standing), "not opened"))
 	}
 	for _, at := range e.Routes {
-		d.say("mailbox", routeLine(at))
+		d.add("mailbox", routeLine(at))
 	}
 	for _, next := range e.Next {
-		d.say("next", nextLine(next, now))
+		d.add("next", nextLine(next, now))
 	}
 	if len(e.Next) == 0 {
-		d.say("next", "nothing: no delivery waits, and no clock runs")
+		d.add("next", "nothing: no delivery waits, and no clock runs")
 	}
 	return d.print(out)
 }
@@ -301,22 +301,22 @@ func attempts(n admin.Next, now time.Time) []string {
 // DID prints this gateway's view of the document of a DID.
 func DID(out io.Writer, e admin.ExplainedDID) error {
 	var d details
-	d.say("did", string(e.DID))
-	d.sayIf("source", e.Source)
-	d.sayIf("fetched", e.Fetched.String())
-	d.sayIf("mailbox", e.Mailbox)
-	d.sayIf("error", e.Error)
+	d.add("did", string(e.DID))
+	d.addIf("source", e.Source)
+	d.addIf("fetched", e.Fetched.String())
+	d.addIf("mailbox", e.Mailbox)
+	d.addIf("error", e.Error)
 	if !e.RefusedAt.IsZero() {
-		d.say("login refused", e.RefusedAt.String()+"  "+e.RefusedWhy)
+		d.add("login refused", e.RefusedAt.String()+"  "+e.RefusedWhy)
 	}
 	for _, key := range e.Keys {
-		d.say("key", fmt.Sprintf("%s  %s  %s", key.KeyID, key.Kind, key.Public))
+		d.add("key", fmt.Sprintf("%s  %s  %s", key.KeyID, key.Kind, key.Public))
 	}
 	for _, key := range e.Skipped {
-		d.say("skipped", cmp.Or(key.ID, "a method without an id")+": "+key.Reason)
+		d.add("skipped", cmp.Or(key.ID, "a method without an id")+": "+key.Reason)
 	}
 	if len(e.Keys) == 0 && e.Error == "" {
-		d.say("next", "the document has no usable key: no proof for this DID is valid")
+		d.add("next", "the document has no usable key: no proof for this DID is valid")
 	}
 	return d.print(out)
 }

@@ -99,7 +99,7 @@ func Status(out io.Writer, s admin.Status) error {
 	now := time.Now()
 	var d details
 	for _, each := range StatusDetails(s) {
-		d.say(strings.ToLower(each.Name), each.terminal(now))
+		d.add(strings.ToLower(each.Name), each.terminal(now))
 	}
 	if err := d.print(out); err != nil {
 		return err

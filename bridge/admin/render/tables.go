@@ -136,13 +136,13 @@ var (
 			{"Last error", "LAST ERROR", func(d admin.DeadLetter) Value { return Long(d.LastError) }},
 		},
 	}
-	Attempts = Table[admin.Try]{
+	Attempts = Table[admin.Attempt]{
 		Caption: "Attempts", Command: "dead show", Empty: "No attempt is recorded.",
-		Key: func(t admin.Try) string { return strconv.Itoa(t.Number) },
-		Columns: []Column[admin.Try]{
-			{"Attempt", "", func(t admin.Try) Value { return Number(t.Number) }},
-			{"Time", "", func(t admin.Try) Value { return Time(t.Time) }},
-			{"Error", "", func(t admin.Try) Value { return Long(t.Error) }},
+		Key: func(t admin.Attempt) string { return strconv.Itoa(t.Number) },
+		Columns: []Column[admin.Attempt]{
+			{"Attempt", "", func(t admin.Attempt) Value { return Number(t.Number) }},
+			{"Time", "", func(t admin.Attempt) Value { return Time(t.Time) }},
+			{"Error", "", func(t admin.Attempt) Value { return Long(t.Error) }},
 		},
 	}
 	Peers = Table[admin.Peer]{

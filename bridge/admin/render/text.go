@@ -19,11 +19,11 @@ import (
 
 type details [][2]string
 
-func (d *details) say(name, value string) { *d = append(*d, [2]string{name, value}) }
+func (d *details) add(name, value string) { *d = append(*d, [2]string{name, value}) }
 
-func (d *details) sayIf(name, value string) {
+func (d *details) addIf(name, value string) {
 	if value != "" {
-		d.say(name, value)
+		d.add(name, value)
 	}
 }
 

@@ -156,11 +156,11 @@ func (l *Link) endpoint(did federation.DID) string {
 }
 
 func describe(of resident) string {
-	takes := "Any agent of this gateway that can do the work may claim it."
+	acceptance := "Any agent of this gateway that can do the work may claim it."
 	if of.did != "" {
-		takes = "The agent behind " + string(of.did) + " accepts or declines it."
+		acceptance = "The agent behind " + string(of.did) + " accepts or declines it."
 	}
-	return "A message is an offer of work, and the task is its handoff. " + takes +
+	return "A message is an offer of work, and the task is its handoff. " + acceptance +
 		" A task may take days: send with returnImmediately, and poll, subscribe, or configure push notifications."
 }
 

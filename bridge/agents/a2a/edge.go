@@ -75,21 +75,21 @@ type rpcError struct {
 // errorOf converts an error for its caller. It counts refusals, and logs failures that the request did
 // not cause.
 func (l *Link) errorOf(ctx context.Context, req request, err error) *rpcError {
-	var told *rpcError
+	var answer *rpcError
 	if own, ok := errors.AsType[*faultError](err); ok {
 		l.countFault(own)
-		told = newRPCError(own.code, own.detail)
+		answer = newRPCError(own.code, own.detail)
 	} else {
-		told = l.problemOf(participant.ProblemOf(err))
+		answer = l.problemOf(participant.ProblemOf(err))
 		if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 			l.deps.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()
 		}
 	}
-	if told.Code == codeInternal && ctx.Err() == nil {
+	if answer.Code == codeInternal && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network), slog.String("link", network),
 			slog.String("method", req.Method), slog.Any("err", err))
 	}
-	return told
+	return answer
 }
 
 func (l *Link) countFault(f *faultError) {
@@ -104,27 +104,27 @@ func (l *Link) countFault(f *faultError) {
 }
 
 func newRPCError(code int, message string) *rpcError {
-	told := &rpcError{Code: code, Message: message}
+	answer := &rpcError{Code: code, Message: message}
 	if reason := reasonOf(code); reason != "" {
-		told.Data = append(told.Data, errordetails.NewErrorInfo(reason, wire.ProtocolDomain, nil))
+		answer.Data = append(answer.Data, errordetails.NewErrorInfo(reason, wire.ProtocolDomain, nil))
 	}
-	return told
+	return answer
 }
 
 // problemOf converts a problem of the agent API. The code shows the client how to react; the details
 // give the reason.
 func (l *Link) problemOf(p bridge.ProblemError) *rpcError {
-	told := newRPCError(codeOf(p), p.Detail)
-	if told.Code == codeTaskNotFound {
-		return told // as for a task that never existed
+	answer := newRPCError(codeOf(p), p.Detail)
+	if answer.Code == codeTaskNotFound {
+		return answer // as for a task that never existed
 	}
 	var meta map[string]string
 	if p.RetryAfter > 0 {
 		meta = map[string]string{"retry_after": strconv.Itoa(p.RetryAfter)}
 	}
 	why := strings.ToUpper(strings.ReplaceAll(p.Code, "-", "_"))
-	told.Data = append(told.Data, errordetails.NewErrorInfo(why, string(l.deps.Home), meta))
-	return told
+	answer.Data = append(answer.Data, errordetails.NewErrorInfo(why, string(l.deps.Home), meta))
+	return answer
 }
 
 func codeOf(p bridge.ProblemError) int {

@@ -222,9 +222,9 @@ type restStatus struct {
 }
 
 func (l *Link) restErrorOf(ctx context.Context, req request, err error) (restError, int) {
-	told := l.errorOf(ctx, req, err)
+	answer := l.errorOf(ctx, req, err)
 	status, name := http.StatusBadRequest, "FAILED_PRECONDITION"
-	switch told.Code {
+	switch answer.Code {
 	case codeParse, codeInvalidRequest, codeInvalidParams, codeContentType:
 		name = "INVALID_ARGUMENT"
 	case codeTaskNotFound:
@@ -240,7 +240,7 @@ func (l *Link) restErrorOf(ctx context.Context, req request, err error) (restErr
 			status, name = p.Status, "UNAVAILABLE"
 		}
 	}
-	return restError{restStatus{status, name, told.Message, told.Data}}, status
+	return restError{restStatus{status, name, answer.Message, answer.Data}}, status
 }
 
 // replyREST reports whether a result was written to the client.

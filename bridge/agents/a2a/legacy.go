@@ -49,7 +49,7 @@ func legacyCall[T any](ctx context.Context, h legacy, method string, params any)
 	h.req.Method, h.req.Params = method, text
 	answer, err := h.link.call(ctx, h.req)
 	if err != nil {
-		return result, h.told(ctx, err)
+		return result, h.legacyError(ctx, err)
 	}
 	if text, err = json.Marshal(answer); err != nil {
 		return result, fmt.Errorf("write result: %w", err)
@@ -61,10 +61,10 @@ func legacyCall[T any](ctx context.Context, h legacy, method string, params any)
 	return result, nil
 }
 
-func (h legacy) told(ctx context.Context, err error) error {
-	told := h.link.errorOf(ctx, h.req, err)
+func (h legacy) legacyError(ctx context.Context, err error) error {
+	answer := h.link.errorOf(ctx, h.req, err)
 	kind := wire.ErrInternalError
-	switch told.Code {
+	switch answer.Code {
 	case codeInvalidParams:
 		kind = wire.ErrInvalidParams
 	case codeInvalidRequest:
@@ -80,7 +80,7 @@ func (h legacy) told(ctx context.Context, err error) error {
 	case codeContentType:
 		kind = wire.ErrUnsupportedContentType
 	}
-	return wire.NewError(kind, told.Message)
+	return wire.NewError(kind, answer.Message)
 }
 
 // GetTask implements [a2asrv.RequestHandler].
@@ -143,7 +143,7 @@ func (h legacy) stream(ctx context.Context, method string, params any) iter.Seq2
 			}, func() error { return h.link.stillAllowed(ctx, h.req) })
 		}
 		if err != nil {
-			yield(nil, h.told(ctx, err))
+			yield(nil, h.legacyError(ctx, err))
 		}
 	}
 }

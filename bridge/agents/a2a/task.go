@@ -183,7 +183,7 @@ func (f *fold) historyOf(e federation.Entry) *wire.Message {
 	case e.Version == 1:
 		return f.opening(e.Event)
 	case e.Event.Verb == federation.Progress && e.Event.Note != "":
-		return f.say(e.Event, e.Event.Note)
+		return f.textMessage(e.Event, e.Event.Note)
 	}
 	return nil
 }
@@ -194,15 +194,15 @@ func (f *fold) opening(ev federation.Event) *wire.Message {
 		m.TaskID, m.ContextID = f.info.TaskID, f.info.ContextID
 		return &m
 	}
-	m := f.say(ev, ev.Title)
+	m := f.textMessage(ev, ev.Title)
 	if part := contextPart(ev); part != nil {
 		m.Parts = append(m.Parts, part)
 	}
 	return m
 }
 
-// say returns text of a step as a message. The offerer is the user of the task.
-func (f *fold) say(ev federation.Event, words string) *wire.Message {
+// textMessage returns text of a step as a message. The offerer is the user of the task.
+func (f *fold) textMessage(ev federation.Event, words string) *wire.Message {
 	role := wire.MessageRoleAgent
 	if ev.Actor() == f.view.Offerer {
 		role = wire.MessageRoleUser
@@ -215,11 +215,11 @@ func (f *fold) say(ev federation.Event, words string) *wire.Message {
 func (f *fold) statusMessage(ev federation.Event, state wire.TaskState) *wire.Message {
 	switch {
 	case ev.Verb == federation.Expire:
-		return f.say(ev, expired)
+		return f.textMessage(ev, expired)
 	case state == wire.TaskStateCompleted, state == wire.TaskStateSubmitted:
 		return nil // the artifact has the note
 	case ev.Note != "" && (state.Terminal() || ev.Verb == federation.Progress):
-		return f.say(ev, ev.Note)
+		return f.textMessage(ev, ev.Note)
 	case state.Terminal():
 		return nil
 	}

@@ -180,7 +180,7 @@ type stepInput struct {
 	Key     string          `json:"idempotency_key"`
 }
 
-func takeStep(verb federation.Verb) func(ctx context.Context, s *server, req *mcp.CallToolRequest, in stepInput) (answer, error) {
+func submitStep(verb federation.Verb) func(ctx context.Context, s *server, req *mcp.CallToolRequest, in stepInput) (answer, error) {
 	return func(ctx context.Context, s *server, _ *mcp.CallToolRequest, in stepInput) (answer, error) {
 		return filed(s.account.Take(ctx, in.ID, verb, participant.StepRequest{Note: in.Note, Context: in.Context}, in.Key))
 	}

@@ -90,7 +90,7 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	caller, err := l.admit(r)
 	if err != nil {
 		p := participant.Denied(w, err, l.ports.PublicURL+metadataPath)
-		l.note(r.Context(), p, err)
+		l.logProblem(r.Context(), p, err)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -114,15 +114,15 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newAnswerWriter(w, r, message.waits())
 	defer out.close()
-	cancelled, forget := l.waits.enter(caller.DID, message)
+	cancelled, forget := l.waits.register(caller.DID, message)
 	defer forget()
 	attended, leave := l.attend(r.Context(), caller, message)
 	defer leave()
 	s := &server{
 		account: participant.Account{Access: l.access, Caller: caller}, version: l.version, tools: l.tools(),
-		ended: []<-chan struct{}{l.Ended(), attended.Done(), cancelled},
-		still: func(now time.Time) error { _, err := l.access.Authenticate(r, now); return err },
-		told:  l.told,
+		ended:       []<-chan struct{}{l.Ended(), attended.Done(), cancelled},
+		still:       func(now time.Time) error { _, err := l.access.Authenticate(r, now); return err },
+		onToolError: l.onToolError,
 	}
 	s.open()
 	l.handler.ServeHTTP(out, r.WithContext(context.WithValue(bridge.WithSubnet(r.Context(), bridge.SubnetOf(r.RemoteAddr)), serverKey{}, s.mcp)))
@@ -132,7 +132,7 @@ func (l *Link) serveAccount(w http.ResponseWriter, r *http.Request) {
 	l.Hear(time.Now())
 	caller, err := l.admit(r)
 	if err != nil {
-		l.note(r.Context(), participant.Denied(w, err, l.ports.PublicURL+metadataPath), err)
+		l.logProblem(r.Context(), participant.Denied(w, err, l.ports.PublicURL+metadataPath), err)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -167,7 +167,7 @@ func (l *Link) admit(r *http.Request) (participant.Caller, error) {
 	return caller, err
 }
 
-func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
+func (l *Link) logProblem(ctx context.Context, p bridge.ProblemError, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		l.ports.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()
 	}
@@ -177,7 +177,7 @@ func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
 	}
 }
 
-func (l *Link) told(ctx context.Context, tool string, err error) {
+func (l *Link) onToolError(ctx context.Context, tool string, err error) {
 	if l.ports.Metrics.Fault(ctx, l.ports.Log, "request", err) {
 		return
 	}
@@ -185,7 +185,7 @@ func (l *Link) told(ctx context.Context, tool string, err error) {
 	if p.Status == http.StatusTooManyRequests {
 		l.ports.Metrics.Limited.WithLabelValues(network).Inc()
 	}
-	l.note(ctx, p, err)
+	l.logProblem(ctx, p, err)
 	l.ports.Log.LogAttrs(ctx, slog.LevelDebug, "tool refused", slog.String("network", network), slog.String("link", network),
 		slog.String("path", tool), slog.String("reason", p.Code))
 }
@@ -255,9 +255,9 @@ type waits struct {
 	of map[waitKey]map[chan struct{}]bool
 }
 
-// enter adds a request, or cancels the request that it names; cancelled is closed if another request
-// cancels this one. The caller must call forget.
-func (w *waits) enter(did federation.DID, m message) (cancelled <-chan struct{}, forget func()) {
+// register adds a request, or cancels the request that it names. cancelled is closed if another
+// request cancels this one. The caller must call forget.
+func (w *waits) register(did federation.DID, m message) (cancelled <-chan struct{}, forget func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m.Method == "notifications/cancelled" {

@@ -73,8 +73,8 @@ type server struct {
 	ended []<-chan struct{}
 	// still returns why the client may not continue, or nil.
 	still func(now time.Time) error
-	// told is called with each error returned by a tool.
-	told func(ctx context.Context, tool string, err error)
+	// onToolError is called with each error returned by a tool.
+	onToolError func(ctx context.Context, tool string, err error)
 	// legacySubscriptions lets clients of older revisions subscribe to resources.
 	legacySubscriptions bool
 	experimental        map[string]any // capabilities
@@ -168,13 +168,13 @@ func toolErrorOf(err error) toolError {
 }
 
 func refusal(err error) *mcp.CallToolResult {
-	told := toolErrorOf(err)
-	structured, failed := json.Marshal(map[string]toolError{"error": told})
+	problem := toolErrorOf(err)
+	structured, failed := json.Marshal(map[string]toolError{"error": problem})
 	if failed != nil {
 		structured = json.RawMessage(`{"error":{}}`)
 	}
 	return &mcp.CallToolResult{
 		IsError: true, StructuredContent: json.RawMessage(structured),
-		Content: []mcp.Content{&mcp.TextContent{Text: told.Code + ": " + escape(told.Detail)}},
+		Content: []mcp.Content{&mcp.TextContent{Text: problem.Code + ": " + escape(problem.Detail)}},
 	}
 }

@@ -80,7 +80,7 @@ func (s *server) resourceError(ctx context.Context, uri string, err error) error
 	if p.Status == http.StatusNotFound || p.Status == http.StatusBadRequest {
 		return mcp.ResourceNotFoundError(uri)
 	}
-	s.told(ctx, "resources/read", err)
+	s.onToolError(ctx, "resources/read", err)
 	data, failed := json.Marshal(map[string]toolError{"error": toolErrorOf(err)})
 	if failed != nil {
 		data = nil
@@ -98,7 +98,7 @@ func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 		var result mcp.Result
 		err := fault.Catch(func() (err error) { result, err = next(ctx, method, req); return err }) // runs on a goroutine of the SDK, not of the request
 		if fault.Of(err) != nil {
-			s.told(ctx, method, err)
+			s.onToolError(ctx, method, err)
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "something went wrong here"}
 		}
 		if initialized, ok := result.(*mcp.InitializeResult); ok && err == nil && !s.legacySubscriptions {

@@ -37,7 +37,7 @@ func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, ou
 	defer cancel()
 	s := &server{
 		account: account, device: o.Device, version: o.Version, tools: tools(), ended: []<-chan struct{}{ctx.Done()},
-		still: func(time.Time) error { return nil }, told: func(context.Context, string, error) {}, legacySubscriptions: true,
+		still: func(time.Time) error { return nil }, onToolError: func(context.Context, string, error) {}, legacySubscriptions: true,
 	}
 	var transport mcp.Transport = &mcp.IOTransport{Reader: in, Writer: open{out}}
 	if o.Channel {

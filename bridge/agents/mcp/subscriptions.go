@@ -61,7 +61,7 @@ func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	go func() {
 		defer cancel()
 		if err := fault.Catch(func() error { run(watching, updated); return nil }); err != nil {
-			s.told(watching, "resources/subscribe", err)
+			s.onToolError(watching, "resources/subscribe", err)
 		}
 	}()
 	return nil

@@ -188,7 +188,7 @@ func (s *server) handler(t tool) mcp.ToolHandler {
 			structured, err = json.Marshal(a.structured)
 		}
 		if err != nil {
-			s.told(ctx, t.definition.Name, err)
+			s.onToolError(ctx, t.definition.Name, err)
 			return refusal(err), nil
 		}
 		return &mcp.CallToolResult{StructuredContent: json.RawMessage(structured), Content: []mcp.Content{&mcp.TextContent{Text: a.text}}}, nil
@@ -230,7 +230,7 @@ func tools() []tool {
 		{federation.Cancel, "Cancel", "Withdraws a handoff that you offered.", true},
 	} {
 		all = append(all, define("handoff_"+string(v.verb), v.title, v.description, hints{destructive: v.destructive},
-			object(stepIn, true, "id"), object(filedOut, false), takeStep(v.verb)))
+			object(stepIn, true, "id"), object(filedOut, false), submitStep(v.verb)))
 	}
 	return append(all,
 		define("message_send", "Send message", "Writes text to a participant. It is no step, and waits while the recipient is away. With consent, decides instead whether you take its messages.", hints{},

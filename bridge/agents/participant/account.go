@@ -121,26 +121,26 @@ func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb)
 	return a.Access.findFor(ctx, a.Caller, id, verb)
 }
 
-// Place is the venue of an offer.
-type Place struct {
+// OfferVenue is the venue of an offer.
+type OfferVenue struct {
 	Venue   string             `json:"venue"`
 	Dialect federation.Dialect `json:"dialect"`
 }
 
 // Place returns the venue of an offer; to is "" for anyone.
-func (a Account) Place(ctx context.Context, to, channel string) (Place, error) {
+func (a Account) Place(ctx context.Context, to, channel string) (OfferVenue, error) {
 	from, err := a.Caller.Person()
 	if err != nil {
-		return Place{}, err
+		return OfferVenue{}, err
 	}
 	var did federation.DID
 	if to != "" {
 		if did, _, err = a.Access.Resolve(ctx, to); err != nil {
-			return Place{}, err
+			return OfferVenue{}, err
 		}
 	}
 	place, tags, err := a.Access.Builder().Place(ctx, from, did, channel)
-	return Place{cmp.Or(place.Venue, a.Access.Builder().Pair(from, did)), tags}, err
+	return OfferVenue{cmp.Or(place.Venue, a.Access.Builder().Pair(from, did)), tags}, err
 }
 
 // Stored is a context stored at the gateway.
@@ -188,7 +188,7 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 	defer stop()
 	over := time.NewTimer(within)
 	defer over.Stop()
-	again := time.NewTicker(lookAgain) // a wake-up may be lost
+	again := time.NewTicker(pollInterval) // a wake-up may be lost
 	defer again.Stop()
 	for {
 		view, err = a.Access.Find(ctx, a.Caller, id)

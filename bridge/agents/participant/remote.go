@@ -88,7 +88,9 @@ func calls() map[string]call {
 		"check": calling(false, func(ctx context.Context, a Account, c takeCall) (federation.View, error) {
 			return a.CheckStep(ctx, c.ID, c.Verb)
 		}),
-		"place": calling(false, func(ctx context.Context, a Account, c placeCall) (Place, error) { return a.Place(ctx, c.To, c.Channel) }),
+		"place": calling(false, func(ctx context.Context, a Account, c placeCall) (OfferVenue, error) {
+			return a.Place(ctx, c.To, c.Channel)
+		}),
 		"store": calling(true, func(ctx context.Context, a Account, content []byte) (Stored, error) { return a.Store(ctx, content) }),
 		"pair":  calling(true, func(ctx context.Context, a Account, _ struct{}) (Pairing, error) { return a.Pair(ctx) }),
 		"moved": calling(false, func(ctx context.Context, a Account, c movedCall) (federation.Version, error) {
@@ -152,14 +154,14 @@ func CallerInPath(r *http.Request) (Caller, error) {
 // ServeHTTP implements [http.Handler]. The request has the path value operation.
 func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.answer(w, r)
-	var told Called
+	var called Called
 	if err == nil {
-		told.Answer, err = json.Marshal(answer)
+		called.Answer, err = json.Marshal(answer)
 	}
 	if err != nil {
-		told = Called{Problem: new(ProblemOf(err)), Assignee: Winner(err), Candidates: CandidatesOf(err)}
+		called = Called{Problem: new(ProblemOf(err)), Assignee: Winner(err), Candidates: CandidatesOf(err)}
 	}
-	WriteJSON(w, http.StatusOK, told)
+	WriteJSON(w, http.StatusOK, called)
 }
 
 func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -203,19 +205,19 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	if err != nil {
 		return out, err
 	}
-	var told Called
-	if err := federation.DecodeJSON(text, &told); err != nil {
+	var called Called
+	if err := federation.DecodeJSON(text, &called); err != nil {
 		return out, &federation.UnavailableError{What: "gateway", Err: err}
 	}
 	switch {
-	case told.Problem != nil && told.Assignee != "":
-		return out, &LostError{*told.Problem, told.Assignee}
-	case told.Problem != nil && told.Candidates != nil:
-		return out, &NameError{*told.Problem, told.Candidates}
-	case told.Problem != nil:
-		return out, told.Problem
+	case called.Problem != nil && called.Assignee != "":
+		return out, &LostError{*called.Problem, called.Assignee}
+	case called.Problem != nil && called.Candidates != nil:
+		return out, &NameError{*called.Problem, called.Candidates}
+	case called.Problem != nil:
+		return out, called.Problem
 	}
-	return out, federation.DecodeJSON(told.Answer, &out)
+	return out, federation.DecodeJSON(called.Answer, &out)
 }
 
 // Act refuses a blocked DID, and a DID for which neither the gateway nor the caller signs.
@@ -250,9 +252,9 @@ func (r Remote) CheckStep(ctx context.Context, id string, verb federation.Verb) 
 	return invoke[federation.View](ctx, r, "check", takeCall{ID: id, Verb: verb})
 }
 
-// Place is [Account.Place].
-func (r Remote) Place(ctx context.Context, to, channel string) (Place, error) {
-	return invoke[Place](ctx, r, "place", placeCall{to, channel})
+// Place is [Account.OfferVenue].
+func (r Remote) Place(ctx context.Context, to, channel string) (OfferVenue, error) {
+	return invoke[OfferVenue](ctx, r, "place", placeCall{to, channel})
 }
 
 // Store is [Account.Store].

@@ -138,7 +138,7 @@ func (a *Service) Offer(ctx context.Context, who Caller, o Offer, r Request) (Fi
 	if err != nil {
 		return Filed{}, err
 	}
-	return a.take(ctx, q, o.ID, o.Context, r)
+	return a.submit(ctx, q, o.ID, o.Context, r)
 }
 
 func (a *Service) askOffer(ctx context.Context, who Caller, o Offer) (ask, error) {
@@ -170,7 +170,7 @@ func (a *Service) Take(ctx context.Context, who Caller, id string, verb federati
 	if err != nil {
 		return Filed{}, err
 	}
-	return a.take(ctx, q, s.ID, s.Context, r)
+	return a.submit(ctx, q, s.ID, s.Context, r)
 }
 
 func (a *Service) askStep(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest) (ask, error) {
@@ -194,7 +194,7 @@ func (a *Service) askStep(ctx context.Context, who Caller, id string, verb feder
 	return q, nil
 }
 
-func (a *Service) take(ctx context.Context, q ask, id string, content json.RawMessage, r Request) (Filed, error) {
+func (a *Service) submit(ctx context.Context, q ask, id string, content json.RawMessage, r Request) (Filed, error) {
 	if r.Path != "" {
 		q.path, q.body = r.Path, r.Body
 	}

@@ -19,8 +19,8 @@ const keepPages = 4
 // keepBytes bounds the size of a shared page. It stays in memory until the next notification.
 const keepBytes = 8 << 10
 
-// lookAgain is the interval of inbox reads of a waiting request, because notifications may be lost.
-const lookAgain = 15 * time.Second
+// pollInterval is the interval of inbox reads of a waiting request, because notifications may be lost.
+const pollInterval = 15 * time.Second
 
 // Page is the result of one read of an inbox. It is shared and immutable.
 type Page interface {
@@ -163,7 +163,7 @@ type Waiter[K comparable, P Page] struct {
 
 // Await subscribes a request to the inbox of a DID for a limited time. The caller must call Leave.
 func (t *Topics[K, P]) Await(did federation.DID, within time.Duration) *Waiter[K, P] {
-	return &Waiter[K, P]{t.Subscribe(did), time.Now().Add(within), time.NewTimer(min(within, lookAgain))}
+	return &Waiter[K, P]{t.Subscribe(did), time.Now().Add(within), time.NewTimer(min(within, pollInterval))}
 }
 
 // Wait returns true when the next read is due. It returns false if the time is over, ctx ends or ended
@@ -175,7 +175,7 @@ func (w *Waiter[K, P]) Wait(ctx context.Context, ended <-chan struct{}) bool {
 		return true
 	case <-w.again.C:
 		left := time.Until(w.until)
-		w.again.Reset(min(left, lookAgain))
+		w.again.Reset(min(left, pollInterval))
 		return left > 0
 	case <-ended:
 		return false

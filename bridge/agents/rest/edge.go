@@ -33,7 +33,7 @@ func shape(p bridge.ProblemError) contract.Problem {
 	}
 }
 
-func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
+func (l *Link) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	l.fail(r.Context(), w, r.URL.Path, err)
 }
 
@@ -54,14 +54,14 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 	case http.StatusTooManyRequests:
 		l.deps.Metrics.Limited.WithLabelValues(network).Inc()
 	}
-	l.note(ctx, path, p, err)
-	told := shape(p)
-	told.Candidates = participant.CandidatesOf(err)
-	writeProblem(w, told)
+	l.logProblem(ctx, path, p, err)
+	problem := shape(p)
+	problem.Candidates = participant.CandidatesOf(err)
+	writeProblem(w, problem)
 }
 
-// note logs a failure that the request did not cause.
-func (l *Link) note(ctx context.Context, path string, p bridge.ProblemError, err error) {
+// logProblem logs a failure that the request did not cause.
+func (l *Link) logProblem(ctx context.Context, path string, p bridge.ProblemError, err error) {
 	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),
 			slog.String("link", network), slog.String("path", path), slog.Any("err", err))

@@ -111,9 +111,9 @@ func routes() []mounted {
 // Mount implements [bridge.Mounted].
 func (l *Link) Mount(mux *http.ServeMux) {
 	api, served := http.NewServeMux(), map[string]bool{}
-	unserved := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.tell(w, r, unserved(api, served, r)) })
+	unserved := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.writeError(w, r, unserved(api, served, r)) })
 	for _, each := range routes() {
-		handler := each.Handler(each.answer(l), l.tell)
+		handler := each.Handler(each.answer(l), l.writeError)
 		pattern := each.Method + " " + Prefix + each.Path
 		served[pattern] = true
 		api.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -166,7 +166,7 @@ func (l *Link) guard(next http.Handler) http.Handler {
 			err = l.exact(r)
 		}
 		if err != nil {
-			l.tell(w, r, err)
+			l.writeError(w, r, err)
 			return
 		}
 		who := caller{bearer: r.Header.Get("Authorization"), address: credential.HostOf(r), subnet: credential.AddressOf(r), control: http.NewResponseController(w)}
@@ -194,7 +194,7 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request, d route.Description
 		err = checkRepeated(r, d)
 	}
 	if err != nil {
-		l.tell(w, r, err)
+		l.writeError(w, r, err)
 		return nil
 	}
 	return r

@@ -97,7 +97,7 @@ func (s *socket) run(ctx context.Context) error {
 	group.Go(fault.Func(func() error { return s.listen(ctx, asked) }))
 	group.Go(fault.Func(func() error { return s.beat(ctx) }))
 	group.Go(fault.Func(func() error {
-		err := s.tell(ctx, asked)
+		err := s.writeLoop(ctx, asked)
 		s.close(err) // before ctx ends, which closes the connection
 		return err
 	}))
@@ -140,8 +140,8 @@ func (s *socket) beat(ctx context.Context) error {
 	}
 }
 
-// tell writes entries, notices and responses until the socket ends. It returns the reason.
-func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
+// writeLoop writes entries, notices and responses until the socket ends. It returns the reason.
+func (s *socket) writeLoop(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
 	attended, leave := s.link.access.Attend(ctx, callerOf(ctx).Caller)
@@ -178,13 +178,13 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 
 func (s *socket) show(ctx context.Context, p *page) error {
 	for i, text := range p.entries {
-		if err := s.send(ctx, told{Entry: text}); err != nil {
+		if err := s.send(ctx, inboxFrame{Entry: text}); err != nil {
 			return err
 		}
 		s.seen.entries = p.cursors[i]
 	}
 	for i, text := range p.notices {
-		if err := s.send(ctx, told{Notice: text}); err != nil {
+		if err := s.send(ctx, inboxFrame{Notice: text}); err != nil {
 			return err
 		}
 		s.seen.notices = p.noticed[i]
@@ -192,7 +192,7 @@ func (s *socket) show(ctx context.Context, p *page) error {
 	return nil
 }
 
-type told struct {
+type inboxFrame struct {
 	Entry  json.RawMessage `json:"entry,omitempty"`
 	Notice json.RawMessage `json:"notice,omitempty"`
 }
@@ -206,7 +206,7 @@ func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	answer.ID = ask.ID
 	if err != nil {
 		p := problemOf(err)
-		s.link.note(ctx, socketPath, p, err)
+		s.link.logProblem(ctx, socketPath, p, err)
 		answer.Problem = shape(p)
 	}
 	return answer

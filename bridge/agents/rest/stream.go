@@ -144,7 +144,7 @@ type watch struct {
 
 // watch returns a [*bridge.ProblemError] if too many inboxes are watched. The caller must call leave.
 func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watch, error) {
-	if !l.enter() {
+	if !l.acquire() {
 		return nil, &bridge.ProblemError{
 			Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(heartbeat.Seconds()),
 			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
@@ -159,7 +159,7 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watc
 	return w, nil
 }
 
-func (l *Link) enter() bool {
+func (l *Link) acquire() bool {
 	if !l.deps.Streams.Take(l.cfg.MaxStreams) {
 		return false
 	}

@@ -50,7 +50,7 @@ func refusesAnotherKey(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	got, err := s.enter(ctx, other, challenge, sender.key)
+	got, err := s.answerChallenge(ctx, other, challenge, sender.key)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func refusesASpentChallenge(ctx context.Context, s *stage) error {
 		return err
 	}
 	for _, want := range []func(answer) error{answer.succeeds, answer.refuses} {
-		got, err := s.enter(ctx, a, challenge, a.key)
+		got, err := s.answerChallenge(ctx, a, challenge, a.key)
 		if err == nil {
 			err = want(got)
 		}
@@ -89,7 +89,7 @@ func keepsAHandle(ctx context.Context, s *stage) error {
 		return err
 	}
 	if got.text("challenge") != "" {
-		if got, err = s.enter(ctx, other, got.text("challenge"), other.key); err != nil {
+		if got, err = s.answerChallenge(ctx, other, got.text("challenge"), other.key); err != nil {
 			return err
 		}
 	}

@@ -129,7 +129,8 @@ func (s *stage) challenge(ctx context.Context, handle string) (string, error) {
 	return "", fmt.Errorf("no challenge: answered %d %v", got.status, got.body)
 }
 
-func (s *stage) enter(ctx context.Context, a *agent, challenge string, signer federation.SigningKey) (answer, error) {
+// answerChallenge answers a challenge with a signature by a key.
+func (s *stage) answerChallenge(ctx context.Context, a *agent, challenge string, signer federation.SigningKey) (answer, error) {
 	proof, err := signer.Sign(ctx, []byte(challenge))
 	if err != nil {
 		return answer{}, err
@@ -146,7 +147,7 @@ func (s *stage) register(ctx context.Context, a *agent) error {
 	if err != nil {
 		return err
 	}
-	got, err := s.enter(ctx, a, challenge, a.key)
+	got, err := s.answerChallenge(ctx, a, challenge, a.key)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type act func(s *stage, ctx context.Context, p *actor, text string) error
 const welcomed = "376|422"
 
 func (s *stage) expect(ctx context.Context, p *actor, text string) error {
-	_, err := s.hear(ctx, p, text)
+	_, err := s.waitFor(ctx, p, text)
 	return err
 }
 
@@ -69,29 +69,29 @@ func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 
 func (s *stage) register(ctx context.Context, p *actor, caps string) error {
 	if caps != "" {
-		if err := s.say(ctx, p, "CAP REQ :"+caps); err != nil {
+		if err := s.send(ctx, p, "CAP REQ :"+caps); err != nil {
 			return err
 		}
-		if line, err := s.hear(ctx, p, "CAP"); err != nil || !parsePattern("CAP * ACK").fits(line) {
+		if line, err := s.waitFor(ctx, p, "CAP"); err != nil || !parsePattern("CAP * ACK").fits(line) {
 			return fmt.Errorf("the server has not all of %q: %q: %w", caps, line, cmp.Or(err, errNotAcknowledged))
 		}
 	}
 	for _, line := range []string{"NICK " + p.nick, "USER conform 0 * :a client that checks the server", "CAP END"} {
-		if err := s.say(ctx, p, line); err != nil {
+		if err := s.send(ctx, p, line); err != nil {
 			return err
 		}
 	}
-	_, err := s.hear(ctx, p, welcomed)
+	_, err := s.waitFor(ctx, p, welcomed)
 	return err
 }
 
 var errNotAcknowledged = errors.New("not acknowledged")
 
 func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
-	if err := s.say(ctx, p, "AUTHENTICATE "+proofMechanism); err != nil {
+	if err := s.send(ctx, p, "AUTHENTICATE "+proofMechanism); err != nil {
 		return err
 	}
-	line, err := s.hear(ctx, p, "AUTHENTICATE")
+	line, err := s.waitFor(ctx, p, "AUTHENTICATE")
 	if err != nil {
 		return err
 	}
@@ -107,10 +107,10 @@ func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.say(ctx, p, "AUTHENTICATE "+base64.RawURLEncoding.EncodeToString(answer)); err != nil {
+	if err := s.send(ctx, p, "AUTHENTICATE "+base64.RawURLEncoding.EncodeToString(answer)); err != nil {
 		return err
 	}
-	_, err = s.hear(ctx, p, "903")
+	_, err = s.waitFor(ctx, p, "903")
 	return err
 }
 
@@ -152,23 +152,23 @@ func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channe
 	if err != nil {
 		return err
 	}
-	return s.say(ctx, p, strings.TrimRight(line, "\r\n"))
+	return s.send(ctx, p, strings.TrimRight(line, "\r\n"))
 }
 
 // answer answers the client's next PING. Clients of a scene do not do this automatically.
 func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
-	line, err := s.hear(ctx, p, "PING")
+	line, err := s.waitFor(ctx, p, "PING")
 	if err != nil {
 		return err
 	}
 	_, token, _ := strings.Cut(line, "PING ")
-	return s.say(ctx, p, "PONG "+token)
+	return s.send(ctx, p, "PONG "+token)
 }
 
 // quit disconnects a client, and waits until the server closes the connection. The client
 // reconnects with its next line, without an identity.
 func (s *stage) quit(ctx context.Context, p *actor, _ string) error {
-	if err := s.say(ctx, p, "QUIT"); err != nil {
+	if err := s.send(ctx, p, "QUIT"); err != nil {
 		return err
 	}
 	delete(s.actors, p.name)

@@ -30,7 +30,7 @@ func claimsOf(ctx context.Context, cfg Config, dial dial) (claims, error) {
 	}
 	c := claims{}
 	for _, line := range []string{"CAP LS 302", "NICK " + p.nick, "USER conform 0 * :a client that checks the server", "CAP END"} {
-		if err := s.say(ctx, p, line); err != nil {
+		if err := s.send(ctx, p, line); err != nil {
 			return nil, nil
 		}
 	}
@@ -52,7 +52,7 @@ func claimsOf(ctx context.Context, cfg Config, dial dial) (claims, error) {
 		case parsePattern(welcomed).fits(line):
 			return c, nil
 		case m.Command == "PING":
-			if err := s.say(ctx, p, "PONG "+strings.Join(m.Params, " ")); err != nil {
+			if err := s.send(ctx, p, "PONG "+strings.Join(m.Params, " ")); err != nil {
 				return nil, nil
 			}
 		}

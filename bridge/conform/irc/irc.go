@@ -81,7 +81,7 @@ func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []st
 		}
 		word, text, _ := strings.Cut(rest, " ")
 		act, known := map[string]act{
-			">":       (*stage).say,
+			">":       (*stage).send,
 			"<":       (*stage).expect,
 			"<any":    (*stage).expectAll,
 			"!":       (*stage).refute,
@@ -106,6 +106,7 @@ func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []st
 	return nil
 }
 
-var errUnheard = errors.New("nothing like it is heard")
+// errNoMatch is returned if an expected line did not arrive.
+var errNoMatch = errors.New("nothing like it is heard")
 
 var errEnded = errors.New("the connection ended")

@@ -120,13 +120,14 @@ func (s *stage) fill(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-func (s *stage) say(ctx context.Context, p *actor, line string) error {
+func (s *stage) send(ctx context.Context, p *actor, line string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
 	defer cancel()
 	return p.wire.write(ctx, line)
 }
 
-func (s *stage) hear(ctx context.Context, p *actor, text string) (string, error) {
+// waitFor waits for a line that matches a pattern, and skips others.
+func (s *stage) waitFor(ctx context.Context, p *actor, text string) (string, error) {
 	want, last := parsePattern(text), ""
 	for {
 		line, err := s.next(ctx, p)
@@ -156,7 +157,7 @@ func (s *stage) next(ctx context.Context, p *actor) (string, error) {
 		}
 		return line, nil
 	case <-timer.C:
-		return "", errUnheard
+		return "", errNoMatch
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -167,7 +168,7 @@ func (s *stage) next(ctx context.Context, p *actor) (string, error) {
 func (s *stage) sync(ctx context.Context, p *actor) error {
 	s.synced++
 	token := fmt.Sprintf("synced%d", s.synced)
-	if err := s.say(ctx, p, "PING "+token); err != nil {
+	if err := s.send(ctx, p, "PING "+token); err != nil {
 		return err
 	}
 	before := p.kept

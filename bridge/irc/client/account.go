@@ -49,7 +49,7 @@ func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {
 			case err != nil:
 				s.unregistered(ctx, refuse, err)
 			case !u.over:
-				s.send(u, says(s.name, "REGISTER", "SUCCESS", account, "Your account is registered"))
+				s.send(u, textMessage(s.name, "REGISTER", "SUCCESS", account, "Your account is registered"))
 				s.logIn(ctx, u, did, account)
 				s.watchProof(ctx, u, &login{revoked: s.passwordless(did)})
 			}

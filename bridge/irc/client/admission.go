@@ -92,7 +92,7 @@ func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	}
 	s.connected[u] = true
 	s.admission.add(u)
-	u.since, u.heard, u.host = time.Now(), time.Now(), s.cloak(u.addr)
+	u.since, u.lastInput, u.host = time.Now(), time.Now(), s.cloak(u.addr)
 	return ""
 }
 
@@ -107,7 +107,7 @@ func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", why.sentence()))
 	if !u.certified() {
-		_ = u.wire.Write(says("", "ERROR", "Closing link: "+why.sentence()).line(0, "", time.Now()))
+		_ = u.wire.Write(textMessage("", "ERROR", "Closing link: "+why.sentence()).line(0, "", time.Now()))
 	}
 	_ = u.wire.Close()
 }

@@ -215,7 +215,7 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 				s.keep(ctx, lineOf(m, federation.ChannelRef{Venue: federation.PrivateVenue(words.From, to)}, words.From, to))
 			}
 		},
-		note: func() { s.spoken(ctx, u, m, waits, known, err) },
+		note: func() { s.onTextResult(ctx, u, m, waits, known, err) },
 	})
 	return true
 }
@@ -247,11 +247,11 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did feder
 	return did, waits, !errors.Is(err, federation.ErrNotFound), err
 }
 
-// spoken sends an echo or a refusal. The recipient's nick may be unknown. A recipient with queued
-// text counts as offline.
+// onTextResult sends an echo or a refusal. The recipient's nick may be unknown. A recipient with
+// queued text counts as offline.
 //
 // spec: rfc2812 §5.1 RPL_AWAY
-func (s *server) spoken(ctx context.Context, u *user, m message, waits string, known bool, err error) {
+func (s *server) onTextResult(ctx context.Context, u *user, m message, waits string, known bool, err error) {
 	switch {
 	case !known:
 		s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
@@ -275,7 +275,7 @@ func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 func (s *server) lines(u *user, t federation.Text, name string) []message {
 	var all []message
 	for i, text := range irc.TextLines(t, name, selfNick, s.link.cfg.Formatting) {
-		m := s.byText(says(s.speaker(t.Author, name), "PRIVMSG", u.nick, text), t)
+		m := s.byText(textMessage(s.speaker(t.Author, name), "PRIVMSG", u.nick, text), t)
 		m.msgid, m.at = irc.TextID(t, i), t.Arrival.Received
 		m.tags = irc.TextRefs(t)
 		all = append(all, m)
@@ -350,7 +350,7 @@ func (s *server) prove(u *user, token string, shown chan<- error) {
 		u.proofs = map[string]chan<- error{}
 	}
 	u.proofs[token] = shown
-	if s.put(u, says("", "PING", token), ""); u.over { // queue full
+	if s.put(u, textMessage("", "PING", token), ""); u.over { // queue full
 		s.unproved(u)
 	}
 }
@@ -379,7 +379,7 @@ func (s *server) unproved(u *user) {
 	}
 }
 
-func (s *server) meet(ctx context.Context, u *user) {
+func (s *server) retryMissed(ctx context.Context, u *user) {
 	did := s.missed[fold(u.nick)]
 	if did == "" || !u.welcome {
 		return

@@ -34,7 +34,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 		s.post(func() {
 			u.work, u.answer = nil, answer
 			for _, line := range lines {
-				s.send(u, says(s.self(), "NOTICE", u.nick, line))
+				s.send(u, textMessage(s.self(), "NOTICE", u.nick, line))
 			}
 			s.close(u)
 		})
@@ -87,7 +87,7 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 		}
 		for party := range s.accounts[did] {
 			if party != u {
-				s.invite(tells(s.self(), "INVITE", party.nick, name), party, name, c)
+				s.invite(newMessage(s.self(), "INVITE", party.nick, name), party, name, c)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func (s *server) showNotice(n federation.Notice, reply irc.Reply, shown chan<- e
 		return
 	}
 	for _, u := range authors {
-		s.put(u, says(s.self(), "NOTICE", u.nick, reply.Text()), "")
+		s.put(u, textMessage(s.self(), "NOTICE", u.nick, reply.Text()), "")
 	}
 	s.prove(authors[0], "notice-"+string(n.Kind)+"-"+n.About().String(), shown)
 }

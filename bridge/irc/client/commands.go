@@ -92,7 +92,7 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 		if after, ok := u.caps.change(value, s.link.offers()); ok {
 			u.caps, answer = after, "ACK"
 		}
-		s.send(u, says(s.name, "CAP", u.named(), answer, value))
+		s.send(u, textMessage(s.name, "CAP", u.named(), answer, value))
 		s.startReplay(ctx, u)
 	case "END":
 		u.negotiating = false
@@ -114,10 +114,10 @@ func (s *server) listCaps(u *user, sub string, names []string) {
 		}
 		line := strings.Join(names[:n], " ")
 		if names = names[n:]; len(names) > 0 && u.version >= versionWithValues {
-			s.send(u, says(s.name, "CAP", u.named(), sub, "*", line))
+			s.send(u, textMessage(s.name, "CAP", u.named(), sub, "*", line))
 			continue
 		}
-		s.send(u, says(s.name, "CAP", u.named(), sub, line))
+		s.send(u, textMessage(s.name, "CAP", u.named(), sub, line))
 	}
 }
 
@@ -129,7 +129,7 @@ func (s *server) onPass(_ context.Context, u *user, _ ircmsg.Message) {
 }
 
 func (s *server) onPing(_ context.Context, u *user, m ircmsg.Message) {
-	s.send(u, says(s.name, "PONG", s.name, m.Params[0]))
+	s.send(u, textMessage(s.name, "PONG", s.name, m.Params[0]))
 }
 
 func (s *server) onQuit(_ context.Context, u *user, m ircmsg.Message) {
@@ -146,7 +146,7 @@ func (s *server) quit(u *user, why string) {
 		return
 	}
 	if !u.full && !u.handshaking {
-		s.put(u, says("", "ERROR", "Closing link: "+why), "")
+		s.put(u, textMessage("", "ERROR", "Closing link: "+why), "")
 	}
 	if u.over {
 		return // not even space for that
@@ -157,7 +157,7 @@ func (s *server) quit(u *user, why string) {
 		s.admission.leave(u)
 	}
 	if u.welcome {
-		s.spread(u.says("QUIT", why), s.neighbours(u, false))
+		s.spread(u.textMessage("QUIT", why), s.neighbours(u, false))
 	}
 	s.forget(u)
 	if len(s.accounts[u.account]) == 0 {
@@ -179,8 +179,8 @@ func (s *server) forget(u *user) {
 		delete(s.nicks, fold(u.nick))
 		s.release(u.nick)
 		if u.welcome {
-			s.noteDeparted(u)
-			s.tellWatchers(u, false)
+			s.recordDeparted(u)
+			s.notifyWatchers(u, false)
 		}
 	}
 	delete(s.accounts[u.account], u)

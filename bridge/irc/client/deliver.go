@@ -89,7 +89,7 @@ func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	signed := d.Entry.Event.Dialect
 	in := make(map[federation.Dialect]bool)
 	for u := range c.members {
-		if s.hears(u, d) {
+		if s.receivesInChannel(u, d) {
 			in[u.caps.reads(signed)] = true
 		}
 	}
@@ -104,8 +104,8 @@ func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	return sorted(in)
 }
 
-// hears reports whether a member receives a step in the channel instead of from its inbox.
-func (s *server) hears(u *user, d federation.Delivery) bool {
+// receivesInChannel reports whether a member receives a step in the channel instead of from its inbox.
+func (s *server) receivesInChannel(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
 
@@ -128,7 +128,7 @@ func (s *server) deliver(r outbound) {
 		m.tags = tags
 		s.spread(m, func(yield func(*user) bool) {
 			for u := range c.members {
-				if s.hears(u, r.d) && u.caps.reads(ev.Dialect) == in && u.seen.Add(m.msgid) && !yield(u) {
+				if s.receivesInChannel(u, r.d) && u.caps.reads(ev.Dialect) == in && u.seen.Add(m.msgid) && !yield(u) {
 					return
 				}
 			}
@@ -153,13 +153,13 @@ func (r outbound) readers(c *channel) iter.Seq[*user] {
 }
 
 func (s *server) stepMessage(ev federation.Event, target, name string) message {
-	m := s.by(tells(s.speaker(ev.Actor(), name), "TAGMSG", target), ev.Actor(), ev.Arrival, ev.Provenance == federation.Signed || ev.Arrival.Home == "")
+	m := s.by(newMessage(s.speaker(ev.Actor(), name), "TAGMSG", target), ev.Actor(), ev.Arrival, ev.Provenance == federation.Signed || ev.Arrival.Home == "")
 	m.msgid, m.at = ev.WireID(), ev.ShownAt()
 	return m
 }
 
 func (m message) inWords(handoff federation.HandoffID, text string) message {
-	line := says(m.source, "NOTICE", m.params[0], text)
+	line := textMessage(m.source, "NOTICE", m.params[0], text)
 	line.account, line.did, line.at, line.msgid = m.account, m.did, m.at, m.msgid+irc.LineSuffix
 	line.tags = map[string]string{irc.RefTag: handoff.String()}
 	return line

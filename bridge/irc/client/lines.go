@@ -92,7 +92,7 @@ func (s *server) loadStamps(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) retoldLine(l federation.Line, target string) message {
+func (s *server) renderLine(l federation.Line, target string) message {
 	m := message{source: l.Source, account: l.Account, did: l.Proved, tags: l.Tags, msgid: l.ID, at: l.Position.At, command: l.Command, params: []string{target}}
 	if l.Command != "TAGMSG" {
 		m.params, m.trailing = append(m.params, l.Text), true
@@ -120,7 +120,7 @@ func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *cha
 		},
 		note: func() {
 			for _, l := range found {
-				m := s.retoldLine(l, c.name)
+				m := s.renderLine(l, c.name)
 				if !u.caps.has(capTime) && m.command == "PRIVMSG" {
 					m.params[1] = timed(m.params[1], m.at)
 					if m.pieces != nil {
@@ -149,10 +149,10 @@ func (s *server) chatLineOf(t federation.Text) (m message, place federation.Chan
 	if c == nil {
 		return m, place, false
 	}
-	m = tells(s.speaker(t.Author, t.Arrival.Name), "TAGMSG", c.name)
+	m = newMessage(s.speaker(t.Author, t.Arrival.Name), "TAGMSG", c.name)
 	if !irc.IsReaction(t) {
 		command, text := irc.ChatLine(t, s.link.cfg.Formatting)
-		m = says(m.source, command, c.name, text)
+		m = textMessage(m.source, command, c.name, text)
 	}
 	m = s.byText(m, t)
 	m.msgid, m.at = t.ID.String(), c.stamp(t.Arrival.Received)

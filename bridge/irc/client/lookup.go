@@ -26,7 +26,7 @@ const (
 // timePrecision is the precision of the time tag with which clients refer to messages.
 const timePrecision = time.Millisecond
 
-var errUnheard = errors.New("no message with that id was said there")
+var errUnknownMessage = errors.New("no message with that id was said there")
 
 // The client's reader calls lookUp. The owner calls tell to send the response.
 func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell func(u *user)) {
@@ -34,18 +34,18 @@ func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell fu
 	defer func() { <-s.lookups }()
 	var err error
 	if q.subcommand == targetsOf {
-		var found []heard
-		if found, err = s.heardOf(ctx, q, rooms); err == nil {
-			return func(u *user) { s.tellTargets(u, found) }
+		var found []historyTarget
+		if found, err = s.historyTargets(ctx, q, rooms); err == nil {
+			return func(u *user) { s.sendTargets(u, found) }
 		}
 	} else {
-		var past []told
+		var past []renderedItem
 		if past, err = s.past(ctx, q); err == nil {
-			return func(u *user) { s.tellPast(u, past, q) }
+			return func(u *user) { s.sendHistory(u, past, q) }
 		}
 	}
 	sentence := "Messages could not be retrieved"
-	if errors.Is(err, errUnheard) {
+	if errors.Is(err, errUnknownMessage) {
 		sentence = "No message with that id was said there"
 	} else {
 		s.log.LogAttrs(ctx, slog.LevelError, "history not read", slog.Any("err", err))
@@ -55,8 +55,8 @@ func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell fu
 	}
 }
 
-// told is a past step or line, in the form for a client.
-type told struct {
+// renderedItem is a past step or line, in the form for a client.
+type renderedItem struct {
 	text *federation.Line // nil for a step
 
 	event federation.Event
@@ -65,47 +65,47 @@ type told struct {
 	line  string
 }
 
-func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
+func (s *server) past(ctx context.Context, q inquiry) ([]renderedItem, error) {
 	found, err := s.recall(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	var past []told
+	var past []renderedItem
 	names := s.names(ctx)
-	for _, said := range found {
-		if said.line != nil {
-			past = append(past, told{text: said.line})
+	for _, item := range found {
+		if item.line != nil {
+			past = append(past, renderedItem{text: item.line})
 		} else {
-			past = append(past, s.retold(ctx, q, *said.step, names))
+			past = append(past, s.renderStep(ctx, q, *item.step, names))
 		}
 	}
 	return past, nil
 }
 
-// retold returns tags if the client supports event playback and the dialect. Otherwise it returns the
-// readable line, because every entry must be a message.
-func (s *server) retold(ctx context.Context, q inquiry, said federation.TimelineEntry, names func(federation.DID) string) told {
-	ev := said.Entry.Event
-	t := told{event: ev, name: names(ev.Actor())}
+// renderStep returns tags if the client supports event playback and the dialect. Otherwise it
+// returns the readable line, because every entry must be a message.
+func (s *server) renderStep(ctx context.Context, q inquiry, entry federation.TimelineEntry, names func(federation.DID) string) renderedItem {
+	ev := entry.Entry.Event
+	t := renderedItem{event: ev, name: names(ev.Actor())}
 	if in := q.caps.reads(ev.Dialect); in != "" && q.caps.has(capPlayback) {
-		tags, err := s.link.render(ctx, federation.Delivery{Entry: said.Entry, View: said.View}, in)
+		tags, err := s.link.render(ctx, federation.Delivery{Entry: entry.Entry, View: entry.View}, in)
 		if err == nil {
 			t.tags = tags
 			return t
 		}
 		s.log.LogAttrs(ctx, slog.LevelError, "step not played back", slog.String("event_id", ev.ID.String()), slog.Any("err", err))
 	}
-	t.line = irc.Summary(translate.Step{Entry: said.Entry, View: said.View, Name: names})
+	t.line = irc.Summary(translate.Step{Entry: entry.Entry, View: entry.View, Name: names})
 	return t
 }
 
-// spoken is either a step or a line; the other field is nil.
-type spoken struct {
+// historyItem is either a step or a line; the other field is nil.
+type historyItem struct {
 	step *federation.TimelineEntry
 	line *federation.Line
 }
 
-func (s spoken) at() time.Time {
+func (s historyItem) at() time.Time {
 	if s.step != nil {
 		return s.step.Position.At
 	}
@@ -125,7 +125,7 @@ type stretch struct {
 	newest        bool // prefer the newest entries over the limit
 }
 
-func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
+func (s *server) recall(ctx context.Context, q inquiry) ([]historyItem, error) {
 	first, err := s.locate(ctx, q.buffer.place, q.first)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 }
 
 // stretch starts at the buffer. A client without event playback gets only text.
-func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
+func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]historyItem, error) {
 	begin := federation.Position{At: q.buffer.since}
 	for _, after := range []*federation.Position{&part.after.step, &part.after.line} {
 		if after.Compare(begin) < 0 {
@@ -169,23 +169,23 @@ func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int
 	if err != nil {
 		return nil, err
 	}
-	var found []spoken
+	var found []historyItem
 	for i := range steps {
-		found = append(found, spoken{step: &steps[i]})
+		found = append(found, historyItem{step: &steps[i]})
 	}
 	for i := range lines {
 		if lines[i].Command != "TAGMSG" || q.caps.has(capTags) {
-			found = append(found, spoken{line: &lines[i]})
+			found = append(found, historyItem{line: &lines[i]})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b spoken) int { return a.at().Compare(b.at()) })
+	slices.SortStableFunc(found, func(a, b historyItem) int { return a.at().Compare(b.at()) })
 	if extra := len(found) - limit; extra > 0 && part.newest {
 		found = found[extra:]
 	}
 	return found[:min(len(found), limit)], nil
 }
 
-func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, error) {
+func (s *server) around(ctx context.Context, q inquiry, p point) ([]historyItem, error) {
 	older, err := s.stretch(ctx, q, stretch{before: p.begin, newest: true}, q.limit/2)
 	if err != nil {
 		return nil, err
@@ -230,12 +230,12 @@ func (s *server) locate(ctx context.Context, place federation.ChannelRef, r refe
 	}
 	minted, err := federation.ParseEventID(id)
 	if err != nil {
-		return point{}, errUnheard
+		return point{}, errUnknownMessage
 	}
 	return point{moment(minted.Time()), moment(minted.Time())}, nil
 }
 
-func (s *server) tellPast(u *user, past []told, q inquiry) {
+func (s *server) sendHistory(u *user, past []renderedItem, q inquiry) {
 	correspondent := q.buffer.name // the client may have used another case
 	if known := s.nicks[fold(correspondent)]; known != nil {
 		correspondent = known.nick
@@ -250,7 +250,7 @@ func (s *server) tellPast(u *user, past []told, q inquiry) {
 		for _, each := range past {
 			var m message
 			if each.text != nil {
-				m = s.retoldLine(*each.text, target(each.text.Author))
+				m = s.renderLine(*each.text, target(each.text.Author))
 			} else {
 				m = s.stepMessage(each.event, target(each.event.Actor()), each.name)
 				if m.tags = each.tags; m.tags == nil {
@@ -267,24 +267,24 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 	ref := ""
 	if u.caps.has(capBatch) {
 		ref = s.reference()
-		s.send(u, tells(s.name, "BATCH", append([]string{"+" + ref}, kind...)...))
+		s.send(u, newMessage(s.name, "BATCH", append([]string{"+" + ref}, kind...)...))
 	}
 	send(ref)
 	if ref != "" {
-		s.send(u, tells(s.name, "BATCH", "-"+ref))
+		s.send(u, newMessage(s.name, "BATCH", "-"+ref))
 	}
 }
 
-type heard struct {
+type historyTarget struct {
 	name  string
 	other federation.DID // of a private exchange
 	nick  string         // its nick if it sent the newest line, else ""
 	at    time.Time
 }
 
-// heardOf returns the places readable by a client with a last message between two times, ordered by
-// time, up to the requested number.
-func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]heard, error) {
+// historyTargets returns the places readable by a client with a last message between two times,
+// ordered by time, up to the requested number.
+func (s *server) historyTargets(ctx context.Context, q inquiry, rooms []buffer) ([]historyTarget, error) {
 	from, to := q.first.at, q.second.at
 	backwards := to.Before(from)
 	if backwards {
@@ -297,7 +297,7 @@ func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]hear
 	for _, room := range rooms {
 		all = append(all, exchange{buffer: room})
 	}
-	var found []heard
+	var found []historyTarget
 	for _, each := range all {
 		last, err := s.stretch(ctx, inquiry{buffer: each.buffer, caps: q.caps}, stretch{newest: true}, 1)
 		if err != nil {
@@ -307,14 +307,14 @@ func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]hear
 			continue
 		}
 		if at := last[0].at().Truncate(timePrecision); at.After(from) && at.Before(to) {
-			h := heard{name: each.name, other: each.other, at: at}
+			h := historyTarget{name: each.name, other: each.other, at: at}
 			if line := last[0].line; line != nil && line.Author == each.other {
 				h.nick, _, _ = strings.Cut(line.Source, "!")
 			}
 			found = append(found, h)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b heard) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(found, func(a, b historyTarget) int { return a.at.Compare(b.at) })
 	if extra := len(found) - q.limit; extra > 0 && backwards {
 		found = found[extra:]
 	}
@@ -368,14 +368,14 @@ func (s *server) exchanges(ctx context.Context, did federation.DID, since time.T
 	return found, nil
 }
 
-func (s *server) tellTargets(u *user, found []heard) {
+func (s *server) sendTargets(u *user, found []historyTarget) {
 	s.batch(u, []string{"draft/chathistory-targets"}, func(ref string) {
 		for _, each := range found {
 			name := each.name
 			if each.other != "" {
 				name = s.called(each.other, each.nick)
 			}
-			m := tells(s.name, "CHATHISTORY", targetsOf, name, each.at.UTC().Format(timeLayout))
+			m := newMessage(s.name, "CHATHISTORY", targetsOf, name, each.at.UTC().Format(timeLayout))
 			m.batch = ref
 			s.send(u, m)
 		}

@@ -27,7 +27,7 @@ func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 	target, key := clipParam(m.Params[0]), s.markerKey(m.Params[0])
 	if len(m.Params) == 1 {
-		s.tellMarker(u, target, key)
+		s.sendMarker(u, target, key)
 		return
 	}
 	value, isTime := strings.CutPrefix(m.Params[1], "timestamp=")
@@ -37,7 +37,7 @@ func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
 		s.fail(u, m.Command, "INVALID_PARAMS", target, "Want timestamp=YYYY-MM-DDThh:mm:ss.sssZ")
 	case u.account == "":
 		u.mark(key, at)
-		s.tellMarker(u, target, key)
+		s.sendMarker(u, target, key)
 	default:
 		did := u.account
 		s.wait(ctx, u, &later{
@@ -50,7 +50,7 @@ func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
 				}
 				for client := range s.accounts[did] {
 					if client.mark(key, at); client.caps.has(capReadMarker) {
-						s.tellMarker(client, target, key)
+						s.sendMarker(client, target, key)
 					}
 				}
 			},
@@ -85,12 +85,12 @@ func (u *user) mark(key string, at time.Time) {
 	}
 }
 
-func (s *server) tellMarker(u *user, target, key string) {
+func (s *server) sendMarker(u *user, target, key string) {
 	value := "*"
 	if at := u.markers[key]; !at.IsZero() {
 		value = "timestamp=" + at.UTC().Format(timeLayout)
 	}
-	s.send(u, tells(s.name, "MARKREAD", target, value))
+	s.send(u, newMessage(s.name, "MARKREAD", target, value))
 }
 
 // The owner must not call markersOf.

@@ -118,7 +118,7 @@ func (s *server) changeModes(u *user, c *channel, letters string, params []strin
 		}
 	}
 	said[1] = text
-	s.spread(u.tells("MODE", said...), c.everyone)
+	s.spread(u.newMessage("MODE", said...), c.everyone)
 }
 
 func signOf(on bool) byte {
@@ -257,7 +257,7 @@ func (s *server) userMode(u *user, m ircmsg.Message) {
 				changed.WriteString(string(signOf(on)) + string(letter))
 			}
 		}
-		s.send(u, u.tells("MODE", u.nick, changed.String()))
+		s.send(u, u.newMessage("MODE", u.nick, changed.String()))
 	}
 }
 

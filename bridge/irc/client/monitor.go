@@ -93,7 +93,7 @@ func (s *server) lists(u *user, numeric string, names []string) {
 	}
 }
 
-func (s *server) tellWatchers(u *user, here bool) {
+func (s *server) notifyWatchers(u *user, here bool) {
 	for watcher := range s.watchers[fold(u.nick)] {
 		if here {
 			s.reply(watcher, rplMonOnline, u.mask())

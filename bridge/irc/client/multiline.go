@@ -149,11 +149,11 @@ func (m message) block(c capability, label string, now time.Time) []byte {
 	start.command, start.params, start.trailing = "BATCH", []string{"+" + m.ref, multilineBatch, m.params[0]}, false
 	all = start.line(c, label, now)
 	for _, p := range pieces {
-		line := says(m.source, m.command, m.params[0], p.text)
+		line := textMessage(m.source, m.command, m.params[0], p.text)
 		line.at, line.account, line.batch, line.joined = m.at, m.account, m.ref, p.joined
 		all = append(all, line.line(c, "", now)...)
 	}
-	return append(all, tells(m.source, "BATCH", "-"+m.ref).line(c&^capTime, "", now)...)
+	return append(all, newMessage(m.source, "BATCH", "-"+m.ref).line(c&^capTime, "", now)...)
 }
 
 // inPieces splits text into lines that fit one message each.

@@ -78,7 +78,7 @@ func (s *server) allow(u *user, command string) bool {
 // relay forwards a message other than a step, without its step tags. Pieces are the lines of a
 // multiline message.
 func (s *server) relay(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
-	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
+	out := u.textMessage(m.Command, append([]string{target}, m.Params[1:]...)...)
 	out.tags = maps.Clone(m.ClientOnlyTags())
 	maps.DeleteFunc(out.tags, func(name, _ string) bool { return ofStep(name) })
 	out.trailing = m.Command != "TAGMSG"
@@ -88,10 +88,10 @@ func (s *server) relay(ctx context.Context, u *user, m ircmsg.Message, target st
 	}
 	u.spoke = time.Now()
 	if strings.HasPrefix(target, "#") {
-		s.sayIn(ctx, u, out)
+		s.sendToChannel(ctx, u, out)
 		return
 	}
-	s.sayTo(ctx, u, out)
+	s.sendToNick(ctx, u, out)
 }
 
 // ofStep reports whether a tag belongs to a step or names an author. Only the gateway sets these.
@@ -109,7 +109,7 @@ func newMessageID(now time.Time) string {
 	return id.String()
 }
 
-func (s *server) sayIn(ctx context.Context, u *user, m message) {
+func (s *server) sendToChannel(ctx context.Context, u *user, m message) {
 	venue, c := s.visible(u, m.params[0])
 	silent := m.command == "NOTICE" // gets no error: RFC 2812 §3.3.2
 	switch {
@@ -150,7 +150,7 @@ func (s *server) sayIn(ctx context.Context, u *user, m message) {
 	}
 }
 
-func (s *server) sayTo(ctx context.Context, u *user, m message) {
+func (s *server) sendToNick(ctx context.Context, u *user, m message) {
 	if fold(m.params[0]) == fold(selfNick) {
 		s.echo(u, m)
 		s.toSelf(ctx, u, m)
@@ -217,11 +217,11 @@ type message struct {
 	joined bool    // continues the previous line of the batch
 }
 
-func says(source, command string, params ...string) message {
+func textMessage(source, command string, params ...string) message {
 	return message{source: source, command: command, params: params, trailing: true}
 }
 
-func tells(source, command string, params ...string) message {
+func newMessage(source, command string, params ...string) message {
 	return message{source: source, command: command, params: params}
 }
 

@@ -192,8 +192,8 @@ type departed struct {
 
 const maxDeparted = 512
 
-// At the limit, noteDeparted replaces the oldest.
-func (s *server) noteDeparted(u *user) {
+// At the limit, recordDeparted replaces the oldest.
+func (s *server) recordDeparted(u *user) {
 	if len(s.departed) >= maxDeparted {
 		s.departed = slices.Delete(s.departed, 0, 1)
 	}
@@ -277,11 +277,11 @@ func (s *server) onIson(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplIsOn, strings.Join(found, " "))
 }
 
-// asks replies to a query for another server that there is no such server. The parameter at the index
-// is the name of the server or of one of its users.
+// checkServer replies to a query for another server that there is no such server. The parameter at
+// the index is the name of the server or of one of its users.
 //
 // spec: rfc2812 §3.4
-func (s *server) asks(u *user, m ircmsg.Message, index int) bool {
+func (s *server) checkServer(u *user, m ircmsg.Message, index int) bool {
 	if len(m.Params) <= index || m.Params[index] == "" {
 		return true
 	}
@@ -294,7 +294,7 @@ func (s *server) asks(u *user, m ircmsg.Message, index int) bool {
 }
 
 func (s *server) onMOTD(_ context.Context, u *user, m ircmsg.Message) {
-	if s.asks(u, m, 0) {
+	if s.checkServer(u, m, 0) {
 		s.motd(u)
 	}
 }
@@ -307,7 +307,7 @@ func (s *server) motd(u *user) {
 }
 
 func (s *server) onLusers(_ context.Context, u *user, m ircmsg.Message) {
-	if s.asks(u, m, 1) {
+	if s.checkServer(u, m, 1) {
 		s.lusers(u)
 	}
 }
@@ -327,20 +327,20 @@ func (s *server) lusers(u *user) {
 }
 
 func (s *server) onVersion(_ context.Context, u *user, m ircmsg.Message) {
-	if s.asks(u, m, 0) {
+	if s.checkServer(u, m, 0) {
 		s.reply(u, rplVersion, softwareName, s.name, "a federation gateway")
 		s.isupport(u)
 	}
 }
 
 func (s *server) onTime(_ context.Context, u *user, m ircmsg.Message) {
-	if s.asks(u, m, 0) {
+	if s.checkServer(u, m, 0) {
 		s.reply(u, rplTime, s.name, time.Now().UTC().Format(time.RFC1123))
 	}
 }
 
 func (s *server) onAdmin(_ context.Context, u *user, m ircmsg.Message) {
-	if !s.asks(u, m, 0) {
+	if !s.checkServer(u, m, 0) {
 		return
 	}
 	s.reply(u, rplAdminMe, s.name, "Administrative info")
@@ -350,7 +350,7 @@ func (s *server) onAdmin(_ context.Context, u *user, m ircmsg.Message) {
 }
 
 func (s *server) onInfo(_ context.Context, u *user, m ircmsg.Message) {
-	if !s.asks(u, m, 0) {
+	if !s.checkServer(u, m, 0) {
 		return
 	}
 	s.reply(u, rplInfo, softwareName+", a gateway for handoffs between networks")
@@ -359,7 +359,7 @@ func (s *server) onInfo(_ context.Context, u *user, m ircmsg.Message) {
 
 // All clients may query only the uptime. Any other query has an empty answer.
 func (s *server) onStats(_ context.Context, u *user, m ircmsg.Message) {
-	if !s.asks(u, m, 1) {
+	if !s.checkServer(u, m, 1) {
 		return
 	}
 	query := "*"

@@ -41,15 +41,15 @@ func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
 		s.rename(u, nick)
 		s.register(ctx, u)
 	case nick != u.nick:
-		s.spread(u.says("NICK", nick), s.neighbours(u, true))
+		s.spread(u.textMessage("NICK", nick), s.neighbours(u, true))
 		changed := fold(nick) != fold(u.nick)
 		if changed {
-			s.noteDeparted(u)
-			s.tellWatchers(u, false)
+			s.recordDeparted(u)
+			s.notifyWatchers(u, false)
 		}
 		s.rename(u, nick)
 		if changed {
-			s.tellWatchers(u, true)
+			s.notifyWatchers(u, true)
 		}
 		s.renamed(u)
 	}
@@ -117,9 +117,9 @@ func (s *server) register(ctx context.Context, u *user) {
 	s.isupport(u)
 	s.lusers(u)
 	s.motd(u)
-	s.tellWatchers(u, true)
+	s.notifyWatchers(u, true)
 	s.startReplay(ctx, u)
-	s.meet(ctx, u)
+	s.retryMissed(ctx, u)
 }
 
 // spec: isupport
@@ -151,7 +151,7 @@ func (s *server) onSetname(_ context.Context, u *user, m ircmsg.Message) {
 		return
 	}
 	u.real = name
-	s.spread(u.says("SETNAME", name), having(capSetname, s.observers(u, true)))
+	s.spread(u.textMessage("SETNAME", name), having(capSetname, s.observers(u, true)))
 }
 
 const maxAwayBytes = 200
@@ -164,12 +164,12 @@ func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {
 	}
 	changed := why != u.away
 	u.away = why
-	notice := u.tells("AWAY")
+	notice := u.newMessage("AWAY")
 	if why == "" {
 		s.reply(u, rplUnAway, "You are no longer marked as being away")
 	} else {
 		s.reply(u, rplNowAway, "You have been marked as being away")
-		notice = u.says("AWAY", why)
+		notice = u.textMessage("AWAY", why)
 	}
 	if changed {
 		s.spread(notice, having(capAwayNotify, s.observers(u, false)))
@@ -295,11 +295,11 @@ func (l *Link) handoffLimits() string {
 	return value
 }
 
-// tellChanges notifies subscribed clients of capability values that changed since they were last
+// notifyChanges notifies subscribed clients of capability values that changed since they were last
 // listed, such as after a reload.
 //
 // spec: ircv3 capability-negotiation "cap-notify"
-func (s *server) tellChanges() {
+func (s *server) notifyChanges() {
 	now := s.link.listed(versionWithValues, nil)
 	changed := slices.DeleteFunc(slices.Clone(now), func(each string) bool { return slices.Contains(s.listed, each) })
 	s.listed = now
@@ -308,7 +308,7 @@ func (s *server) tellChanges() {
 	}
 	for u := range s.connected {
 		if u.caps.has(capNotify) {
-			s.send(u, says(s.name, "CAP", u.named(), "NEW", strings.Join(changed, " ")))
+			s.send(u, textMessage(s.name, "CAP", u.named(), "NEW", strings.Join(changed, " ")))
 		}
 	}
 }

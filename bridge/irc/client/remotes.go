@@ -49,7 +49,7 @@ func (s *server) remote(did federation.DID, name string) *user {
 		u.ident, u.host, u.real = did.Hash()[:maxIdentBytes], s.name, irc.Cut(irc.Plain(name), maxRealBytes)
 		s.remotes.users[did] = u
 		s.nameRemote(u, name)
-		s.tellWatchers(u, true)
+		s.notifyWatchers(u, true)
 	}
 	u.spoke = now
 	return u
@@ -80,9 +80,9 @@ func (s *server) renameRemote(u *user, name string) {
 	if u.nick == before.nick {
 		return
 	}
-	s.spread(before.says("NICK", u.nick), s.neighbours(u, false))
-	s.tellWatchers(&before, false)
-	s.tellWatchers(u, true)
+	s.spread(before.textMessage("NICK", u.nick), s.neighbours(u, false))
+	s.notifyWatchers(&before, false)
+	s.notifyWatchers(u, true)
 }
 
 func (s *server) release(nick string) {
@@ -108,22 +108,22 @@ func (s *server) seat(u *user, venue string, c *channel) {
 		return
 	}
 	c.members[u], u.channels[venue] = &member{}, c
-	s.spread(u.tells("JOIN", c.name, u.accountName(), u.real).text(), having(capExtendedJoin, c.others(u)))
-	s.spread(u.tells("JOIN", c.name), lacking(capExtendedJoin, c.others(u)))
+	s.spread(u.newMessage("JOIN", c.name, u.accountName(), u.real).text(), having(capExtendedJoin, c.others(u)))
+	s.spread(u.newMessage("JOIN", c.name), lacking(capExtendedJoin, c.others(u)))
 	if u.away != "" {
-		s.spread(u.says("AWAY", u.away), having(capAwayNotify, c.others(u)))
+		s.spread(u.textMessage("AWAY", u.away), having(capAwayNotify, c.others(u)))
 	}
 }
 
 func (s *server) removeRemote(u *user, reason string) {
-	s.spread(u.says("QUIT", reason), s.neighbours(u, false))
+	s.spread(u.textMessage("QUIT", reason), s.neighbours(u, false))
 	for venue, c := range u.channels {
 		s.depart(u, venue, c)
 	}
 	delete(s.nicks, fold(u.nick))
 	delete(s.remotes.users, u.remote)
 	delete(s.remotes.wants, u)
-	s.tellWatchers(u, false)
+	s.notifyWatchers(u, false)
 }
 
 var _ bridge.PresenceLink = (*Link)(nil)
@@ -153,7 +153,7 @@ func (s *server) follow(c bridge.PresenceChange) {
 		s.renameRemote(u, c.Name)
 	case c.Typing != "":
 		if ch := s.channels[c.Venue]; ch != nil && ch.members[u] != nil && slices.Contains(s.link.relayed, c.Venue) && ch.speaks(u) {
-			m := u.tells("TAGMSG", ch.name)
+			m := u.newMessage("TAGMSG", ch.name)
 			m.tags, m.msgid = map[string]string{irc.TypingTag: c.Typing}, federation.ChatID(c.Message).String()
 			s.spread(m, having(capTags, ch.everyone))
 		}
@@ -167,9 +167,9 @@ func (s *server) setAway(u *user, why string) {
 		return
 	}
 	u.away = why
-	notice := u.tells("AWAY")
+	notice := u.newMessage("AWAY")
 	if why != "" {
-		notice = u.says("AWAY", why)
+		notice = u.textMessage("AWAY", why)
 	}
 	s.spread(notice, having(capAwayNotify, s.observers(u, false)))
 }

@@ -22,8 +22,8 @@ import (
 // A client has at most this many unacknowledged steps.
 const pageSteps = 50
 
-// lookAgain is the interval of reading an inbox without a wake-up, because wake-ups may be lost.
-const lookAgain = 15 * time.Second
+// pollInterval is the interval of reading an inbox without a wake-up, because wake-ups may be lost.
+const pollInterval = 15 * time.Second
 
 const afterFailure = time.Second
 
@@ -72,7 +72,7 @@ func (s *server) startReplay(ctx context.Context, u *user) {
 	ctx, stop := context.WithCancel(ctx)
 	r := &replay{u: u, of: u.account, device: u.ident, caps: caps, stop: stop, acks: make(chan acked, pageSteps)}
 	u.replay = r
-	s.running.Go(func() { s.bring(ctx, r) })
+	s.running.Go(func() { s.runReplay(ctx, r) })
 }
 
 func (s *server) stopReplay(u *user) {
@@ -82,7 +82,7 @@ func (s *server) stopReplay(u *user) {
 	}
 }
 
-func (s *server) bring(ctx context.Context, r *replay) {
+func (s *server) runReplay(ctx context.Context, r *replay) {
 	wake, unsubscribe := s.link.ports.PubSub.Subscribe(bridge.DIDTopic(r.of))
 	defer unsubscribe()
 	at := &reading{}
@@ -107,12 +107,12 @@ func (s *server) bring(ctx context.Context, r *replay) {
 }
 
 type reading struct {
-	known  bool               // the position was read
-	cursor federation.Cursor  // everything before it was sent to the client
-	fresh  bool               // new device: it does not get entries that other devices have read
-	live   bool               // all waiting entries were sent
-	ahead  []federation.Entry // entries after the cursor, prefetched
-	owed   federation.Cursor  // acknowledged position, not saved yet; "" for none
+	known   bool               // the position was read
+	cursor  federation.Cursor  // everything before it was sent to the client
+	fresh   bool               // new device: it does not get entries that other devices have read
+	live    bool               // all waiting entries were sent
+	ahead   []federation.Entry // entries after the cursor, prefetched
+	unsaved federation.Cursor  // acknowledged position, not saved yet; "" for none
 }
 
 // page returns prefetched entries first.
@@ -149,7 +149,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 		return 0, fmt.Errorf("read inbox: %w", err)
 	}
 	if len(entries) == 0 {
-		return lookAgain, s.caughtUp(ctx, r, at)
+		return pollInterval, s.caughtUp(ctx, r, at)
 	}
 	end, full := entries[len(entries)-1].Cursor, len(entries) == s.link.atOnce(pageSteps)
 	if at.fresh {
@@ -264,7 +264,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	ref := ""
 	if batched && u.caps.has(capBatch) && u.caps.reads(federation.HandoffTags) != "" {
 		ref = s.reference()
-		s.put(u, tells(s.name, "BATCH", "+"+ref, batchType), "")
+		s.put(u, newMessage(s.name, "BATCH", "+"+ref, batchType), "")
 	}
 	for i, e := range page {
 		ev := e.entry.Event
@@ -286,9 +286,9 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 		}
 	}
 	if ref != "" {
-		s.put(u, tells(s.name, "BATCH", "-"+ref), "")
+		s.put(u, newMessage(s.name, "BATCH", "-"+ref), "")
 	}
-	s.put(u, says("", "PING", r.token), "")
+	s.put(u, textMessage("", "PING", r.token), "")
 }
 
 // sendText writes only unsent lines, and returns the lines for the history.
@@ -333,7 +333,7 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	if !a.whole {
 		end = a.steps[len(a.steps)-1].entry.Cursor
 	}
-	at.cursor, at.owed = end, end
+	at.cursor, at.unsaved = end, end
 	return a.whole
 }
 
@@ -341,12 +341,12 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 // earlier, the page is sent again. A failure is retried after the next page, or when the client
 // leaves.
 func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
-	if at.owed == "" {
+	if at.unsaved == "" {
 		return
 	}
-	switch err := s.advance(ctx, r, at.owed); {
+	switch err := s.advance(ctx, r, at.unsaved); {
 	case err == nil:
-		at.owed = ""
+		at.unsaved = ""
 	case ctx.Err() == nil:
 		s.log.LogAttrs(ctx, slog.LevelWarn, "inbox not advanced", slog.String("did", string(r.of)), slog.Any("err", err))
 	}

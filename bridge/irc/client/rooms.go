@@ -116,19 +116,19 @@ func (c *channel) remember(u *user, operator bool) {
 
 // welcome also sends the new member the channel's state.
 func (s *server) welcome(u *user, c *channel) {
-	s.spread(u.tells("JOIN", c.name, u.accountName(), u.real).text(), having(capExtendedJoin, c.everyone))
-	s.spread(u.tells("JOIN", c.name), lacking(capExtendedJoin, c.everyone))
+	s.spread(u.newMessage("JOIN", c.name, u.accountName(), u.real).text(), having(capExtendedJoin, c.everyone))
+	s.spread(u.newMessage("JOIN", c.name), lacking(capExtendedJoin, c.everyone))
 	if m := c.members[u]; m.operator {
-		s.spread(tells(s.name, "MODE", c.name, "+o", u.nick), c.others(u))
+		s.spread(newMessage(s.name, "MODE", c.name, "+o", u.nick), c.others(u))
 	}
 	if u.away != "" {
-		s.spread(u.says("AWAY", u.away), having(capAwayNotify, c.others(u)))
+		s.spread(u.textMessage("AWAY", u.away), having(capAwayNotify, c.others(u)))
 	}
 	if c.topic != "" {
 		s.topicOf(u, c)
 	}
 	if u.caps.has(capReadMarker) {
-		s.tellMarker(u, c.name, s.markerKey(c.name))
+		s.sendMarker(u, c.name, s.markerKey(c.name))
 	}
 	s.namesOf(u, c)
 }
@@ -157,9 +157,9 @@ func (s *server) onPart(_ context.Context, u *user, m ircmsg.Message) {
 }
 
 func (s *server) part(u *user, venue string, c *channel, why string) {
-	m := u.tells("PART", c.name)
+	m := u.newMessage("PART", c.name)
 	if why != "" {
-		m = u.says("PART", c.name, why)
+		m = u.textMessage("PART", c.name, why)
 	}
 	s.spread(m, c.everyone)
 	s.depart(u, venue, c)
@@ -188,7 +188,7 @@ func (s *server) onTopic(ctx context.Context, u *user, m ircmsg.Message) {
 		s.reply(u, errNotOperator, c.name, "You're not channel operator")
 	default:
 		c.topic, c.topicBy, c.topicAt = irc.Cut(clean(m.Params[1]), maxTopicBytes), u.nick, time.Now()
-		out := u.says("TOPIC", c.name, c.topic)
+		out := u.textMessage("TOPIC", c.name, c.topic)
 		out.msgid, out.at = newMessageID(c.topicAt), c.stamp(c.topicAt)
 		s.spread(out, c.everyone)
 		if s.keeps(out) {
@@ -259,7 +259,7 @@ func (s *server) onInvite(_ context.Context, u *user, m ircmsg.Message) {
 		s.reply(u, errNotOperator, c.name, "You're not channel operator")
 	default:
 		s.numeric(u, rplInviting, guest.nick, c.name)
-		s.invite(u.tells("INVITE", guest.nick, c.name), guest, venue, c)
+		s.invite(u.newMessage("INVITE", guest.nick, c.name), guest, venue, c)
 	}
 }
 
@@ -290,7 +290,7 @@ func (s *server) onKick(_ context.Context, u *user, m ircmsg.Message) {
 	case victim == nil || c.members[victim] == nil:
 		s.reply(u, errNotInChannel, clipParam(m.Params[1]), c.name, "They aren't on that channel")
 	default:
-		s.spread(u.says("KICK", c.name, victim.nick, why), c.everyone)
+		s.spread(u.textMessage("KICK", c.name, victim.nick, why), c.everyone)
 		s.depart(victim, venue, c)
 	}
 }

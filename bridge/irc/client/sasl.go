@@ -117,7 +117,7 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	case mechanism == mechChallenge:
 		challenge := newChallenge(s.name, time.Now())
 		u.login = &login{mechanism: mechanism, challenge: challenge, until: time.Now().Add(challengeTime)}
-		s.send(u, tells("", "AUTHENTICATE", base64.RawURLEncoding.EncodeToString(challenge)))
+		s.send(u, newMessage("", "AUTHENTICATE", base64.RawURLEncoding.EncodeToString(challenge)))
 	case mechanism == mechScram:
 		attempt := &login{mechanism: mechanism}
 		var err error
@@ -131,10 +131,10 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 			return
 		}
 		u.login = attempt
-		s.send(u, tells("", "AUTHENTICATE", "+"))
+		s.send(u, newMessage("", "AUTHENTICATE", "+"))
 	default:
 		u.login = &login{mechanism: mechanism}
-		s.send(u, tells("", "AUTHENTICATE", "+"))
+		s.send(u, newMessage("", "AUTHENTICATE", "+"))
 	}
 }
 
@@ -282,7 +282,7 @@ func (s *server) logIn(ctx context.Context, u *user, did federation.DID, name st
 	}
 	s.reply(u, rplLoggedIn, u.whole(), string(did), "You are now logged in as "+string(did))
 	if u.welcome {
-		s.spread(u.tells("ACCOUNT", string(did)), having(capAccountNotify, s.observers(u, true)))
+		s.spread(u.newMessage("ACCOUNT", string(did)), having(capAccountNotify, s.observers(u, true)))
 	}
 	s.renamed(u) // the author of its text changes
 	s.startReplay(ctx, u)
@@ -362,7 +362,7 @@ func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
 func (s *server) learnt(ctx context.Context, u *user, err error) {
 	switch {
 	case err == nil:
-		s.send(u, tells(s.name, "MSGSIG", "OK"))
+		s.send(u, newMessage(s.name, "MSGSIG", "OK"))
 	case errors.Is(err, federation.ErrTooManyKeys):
 		s.fail(u, "MSGSIG", "INVALID_KEY", "", "Too many keys are registered for this DID")
 	default:
@@ -408,12 +408,12 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 func (s *server) authenticate(u *user, text string) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(text))
 	for ; len(encoded) >= chunkBytes; encoded = encoded[chunkBytes:] {
-		s.send(u, tells("", "AUTHENTICATE", encoded[:chunkBytes]))
+		s.send(u, newMessage("", "AUTHENTICATE", encoded[:chunkBytes]))
 	}
 	if encoded == "" {
 		encoded = "+"
 	}
-	s.send(u, tells("", "AUTHENTICATE", encoded))
+	s.send(u, newMessage("", "AUTHENTICATE", encoded))
 }
 
 const errWrongPassword = loginError("the account or the password is wrong")

@@ -107,11 +107,11 @@ const messageBytes = 6 << 10
 func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
 
 func (s *server) reply(u *user, numeric string, params ...string) {
-	s.send(u, says(s.name, numeric, append([]string{u.named()}, params...)...))
+	s.send(u, textMessage(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
 func (s *server) numeric(u *user, numeric string, params ...string) {
-	s.send(u, tells(s.name, numeric, append([]string{u.named()}, params...)...))
+	s.send(u, newMessage(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
 // fail sends a NOTICE to a client without FAIL. Each word of the subject is a parameter.
@@ -120,7 +120,7 @@ func (s *server) numeric(u *user, numeric string, params ...string) {
 func (s *server) fail(u *user, command, code, subject, sentence string) {
 	if u.caps&(capReplies|failsWith(command)) == 0 {
 		text := strings.Join(append([]string{command, code}, strings.Fields(subject)...), " ")
-		s.send(u, says(s.name, "NOTICE", u.named(), irc.Plain(text+" "+sentence)))
+		s.send(u, textMessage(s.name, "NOTICE", u.named(), irc.Plain(text+" "+sentence)))
 		return
 	}
 	s.failAlways(u, command, code, subject, sentence)
@@ -128,7 +128,7 @@ func (s *server) fail(u *user, command, code, subject, sentence string) {
 
 func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	params := append([]string{command, code}, strings.Fields(subject)...)
-	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
+	s.send(u, textMessage(s.name, "FAIL", append(params, irc.Plain(sentence))...))
 }
 
 // failsWith returns the capabilities whose specifications use FAIL to report errors of a
@@ -170,7 +170,7 @@ func (s *server) close(u *user) {
 	}
 	switch {
 	case len(a.messages) == 0:
-		s.put(u, tells(s.name, "ACK"), a.label)
+		s.put(u, newMessage(s.name, "ACK"), a.label)
 	case len(a.messages) == 1, a.batched():
 		s.put(u, a.messages[0], a.label)
 		for _, m := range a.messages[1:] {
@@ -182,14 +182,14 @@ func (s *server) close(u *user) {
 		}
 	default:
 		ref := s.reference()
-		s.put(u, tells(s.name, "BATCH", "+"+ref, "labeled-response"), a.label)
+		s.put(u, newMessage(s.name, "BATCH", "+"+ref, "labeled-response"), a.label)
 		for _, m := range a.messages {
 			if m.batch == "" { // else part of a nested batch
 				m.batch = ref
 			}
 			s.put(u, m, "")
 		}
-		s.put(u, tells(s.name, "BATCH", "-"+ref), "")
+		s.put(u, newMessage(s.name, "BATCH", "-"+ref), "")
 	}
 }
 

@@ -85,7 +85,7 @@ func newServer(l *Link, ports []port) *server {
 // run returns when ctx ends, with the contained panic or nil.
 func (s *server) run(ctx context.Context) error {
 	err := fault.Catch(func() error { s.loop(ctx); return nil })
-	said := fault.Catch(func() error { s.sayEnd(); return nil })
+	said := fault.Catch(func() error { s.announceEnd(); return nil })
 	s.end()
 	return cmp.Or(err, said)
 }
@@ -146,10 +146,10 @@ func (s *server) ask(do func()) bool {
 	return s.post(call) && <-done
 }
 
-// sayEnd notifies all clients of the shutdown, and gives them a moment to read the line.
-func (s *server) sayEnd() {
+// announceEnd notifies all clients of the shutdown, and gives them a moment to read the line.
+func (s *server) announceEnd() {
 	for u := range s.connected {
-		s.put(u, says("", "ERROR", "Closing link: the gateway ends"), "")
+		s.put(u, textMessage("", "ERROR", "Closing link: the gateway ends"), "")
 	}
 	s.flush()
 	s.land(time.After(lastWords))
@@ -192,8 +192,8 @@ func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	if u.over {
 		return
 	}
-	u.heard, u.asked = time.Now(), false
-	s.link.Hear(u.heard)
+	u.lastInput, u.asked = time.Now(), false
+	s.link.Hear(u.lastInput)
 	s.contain(ctx, u, func() {
 		s.open(u, m)
 		if why == "" {
@@ -250,9 +250,9 @@ func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why 
 // sweep pings silent clients, drops unresponsive and unregistered ones, and announces changed
 // capabilities.
 func (s *server) sweep(now time.Time) {
-	s.tellChanges()
+	s.notifyChanges()
 	for u := range s.connected {
-		silent := now.Sub(u.heard)
+		silent := now.Sub(u.lastInput)
 		switch {
 		case !u.welcome && now.Sub(u.since) >= s.link.cfg.RegistrationTimeout:
 			s.quit(u, "Registration timeout")
@@ -261,7 +261,7 @@ func (s *server) sweep(now time.Time) {
 			s.quit(u, "Ping timeout")
 		case !u.asked && silent >= s.link.cfg.PingInterval:
 			u.asked = true
-			s.put(u, says("", "PING", s.name), "")
+			s.put(u, textMessage("", "PING", s.name), "")
 		}
 	}
 }

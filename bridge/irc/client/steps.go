@@ -12,15 +12,15 @@ import (
 )
 
 type inbound struct {
-	ev      federation.Event
-	account federation.DID
-	bound   string         // login name
-	to      federation.DID // recipient of a private step
-	line    string         // as received
-	tags    map[string]string
-	target  string
-	answer  *answers // to its command; nil without a label
-	whose   bool     // author and venue are checked
+	ev         federation.Event
+	account    federation.DID
+	bound      string         // login name
+	to         federation.DID // recipient of a private step
+	line       string         // as received
+	tags       map[string]string
+	target     string
+	answer     *answers // to its command; nil without a label
+	attributed bool     // author and venue are checked
 }
 
 // onStep checks a step as far as this server can. The client's reader then submits the step.
@@ -47,8 +47,8 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 	u.spoke = in.ev.Arrival.Received
 	in.answer, u.answer = u.answer, nil
 	u.work = func() {
-		judged, err := s.judge(ctx, in)
-		s.post(func() { s.judged(ctx, u, in, judged, err) })
+		judged, err := s.process(ctx, in)
+		s.post(func() { s.onStepResult(ctx, u, in, judged, err) })
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *server) addressee(target string) federation.DID {
 	}
 }
 
-func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, error) {
+func (s *server) process(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	submitting, cancel := irc.WithGrace(ctx)
 	defer cancel()
 	return irc.SubmitWithRetry(submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
@@ -113,11 +113,11 @@ func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, 
 // submitOnce reads the record here, because the owner must not wait for it.
 func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	ports := s.link.ports
-	if !in.whose {
+	if !in.attributed {
 		if err := s.attribute(ctx, in); err != nil {
 			return federation.Judgement{}, err
 		}
-		in.whose = true
+		in.attributed = true
 	}
 	return ports.Gateway.Submit(ctx, in.ev)
 }
@@ -151,20 +151,20 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// judged sends an echo, if the client requested echoes, or the reason for the refusal.
-func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
+// onStepResult sends an echo, if the client requested echoes, or the reason for the refusal.
+func (s *server) onStepResult(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil
 	if u.over {
 		return
 	}
 	u.answer = in.answer
 	switch {
-	case err != nil && !in.whose: // never seen, and so not logged, by the gateway
+	case err != nil && !in.attributed: // never seen, and so not logged, by the gateway
 		s.refuse(ctx, u, err)
 	case err != nil:
 		s.notify(ctx, u, err)
 	default:
-		m := u.tells("TAGMSG", in.target)
+		m := u.newMessage("TAGMSG", in.target)
 		m.tags, m.msgid, m.at = clientTags(in.tags), judged.Entry.Event.WireID(), judged.Entry.Event.Arrival.Received
 		s.echo(u, m)
 	}
@@ -205,7 +205,7 @@ func (s *server) byText(m message, t federation.Text) message {
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")
 }
 
-func (c capability) takes(d federation.Dialect) bool {
+func (c capability) supports(d federation.Dialect) bool {
 	if d == federation.ActTags {
 		return c.has(capAct)
 	}
@@ -216,7 +216,7 @@ func (c capability) takes(d federation.Dialect) bool {
 func (c capability) reads(signed federation.Dialect) federation.Dialect {
 	switch {
 	case !c.has(capTags):
-	case c.takes(signed):
+	case c.supports(signed):
 		return signed
 	case c.has(capHandoff):
 		return federation.HandoffTags

@@ -42,7 +42,7 @@ type user struct {
 	markers   map[string]time.Time // read positions, see markerKey
 
 	since     time.Time // connected
-	heard     time.Time // last input
+	lastInput time.Time // last input
 	spoke     time.Time // last message to a user or channel
 	asked     bool      // a PING is unanswered
 	meter     irc.Meter
@@ -90,15 +90,15 @@ func (u *user) accountName() string {
 	return string(u.account)
 }
 
-// says marks the last parameter as text.
-func (u *user) says(command string, params ...string) message {
-	m := says(u.mask(), command, params...)
+// textMessage marks the last parameter as text.
+func (u *user) textMessage(command string, params ...string) message {
+	m := textMessage(u.mask(), command, params...)
 	m.account, m.bot = string(u.account), u.bot
 	return m
 }
 
-func (u *user) tells(command string, params ...string) message {
-	m := u.says(command, params...)
+func (u *user) newMessage(command string, params ...string) message {
+	m := u.textMessage(command, params...)
 	m.trailing = false
 	return m
 }

@@ -40,31 +40,31 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 	if err != nil {
 		return written, nil, err
 	}
-	takes, known := l.takes(written, d.View)
-	if known && !slices.Contains(takes, written.From) {
-		if err := l.lookAgain(ctx, written.ID); err != nil {
+	signers, known := l.acceptedSigners(written, d.View)
+	if known && !slices.Contains(signers, written.From) {
+		if err := l.refreshLog(ctx, written.ID); err != nil {
 			return written, nil, err
 		}
-		takes, known = l.takes(written, d.View)
+		signers, known = l.acceptedSigners(written, d.View)
 	}
-	if !known || slices.Contains(takes, written.From) {
+	if !known || slices.Contains(signers, written.From) {
 		return written, losses, nil
 	}
 	d.Entry.Event.Arrival.ActingFor = ""
 	kept := l.deps.Signer.Kept("person:" + string(d.Entry.Event.Actor())).DID
-	if slices.Contains(takes, kept) {
+	if slices.Contains(signers, kept) {
 		return irc.Vouch(ctx, l.deps.Ports, d)
 	}
-	if len(takes) == 0 {
+	if len(signers) == 0 {
 		return written, losses, federation.Refuse(written, federation.IllegalStep, "the server lacks the step that assigned it")
 	}
-	return written, losses, federation.Refuse(written, federation.NeedSignature, "the server takes it only as signed by "+string(takes[0])+
+	return written, losses, federation.Refuse(written, federation.NeedSignature, "the server takes it only as signed by "+string(signers[0])+
 		" itself, in act tags for "+d.View.Venue+": sign the step, or ask for an offer to "+string(kept))
 }
 
-// takes returns the DIDs whose steps the server accepts. It returns false if any DID may send the
-// step, or if the handoff is not in the log yet.
-func (l *Link) takes(written federation.Event, v federation.View) (from []federation.DID, known bool) {
+// acceptedSigners returns the DIDs whose steps the server accepts. It returns false if any DID may
+// send the step, or if the handoff is not in the log yet.
+func (l *Link) acceptedSigners(written federation.Event, v federation.View) (from []federation.DID, known bool) {
 	of, seen := l.peers.of(v.ID)
 	switch l.deps.Rulings.Role(v, written.Verb) {
 	case federation.Offerer:
@@ -81,8 +81,8 @@ func (l *Link) takes(written federation.Event, v federation.View) (from []federa
 	return nil, false
 }
 
-// lookAgain reads new rows of the server's log. The error is an [*federation.UnavailableError].
-func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
+// refreshLog reads new rows of the server's log. The error is an [*federation.UnavailableError].
+func (l *Link) refreshLog(ctx context.Context, id federation.EventID) error {
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)

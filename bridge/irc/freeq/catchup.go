@@ -53,8 +53,8 @@ type catchup struct {
 
 func (s *session) catchUp() {
 	since := time.Now().Add(-catchupWindow)
-	if s.link.heard.After(since) {
-		since = s.link.heard
+	if s.link.readUntil.After(since) {
+		since = s.link.readUntil
 	}
 	s.replayFrom(since)
 }
@@ -170,7 +170,7 @@ func (s *session) turn(ctx context.Context) {
 	}
 	for len(c.rows) > 0 {
 		row := c.rows[0]
-		if row.Kind == "act" && !s.taken.Has(row.EventID) {
+		if row.Kind == "act" && !s.processed.Has(row.EventID) {
 			if s.Steps.Full() || !s.rate(time.Now()) {
 				return // retried at the next tick
 			}
@@ -287,11 +287,11 @@ func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err e
 		if err != nil {
 			return rows, fmt.Errorf("actions of %s: %w", l.cfg.ServerName, err)
 		}
-		var told action
-		if err := l.ask(ctx, actionsPath.Join(id.String()), nil, &told); err != nil {
+		var found action
+		if err := l.ask(ctx, actionsPath.Join(id.String()), nil, &found); err != nil {
 			return rows, err
 		}
-		for _, e := range told.Events {
+		for _, e := range found.Events {
 			if e.Timestamp == second {
 				rows = append(rows, replayed{
 					EventID: e.EventID, Kind: "act", Venue: e.Venue, Timestamp: second, Canonical: e.Canonical,
@@ -403,8 +403,8 @@ func (l *Link) remember(ctx context.Context, given []federation.CompletedDeliver
 		if err != nil {
 			return events, err
 		}
-		for _, said := range r.said {
-			remembered, err := said.replayed(r.venue, l.id, g.At)
+		for _, m := range r.wireMessages {
+			remembered, err := m.replayed(r.venue, l.id, g.At)
 			if err != nil {
 				return events, fmt.Errorf("write %s again: %w", g.Entry.Event.ID, err)
 			}
@@ -447,7 +447,7 @@ func (l *Link) page(ctx context.Context, a answer) (given []federation.Completed
 	return given[:end], end < len(given), nil
 }
 
-func (m said) replayed(venue, origin string, at time.Time) (replayed, error) {
+func (m wireMessage) replayed(venue, origin string, at time.Time) (replayed, error) {
 	fields := map[string]string{}
 	for name, value := range m.Tags {
 		if bare := strings.TrimPrefix(name, vendorPrefix); bare == "act" || strings.HasPrefix(bare, "act-") {

@@ -29,13 +29,13 @@ const noticeMark = "[notice] "
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-func (s *session) relayed(m *said) (here string, relayed bool) {
+func (s *session) relayed(m *wireMessage) (here string, relayed bool) {
 	venue, ok := translate.Channel(m.Target)
 	here, ours := s.link.channels.In(venue)
 	return here, ok && ours && slices.Contains(s.link.relayed, here)
 }
 
-func (s *session) onChat(ctx context.Context, m *said, here string) {
+func (s *session) onChat(ctx context.Context, m *wireMessage, here string) {
 	command := "PRIVMSG"
 	if m.Type == typeTagmsg {
 		command = "TAGMSG"
@@ -69,7 +69,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 }
 
 // allowChat notifies the author of the first excess text.
-func (s *session) allowChat(ctx context.Context, m *said) bool {
+func (s *session) allowChat(ctx context.Context, m *wireMessage) bool {
 	now := time.Now()
 	ok, tell := !s.Steps.Full() && s.rate(now), false
 	if from := s.theirs.named(m.From); ok && from != nil {
@@ -116,7 +116,7 @@ func (l *Link) chatRow(ctx context.Context, t federation.Text) (*outbound, error
 func (s *session) deliverChat(r *outbound) {
 	if irc.IsReaction(*r.text) {
 		from := s.speaker(r.did, r.shown, r.name, r.venue)
-		s.put(control, &said{Type: typeTagmsg, From: from.Nick, Target: r.venue, MsgID: r.step.String(), Tags: irc.TextTags(*r.text, 0)})
+		s.put(control, &wireMessage{Type: typeTagmsg, From: from.Nick, Target: r.venue, MsgID: r.step.String(), Tags: irc.TextTags(*r.text, 0)})
 		s.probe(r)
 		return
 	}
@@ -125,7 +125,7 @@ func (s *session) deliverChat(r *outbound) {
 		text = noticeMark + text
 	}
 	from := s.speaker(r.did, r.shown, r.name, r.venue)
-	m := &said{
+	m := &wireMessage{
 		Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: text,
 		Account: string(from.Shown), MsgID: r.step.String(), Tags: irc.TextRefs(*r.text),
 	}
@@ -141,7 +141,7 @@ var errNoGuest = errors.New("no user has that nick")
 
 // A server relays every private message to every peer, so addressed returns "" if the user is not
 // ours.
-func (s *session) addressed(m *said) federation.DID {
+func (s *session) addressed(m *wireMessage) federation.DID {
 	if did, err := federation.ParseDID(m.Target); err == nil {
 		for _, p := range s.link.roster.All() {
 			if p.DID != "" && (p.DID == did || p.Shown == did) {
@@ -157,7 +157,7 @@ func (s *session) addressed(m *said) federation.DID {
 }
 
 // An author in none of the channels here counts as a guest.
-func (s *session) onWords(m *said, to federation.DID) {
+func (s *session) onWords(m *wireMessage, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
 	}
@@ -236,7 +236,7 @@ func (s *session) deliverText(r *outbound) {
 	from := s.speaker(r.did, r.shown, r.name, "")
 	for i, text := range irc.TextLines(*r.text, r.name, s.self().Nick, s.link.cfg.Formatting) {
 		id := textID(*r.text, i)
-		m := &said{Type: typePrivmsg, From: from.Nick, Target: target, Text: text, Account: string(from.Shown), MsgID: id, Reader: string(r.to), Tags: irc.TextRefs(*r.text)}
+		m := &wireMessage{Type: typePrivmsg, From: from.Nick, Target: target, Text: text, Account: string(from.Shown), MsgID: id, Reader: string(r.to), Tags: irc.TextRefs(*r.text)}
 		if r.guest != "" {
 			s.put(control, m) // before the question
 			continue
@@ -266,7 +266,7 @@ func (s *session) misses(r *outbound) bool {
 	return true
 }
 
-func (s *session) meetAgain() {
+func (s *session) retryMissed() {
 	for did := range s.missed {
 		if s.theirs.online(did) {
 			delete(s.missed, did)

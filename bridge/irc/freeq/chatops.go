@@ -12,14 +12,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-func (s *session) toSelf(m *said) bool {
+func (s *session) toSelf(m *wireMessage) bool {
 	self := s.link.roster.Self.Nick
 	return self != "" && fold(m.Target) == fold(self)
 }
 
 // onCommand does not reply to a user without a login. Nor does it reply to another gateway's own
 // user, because the two would answer each other forever.
-func (s *session) onCommand(m *said) {
+func (s *session) onCommand(m *wireMessage) {
 	from := s.theirs.named(m.From)
 	if from == nil || from.did == "" || m.Text == "" || s.Steps.Full() {
 		return
@@ -38,7 +38,8 @@ func (s *session) onCommand(m *said) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". A judge calls it.
+// lookup returns the DID of a user on this network by its nick, or "". The goroutine of a step
+// calls it.
 func (s *session) lookup(nick string) (did federation.DID, err error) {
 	s.Do(func() {
 		if p := s.theirs.named(nick); p != nil {
@@ -57,7 +58,7 @@ func (s *session) reply(to string, text []string) {
 		return
 	}
 	for _, text := range text {
-		s.put(lines, &said{Type: typePrivmsg, From: s.self().Nick, Target: user.nick, Text: text, Tags: map[string]string{}})
+		s.put(lines, &wireMessage{Type: typePrivmsg, From: s.self().Nick, Target: user.nick, Text: text, Tags: map[string]string{}})
 	}
 }
 
@@ -87,7 +88,7 @@ func (s *session) deliverNotice(r *outbound) {
 		r.answer(irc.Unavailable(s.link.cfg.Name, errNoReader))
 		return
 	}
-	s.put(control, &said{
+	s.put(control, &wireMessage{
 		Type: typePrivmsg, From: s.self().Nick, Target: reader.nick, Text: r.notice.Text(), Tags: map[string]string{irc.RefTag: r.notice.Ref},
 	})
 	s.probe(r)

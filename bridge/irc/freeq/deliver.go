@@ -18,21 +18,21 @@ import (
 const repeatAfter = 2 * time.Second
 
 type outbound struct {
-	did    federation.DID // actor; empty for the gateway itself
-	shown  federation.DID // DID that users there address; empty likewise
-	name   string         // user name, if the user is new
-	venue  string
-	said   []said           // steps in order, without the sender's nick
-	line   string           // readable channel line, or ""
-	told   *translate.Step  // step described by a private line, or nil
-	to     federation.DID   // recipient of that line
-	text   *federation.Text // private text, or text in a channel; nil for a step
-	guest  string           // nick of a recipient without a DID
-	notice *irc.Reply       // nil for text and steps
-	about  string           // subject of a line superseded by later ones
-	step   federation.EventID
-	ref    federation.HandoffID
-	done   chan error // capacity: one answer
+	did          federation.DID // actor; empty for the gateway itself
+	shown        federation.DID // DID that users there address; empty likewise
+	name         string         // user name, if the user is new
+	venue        string
+	wireMessages []wireMessage    // steps in order, without the sender's nick
+	line         string           // readable channel line, or ""
+	described    *translate.Step  // step described by a private line, or nil
+	to           federation.DID   // recipient of that line
+	text         *federation.Text // private text, or text in a channel; nil for a step
+	guest        string           // nick of a recipient without a DID
+	notice       *irc.Reply       // nil for text and steps
+	about        string           // subject of a line superseded by later ones
+	step         federation.EventID
+	ref          federation.HandoffID
+	done         chan error // capacity: one answer
 
 	// Owned by the session.
 	unproven int // messages not yet seen in the peer's log
@@ -67,7 +67,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if err != nil {
 		return err
 	}
-	if len(r.said) == 0 && r.line == "" && r.told == nil {
+	if len(r.wireMessages) == 0 && r.line == "" && r.described == nil {
 		return r.ends
 	}
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
@@ -134,7 +134,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbo
 		if err != nil {
 			return nil, err
 		}
-		r.said = append(r.said, receipt)
+		r.wireMessages = append(r.wireMessages, receipt)
 	}
 	return r, nil
 }
@@ -219,7 +219,7 @@ func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, st
 		if r.shown != "" {
 			m.Account = string(r.shown)
 		}
-		r.said = append(r.said, m)
+		r.wireMessages = append(r.wireMessages, m)
 	}
 	return l.describe(ctx, r, step, rendered, d.View)
 }
@@ -244,7 +244,7 @@ func (l *Link) addLine(ctx context.Context, r *outbound, d federation.Delivery, 
 			return err
 		}
 		if !ours {
-			r.told, r.to = &step, did
+			r.described, r.to = &step, did
 		}
 	}
 	return nil
@@ -257,7 +257,7 @@ func (l *Link) describe(ctx context.Context, r *outbound, step translate.Step, r
 		if err != nil {
 			return err
 		}
-		r.told, r.to = &step, federation.DID(to)
+		r.described, r.to = &step, federation.DID(to)
 	case l.cfg.Summaries:
 		r.line = irc.Summary(step)
 		if r.shown != "" {
@@ -314,27 +314,27 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 }
 
 // Only a message of the gateway as a server has a nick.
-func (l *Link) message(ctx context.Context, ev federation.Event, v federation.View) (said, error) {
+func (l *Link) message(ctx context.Context, ev federation.Event, v federation.View) (wireMessage, error) {
 	ours, msgid := ev.From == l.deps.Home.DID(), ""
 	if ours {
 		msgid = ev.ID.String()
 	}
 	target, err := l.target(ctx, ev, v)
 	if err != nil {
-		return said{}, err
+		return wireMessage{}, err
 	}
 	tags, err := irc.Tags(ev, v, msgid)
-	message := said{Type: typeTagmsg, Target: target, Tags: tags, Account: string(ev.From)}
+	message := wireMessage{Type: typeTagmsg, Target: target, Tags: tags, Account: string(ev.From)}
 	if ours {
 		message.From = string(l.deps.Home)
 	}
 	return message, err
 }
 
-func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error) {
+func (l *Link) receipt(ctx context.Context, d federation.Delivery) (wireMessage, error) {
 	receipt, err := l.deps.Rulings.Receipt(ctx, d.Entry, d.View)
 	if err != nil {
-		return said{}, fmt.Errorf("confirm %s: %w", d.Entry.Event.ID, err)
+		return wireMessage{}, fmt.Errorf("confirm %s: %w", d.Entry.Event.ID, err)
 	}
 	return l.message(ctx, receipt, d.View)
 }
@@ -370,11 +370,11 @@ func (s *session) deliver(r *outbound) {
 	case r.text != nil:
 		s.deliverText(r)
 		return
-	case r.waits && r.told != nil && s.misses(r):
+	case r.waits && r.described != nil && s.misses(r):
 		return
 	}
 	from := s.speaker(r.did, r.shown, r.name, r.venue)
-	for _, m := range r.said {
+	for _, m := range r.wireMessages {
 		if m.From == "" {
 			m.From = from.Nick
 		}
@@ -391,7 +391,7 @@ func (s *session) deliver(r *outbound) {
 // disconnect while the line is queued. The target is the nick of the reader's client, or the DID of
 // an absent reader.
 func (s *session) aim(message any) {
-	line, ok := message.(*said)
+	line, ok := message.(*wireMessage)
 	if !ok || line.Reader == "" {
 		return
 	}
@@ -403,22 +403,22 @@ func (s *session) aim(message any) {
 
 // A server files no private line of the gateway itself, which has no DID there.
 func (s *session) queueLine(r *outbound, from string) {
-	id, private := lineID(r.step), r.told != nil
-	message := &said{
+	id, private := lineID(r.step), r.described != nil
+	message := &wireMessage{
 		Type: typePrivmsg, From: from, Target: r.venue, Text: r.line, Account: string(r.shown), MsgID: id,
 		Tags: map[string]string{irc.RefTag: r.ref.String()},
 	}
 	if private {
-		message.Text, message.Reader = irc.PrivateSummary(*r.told, s.self().Nick), string(r.to)
+		message.Text, message.Reader = irc.PrivateSummary(*r.described, s.self().Nick), string(r.to)
 	}
 	line := &proof{id: id, message: message, beside: true}
 	switch {
 	case message.Text == "":
 		return
-	case r.did == "" && len(r.said) == 0, private && r.did == "":
+	case r.did == "" && len(r.wireMessages) == 0, private && r.did == "":
 		s.put(lines, message)
 		return
-	case len(r.said) == 0:
+	case len(r.wireMessages) == 0:
 		line.row = r
 	}
 	s.queueProved(lines, line, r.about)
@@ -454,7 +454,7 @@ func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Jud
 		return // still in transit
 	}
 	place, err := s.link.place(ctx, v)
-	var receipt said
+	var receipt wireMessage
 	if err == nil {
 		v.Dialect, v.Venue = federation.ActTags, place
 		receipt, err = s.link.receipt(ctx, federation.Delivery{Entry: entry, View: v})

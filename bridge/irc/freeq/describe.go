@@ -177,21 +177,21 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	if now.Sub(p.held.Since) > maxWait {
 		return federation.IllegalStep, "its home said nothing for " + maxWait.String()
 	}
-	var told action
-	err := l.ask(ctx, actionsPath.Join(ev.Handoff.String()), nil, &told)
+	var found action
+	err := l.ask(ctx, actionsPath.Join(ev.Handoff.String()), nil, &found)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return federation.UnknownHandoff, "its home does not know the handoff any more"
 	case err != nil:
 		return l.overdue(p, now)
 	}
-	i := slices.IndexFunc(told.Events, func(e actionEvent) bool { return e.EventID == ev.ID.String() })
+	i := slices.IndexFunc(found.Events, func(e actionEvent) bool { return e.EventID == ev.ID.String() })
 	switch {
-	case len(told.Events) == 0:
+	case len(found.Events) == 0:
 		return "", ""
 	case i < 0:
 		return federation.IllegalStep, "its home did not take it"
-	case told.Events[i].State != nil && *told.Events[i].State == "superseded":
+	case found.Events[i].State != nil && *found.Events[i].State == "superseded":
 		return federation.IllegalStep, "its home took another step first"
 	}
 	return "", "" // not judged yet, or confirmed and its receipt arrives with the next route

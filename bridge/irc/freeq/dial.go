@@ -87,7 +87,7 @@ func (r *reach) announce() {
 	}
 }
 
-func (r *reach) taken(a arrival) {
+func (r *reach) finish(a arrival) {
 	a.way.busy = false
 	select {
 	case <-r.back:
@@ -101,8 +101,8 @@ func (r *reach) keep(a arrival) {
 	r.arrivals <- a
 }
 
-// meet blocks until there is a connection, or until no attempt is running.
-func (r *reach) meet(ctx context.Context) (stream, error) {
+// waitForConn blocks until there is a connection, or until no attempt is running.
+func (r *reach) waitForConn(ctx context.Context) (stream, error) {
 	r.try(ctx, &r.listen)
 	if len(r.arrivals) == 0 {
 		r.try(ctx, &r.dial)
@@ -110,7 +110,7 @@ func (r *reach) meet(ctx context.Context) (stream, error) {
 	for {
 		select {
 		case a := <-r.arrivals:
-			r.taken(a)
+			r.finish(a)
 			if a.err == nil {
 				return a.stream(), nil
 			}
@@ -128,7 +128,7 @@ func (r *reach) failed(ctx context.Context, a arrival) {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "other way to the peer failed", slog.Bool("dialled", a.way.dialled), slog.Any("err", a.err))
 }
 
-// Close ends all attempts, waits for them and closes their connections. Afterwards, meet may be
+// Close ends all attempts, waits for them and closes their connections. Afterwards, waitForConn may be
 // called again.
 func (r *reach) Close() error {
 	if r.trying != nil {
@@ -138,7 +138,7 @@ func (r *reach) Close() error {
 	r.trying = nil
 	for len(r.arrivals) > 0 {
 		a := <-r.arrivals
-		if r.taken(a); a.err == nil {
+		if r.finish(a); a.err == nil {
 			_ = a.conn.Close()
 		}
 	}

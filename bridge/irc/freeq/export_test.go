@@ -32,7 +32,7 @@ func OpenLine(line []byte, peer ed25519.PublicKey) (message any, why string) {
 
 // SealLine writes a step as a link does: encoded, signed, in its envelope.
 func SealLine(ctx context.Context, key federation.SigningKey, tags map[string]string) ([]byte, error) {
-	return signEnvelope(ctx, key, &said{Type: typeTagmsg, EventID: "e:1", From: "scout-gw", Target: "#ops", Tags: tags, Origin: "e"})
+	return signEnvelope(ctx, key, &wireMessage{Type: typeTagmsg, EventID: "e:1", From: "scout-gw", Target: "#ops", Tags: tags, Origin: "e"})
 }
 
 // KeepMembers returns a server's users as a link keeps them, with how many are known.

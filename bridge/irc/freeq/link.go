@@ -40,10 +40,10 @@
 // # Concurrency
 //
 // One goroutine, the one in [Link.Run], owns all state of a link. A reader opens envelopes and a
-// writer writes lines for it. Judges submit inbound steps to the gateway: sequentially within a
-// handoff, and concurrently across handoffs. The reader never waits for a judge, because a server
+// writer writes lines for it. Goroutines submit inbound steps to the gateway: sequentially within a
+// handoff, and concurrently across handoffs. The reader never waits for one, because a server
 // stops sending to all its peers if one of them does not read. Catch-up later fetches the steps that
-// found no free judge. [Link.Deliver] and [Link.Online] reach the owner through channels and may be
+// found no free goroutine. [Link.Deliver] and [Link.Online] reach the owner through channels and may be
 // called concurrently.
 //
 // spec: freeq-s2s, as in freeq-server of 2026-08
@@ -71,20 +71,20 @@ type Link struct {
 	bridge.Hearing
 	bridge.DisconnectSignal
 
-	cfg      Config
-	deps     Deps
-	log      *slog.Logger
-	id       string // our endpoint ID
-	peer     ed25519.PublicKey
-	reach    *reach // owned by the goroutine in Run
-	chatops  irc.ChatOps
-	channels irc.Channels
-	relayed  []string                       // venues with text exchanged with other links
-	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
-	heard    time.Time                      // end of the part of the server's log already read; owned by the goroutine in Run
-	filed    filed                          // owned by the goroutine in Run
-	trips    roundTrips                     // owned by the goroutine in Run
-	peers    *peers
+	cfg       Config
+	deps      Deps
+	log       *slog.Logger
+	id        string // our endpoint ID
+	peer      ed25519.PublicKey
+	reach     *reach // owned by the goroutine in Run
+	chatops   irc.ChatOps
+	channels  irc.Channels
+	relayed   []string                       // venues with text exchanged with other links
+	roster    *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
+	readUntil time.Time                      // end of the part of the server's log already read; owned by the goroutine in Run
+	filed     filed                          // owned by the goroutine in Run
+	trips     roundTrips                     // owned by the goroutine in Run
+	peers     *peers
 
 	presenceEvery time.Duration
 
@@ -207,7 +207,7 @@ func (l *Link) endpoint(home federation.HomeID) string {
 // returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that. If the
 // configuration lets the peer dial, it may do so between two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
-	conn, err := l.reach.meet(ctx)
+	conn, err := l.reach.waitForConn(ctx)
 	if err == nil {
 		err = newSession(l, conn).run(ctx, up)
 	}

@@ -61,7 +61,7 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 		if s.fresh(ctx, m.EventID, m.Origin) {
 			s.onMode(m)
 		}
-	case *said:
+	case *wireMessage:
 		to := s.addressed(m)
 		here, relayed := s.relayed(m)
 		switch {
@@ -183,7 +183,7 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 		s.begin()
 		return
 	}
-	s.meetAgain()
+	s.retryMissed()
 	s.yield()
 }
 
@@ -221,7 +221,7 @@ func (s *session) onMember(m *member) {
 	switch m.Type {
 	case typeJoin:
 		s.theirs.join(m.Nick, m.Channel, m.DID)
-		s.meetAgain()
+		s.retryMissed()
 		s.yield()
 		s.joinChannel(m.Channel)
 	case typePart:

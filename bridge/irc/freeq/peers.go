@@ -176,7 +176,7 @@ func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.Endp
 // be reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
-	r.taken(a)
+	r.finish(a)
 	switch {
 	case a.err != nil:
 		r.failed(ctx, a)

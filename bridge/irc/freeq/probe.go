@@ -69,7 +69,7 @@ func (s *session) watch(now time.Time) error {
 		if s.linked {
 			timeout = s.link.trips.timeout()
 		}
-		if now.Sub(q.written) > timeout && now.Sub(s.heard) > timeout || now.Sub(q.written) > busyTimeout {
+		if now.Sub(q.written) > timeout && now.Sub(s.lastRead) > timeout || now.Sub(q.written) > busyTimeout {
 			s.link.trips.missed()
 			return errors.New("no answer within " + now.Sub(q.written).Round(100*time.Millisecond).String())
 		}
@@ -78,10 +78,10 @@ func (s *session) watch(now time.Time) error {
 		s.tried = now
 		s.link.reach.try(s.Asking, &s.link.reach.listen) // if the last attempt failed
 	}
-	if s.linked && len(s.asked) == 0 && now.Sub(s.heard) >= probeEvery {
+	if s.linked && len(s.asked) == 0 && now.Sub(s.lastRead) >= probeEvery {
 		s.probe(nil)
 	}
-	s.judgeDueReceipts(now)
+	s.retryDueReceipts(now)
 	s.recover(now)
 	s.turn(s.Asking) // rows may wait for the rate of the link
 	s.press(s.Asking, now)

@@ -38,7 +38,7 @@ const errOtherBytes = "the server has another step under this id"
 type proof struct {
 	id        string // message ID in the log
 	signature string // of a step; "" for a line
-	message   *said
+	message   *wireMessage
 	row       *outbound   // waits for this proof; nil for a line beside a step
 	beside    bool        // a line beside a step: its row waits only for the write
 	looked    chan<- bool // receives the result of a lookup in the log, or nil

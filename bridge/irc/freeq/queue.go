@@ -78,7 +78,7 @@ func (q *queue) stamp(m any) {
 	switch m := m.(type) {
 	case *member:
 		id, origin = &m.EventID, &m.Origin
-	case *said:
+	case *wireMessage:
 		id, origin = &m.EventID, &m.Origin
 	case *route:
 		id, origin = &m.EventID, &m.Origin

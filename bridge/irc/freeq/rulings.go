@@ -20,12 +20,12 @@ const (
 	lastRoute  = 10 * time.Minute
 )
 
-// lookEvery is the interval of reading the record without a wake-up, because wake-ups may be lost.
-const lookEvery = 10 * time.Second
+// pollInterval is the interval of reading the record without a wake-up, because wake-ups may be lost.
+const pollInterval = 10 * time.Second
 
-// lookAgain is the interval while a step waits for earlier deliveries of its handoff. Their end
-// causes no wake-up.
-const lookAgain = 100 * time.Millisecond
+// laneRetryInterval is the interval while a step waits for earlier deliveries of its handoff. Their
+// end causes no wake-up.
+const laneRetryInterval = 100 * time.Millisecond
 
 // Excess steps stay in the record.
 const maxRulings = 1024
@@ -38,12 +38,12 @@ const inquireAfter = 2
 const maxWait = 7 * 24 * time.Hour
 
 type pendingRuling struct {
-	held federation.Pending
-	view federation.View
-	said said // without the sender's nick
-	did  federation.DID
-	show federation.DID // DID that users there address
-	name string
+	held        federation.Pending
+	view        federation.View
+	wireMessage wireMessage // without the sender's nick
+	did         federation.DID
+	show        federation.DID // DID that users there address
+	name        string
 
 	// Owned by the session.
 	sent   bool
@@ -70,7 +70,7 @@ func (s *session) awaitRulings(ctx context.Context) {
 		if byItself {
 			s.settleAgain(ctx)
 		}
-		next := lookEvery
+		next := pollInterval
 		waiting, behind, err := s.readPending(ctx, made)
 		if err != nil {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "waiting steps not read", slog.Any("err", err))
@@ -78,7 +78,7 @@ func (s *session) awaitRulings(ctx context.Context) {
 			return
 		}
 		if behind {
-			next = lookAgain
+			next = laneRetryInterval
 		}
 		look := time.NewTimer(next)
 		byItself = false
@@ -224,7 +224,7 @@ func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRulin
 	if err != nil {
 		return nil, err
 	}
-	p := &pendingRuling{held: h, view: view, said: m, name: l.deps.Gateway.Name(ctx, h.Event.Actor()), wait: firstRoute}
+	p := &pendingRuling{held: h, view: view, wireMessage: m, name: l.deps.Gateway.Name(ctx, h.Event.Actor()), wait: firstRoute}
 	p.did, p.show = l.shown(rendered)
 	return p, nil
 }
@@ -248,7 +248,7 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if !s.written.Add(p.held.Event.ID.String()) {
 		return
 	}
-	m := p.said
+	m := p.wireMessage
 	m.From = s.speaker(p.did, p.show, p.name, p.view.Venue).Nick
 	s.put(steps, &m)
 	s.unanswered = true
@@ -263,8 +263,8 @@ func (s *session) press(ctx context.Context, now time.Time) {
 		}
 		from := s.speaker(p.did, p.show, p.name, p.view.Venue).Nick
 		s.put(steps, &route{
-			Type: typeActRoute, Act: p.view.ID.String(), Step: p.held.Event.ID.String(), Tags: p.said.Tags,
-			Target: p.said.Target, From: from, Account: p.said.Account,
+			Type: typeActRoute, Act: p.view.ID.String(), Step: p.held.Event.ID.String(), Tags: p.wireMessage.Tags,
+			Target: p.wireMessage.Target, From: from, Account: p.wireMessage.Account,
 		})
 		p.routes++
 		s.unanswered = true

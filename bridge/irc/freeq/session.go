@@ -64,7 +64,7 @@ type session struct {
 	seen          irc.Recent
 	queue         *queue
 	tried         time.Time // last check of the port for the peer's dial
-	heard         time.Time // last line read
+	lastRead      time.Time // last line read
 	greeted       bool      // received their hello
 	greeting      *hello
 	stated        bool     // received their sync_response
@@ -79,7 +79,7 @@ type session struct {
 	rulings       []*pendingRuling
 	written       irc.Recent    // steps to rewrite only if the log lacks them
 	earlyReceipts []*inbound    // receipts of steps that have not arrived yet
-	taken         irc.Recent    // judged steps, which a replay skips
+	processed     irc.Recent    // judged steps, which a replay skips
 	keyless       gap           // steps without a key
 	limited       gap           // steps that met a limit
 	events        *rate.Limiter // steps of the whole link; nil without a limit
@@ -101,7 +101,7 @@ type inboundLine struct {
 func newSession(l *Link, conn stream) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *outbound),
-		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, missed: map[federation.DID]bool{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, written: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, missed: map[federation.DID]bool{}, seen: irc.Recent{Most: maxSeen}, processed: irc.Recent{Most: maxSeen}, written: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
 		_, err := conn.Write(piece)
@@ -124,7 +124,7 @@ func (l *Link) decodeLine(text []byte, err error) inboundLine {
 
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
-	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
+	s.Judge = func(in *inbound) func() { return s.process(ctx, in) }
 	s.Start()
 	s.greet()
 	err := s.Run(ctx, s.serve, func() {
@@ -134,7 +134,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 	s.link.roster.LeaveChannels()
 	s.settleSpare(ctx)
 	if s.linked {
-		s.link.heard = s.missedSince(time.Now())
+		s.link.readUntil = s.missedSince(time.Now())
 	}
 	if err == nil || ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -157,8 +157,8 @@ func (s *session) serve(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case l := <-s.Lines:
-			s.heard = time.Now()
-			s.link.Hear(s.heard)
+			s.lastRead = time.Now()
+			s.link.Hear(s.lastRead)
 			if err := s.handleLine(ctx, l); err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ func (s *session) serve(ctx context.Context) error {
 		case err := <-s.Wrote:
 			s.Written(err)
 		case <-wait:
-		case r := <-s.takeRows():
+		case r := <-s.acceptedRows():
 			s.deliver(r)
 		case do := <-s.Calls:
 			do()
@@ -187,8 +187,8 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// takeRows returns nil before the link is up and while too many messages are queued.
-func (s *session) takeRows() <-chan *outbound {
+// acceptedRows returns nil before the link is up and while too many messages are queued.
+func (s *session) acceptedRows() <-chan *outbound {
 	if !s.linked || s.queue.size() > maxWaiting {
 		return nil
 	}

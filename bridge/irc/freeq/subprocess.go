@@ -104,7 +104,7 @@ func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) 
 		}
 		err = fmt.Errorf("exec %s: dialled by endpoint %s", c.command[0], id)
 	case <-p.drained:
-		err = fmt.Errorf("exec %s: %s", c.command[0], p.lastWord())
+		err = fmt.Errorf("exec %s: %s", c.command[0], p.lastLine())
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -127,7 +127,7 @@ func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 		if line == "" || long {
 			continue
 		}
-		p.say(line)
+		p.setLastLine(line)
 		c.log.LogAttrs(ctx, slog.LevelDebug, "transport says", slog.String("what", line))
 		if _, id, ok := strings.Cut(line, connectedMark); ok {
 			select {
@@ -146,25 +146,25 @@ type pipe struct {
 	drained chan struct{} // closed at the end of stderr
 	gone    chan struct{} // closed at the end of Close
 
-	ending sync.Once
-	mu     sync.Mutex
-	word   string // last line on stderr
+	ending     sync.Once
+	mu         sync.Mutex
+	stderrLine string // last line on stderr
 }
 
-func (p *pipe) say(line string) {
+func (p *pipe) setLastLine(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.word = line
+	p.stderrLine = line
 }
 
 // The last line on stderr is the reason for the end of the child.
-func (p *pipe) lastWord() string {
+func (p *pipe) lastLine() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.word == "" {
+	if p.stderrLine == "" {
 		return "it ended without a word"
 	}
-	return p.word
+	return p.stderrLine
 }
 
 // Read implements io.Reader. The final error explains why the child ended.
@@ -177,7 +177,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	case <-p.drained:
 	case <-time.After(closeGrace):
 	}
-	return n, fmt.Errorf("%w: %s", err, p.lastWord())
+	return n, fmt.Errorf("%w: %s", err, p.lastLine())
 }
 
 func (p *pipe) Write(b []byte) (int, error) { return p.in.Write(b) }

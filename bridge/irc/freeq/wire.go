@@ -123,8 +123,8 @@ type mode struct {
 	Origin  string  `json:"origin"`
 }
 
-// said is a privmsg or a tagmsg.
-type said struct {
+// wireMessage is a privmsg or a tagmsg.
+type wireMessage struct {
 	Type    string            `json:"type"`
 	EventID string            `json:"event_id"`
 	From    string            `json:"from"`
@@ -227,7 +227,7 @@ func blank(kind string) any {
 	case typeMode:
 		return &mode{}
 	case typeTagmsg, typePrivmsg:
-		return &said{}
+		return &wireMessage{}
 	case typeActRoute:
 		return &route{}
 	case typeCatchupRequest:
@@ -250,7 +250,7 @@ func complete(m any) bool {
 		return m.Origin != "" && m.names()
 	case *mode:
 		return m.Origin != "" && m.Channel != ""
-	case *said:
+	case *wireMessage:
 		return m.From != "" && m.Target != "" && (m.Tags != nil || m.Type == typePrivmsg)
 	case *route:
 		return m.Act != "" && m.Step != "" && m.From != "" && m.Target != "" && m.Tags != nil

@@ -124,7 +124,7 @@ func (d *door) rest(ctx context.Context) {
 
 func (d *door) admit(ctx context.Context, conn net.Conn) {
 	from := slog.String("from", conn.RemoteAddr().String())
-	s, err := d.link.meet(ctx, conn)
+	s, err := d.link.handshake(ctx, conn)
 	if err != nil {
 		d.link.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", from, slog.Any("err", err))
 		return

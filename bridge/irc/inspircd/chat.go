@@ -91,7 +91,7 @@ func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 	case errors.Is(err, irc.ErrNoMessageID):
 		s.badInput(ctx, noMessageID, in.chat.Command)
 	case in.chat.Command != "NOTICE":
-		s.heardOut(ctx, in, "", err)
+		s.onTextResult(ctx, in, "", err)
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *session) speak(in *inbound) (waits string, err error) {
 	return waits, err
 }
 
-func (s *session) heardOut(ctx context.Context, in *inbound, waits string, err error) {
+func (s *session) onTextResult(ctx context.Context, in *inbound, waits string, err error) {
 	switch {
 	case s.net.users[in.user] == nil:
 	case err != nil:
@@ -224,7 +224,7 @@ func (s *session) miss(p party) {
 	}
 }
 
-func (s *session) meetAgain() {
+func (s *session) retryMissed() {
 	for did, p := range s.missed {
 		if s.find(p) != "" {
 			delete(s.missed, did)

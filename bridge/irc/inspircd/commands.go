@@ -145,7 +145,7 @@ func (s *session) onUser(ctx context.Context, m ircmsg.Message) error {
 	s.named(uuid, nick)
 	u := s.net.users[uuid]
 	u.ident, u.signon = m.Params[identParam], m.Params[s.protocol.uidParams()-signonFromEnd]
-	s.meetAgain() // a holder is identified by its connection
+	s.retryMissed() // a holder is identified by its connection
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (s *session) onAway(_ context.Context, m ircmsg.Message) error {
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
 	s.net.rename(uuid, nick)
-	s.meetAgain()
+	s.retryMissed()
 	if ours != nil {
 		s.yield(ours)
 	}

@@ -24,34 +24,34 @@ var (
 )
 
 type outbound struct {
-	from  federation.DID
-	name  string // sender's user name, if the user is new
-	venue string
-	to    []party           // of a private step; nil in a channel
-	heard bool              // originated here: all recipients of a private step may have it already
-	tags  map[string]string // of the TAGMSG; nil if the network has the step
-	msgid string
-	line  string // readable channel line, or ""
-	plain string // replaces the tags on a server without them, or ""
-	event federation.EventID
-	told  *translate.Step // step described by a private line, or nil
-	ref   federation.HandoffID
-	chat  *federation.Text // channel text, or nil
-	lines []ircmsg.Message // of text; source and target are set later
-	named []ircmsg.Message // the same lines, from the gateway's own user in a channel
-	done  chan error       // capacity: one answer
+	from           federation.DID
+	name           string // sender's user name, if the user is new
+	venue          string
+	to             []party           // of a private step; nil in a channel
+	originatedHere bool              // originated here: all recipients of a private step may have it already
+	tags           map[string]string // of the TAGMSG; nil if the network has the step
+	msgid          string
+	line           string // readable channel line, or ""
+	plain          string // replaces the tags on a server without them, or ""
+	event          federation.EventID
+	described      *translate.Step // step described by a private line, or nil
+	ref            federation.HandoffID
+	chat           *federation.Text // channel text, or nil
+	lines          []ircmsg.Message // of text; source and target are set later
+	named          []ircmsg.Message // the same lines, from the gateway's own user in a channel
+	done           chan error       // capacity: one answer
 
-	owed     []party                              // parties on this network that must receive the step; nil for text
+	required []party                              // parties on this network that must receive the step; nil for text
 	copies   map[federation.DID]map[string]string // tags of the private copies, for parties outside the channel
 	copied   *translate.Step                      // step described by the lines of the copies
 	open     bool                                 // open offer, which needs a member in the channel
 	personal bool                                 // already in the channel: only the copies are written
 
 	// Set at the time of the write.
-	uuid    string                    // sending user
-	whom    []string                  // UUIDs of the recipients of a private row
-	reached map[federation.DID]string // UUIDs of the parties that received it, in the channel or in private
-	shown   bool                      // the channel had members
+	uuid       string                    // sending user
+	recipients []string                  // UUIDs of the recipients of a private row
+	reached    map[federation.DID]string // UUIDs of the parties that received it, in the channel or in private
+	shown      bool                      // the channel had members
 }
 
 type party struct {
@@ -82,7 +82,7 @@ type party struct {
 // speak in the channel.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
-	if err != nil || r.tags == nil && r.line == "" && r.lines == nil && len(r.owed) == 0 {
+	if err != nil || r.tags == nil && r.line == "" && r.lines == nil && len(r.required) == 0 {
 		return err
 	}
 	return l.pass(ctx, r)
@@ -130,10 +130,10 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error
 	d.View.Venue = l.channels.Out(d.View.Venue)
 	step := irc.Named(ctx, l.ports.Gateway, d)
 	r := &outbound{
-		from: l.ports.Home.DID(), venue: d.View.Venue, heard: ev.Arrival.Link == l.cfg.Name,
+		from: l.ports.Home.DID(), venue: d.View.Venue, originatedHere: ev.Arrival.Link == l.cfg.Name,
 		msgid: ev.WireID(), event: ev.ID, ref: ev.Handoff, personal: d.Personal, done: make(chan error, 1),
 	}
-	if !r.heard {
+	if !r.originatedHere {
 		r.from, r.name = ev.Actor(), step.Name(ev.Actor())
 	}
 	receipt := d.Entry.Version == 0
@@ -145,17 +145,17 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error
 		}
 	}
 	if !receipt {
-		r.owed = slices.DeleteFunc(slices.Clone(others), func(p party) bool { return !p.ours })
+		r.required = slices.DeleteFunc(slices.Clone(others), func(p party) bool { return !p.ours })
 	}
 	switch {
 	case private:
 		r.to = others
 		if !receipt {
-			r.told = &step
+			r.described = &step
 		}
 	case !receipt:
 		r.copied, r.plain = &step, irc.Summary(step)
-		r.open = !r.heard && ev.Verb == federation.Offer && ev.To == ""
+		r.open = !r.originatedHere && ev.Verb == federation.Offer && ev.To == ""
 		if r.open && r.personal && d.View.State != federation.Open {
 			return nil, federation.Refuse(ev, federation.InvalidTarget, "nobody was in "+r.venue+" while it was open")
 		}
@@ -164,7 +164,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error
 		}
 	}
 	var err error
-	if private || r.open || !r.personal && (!r.heard || ev.Arrival.ViaCommand) {
+	if private || r.open || !r.personal && (!r.originatedHere || ev.Arrival.ViaCommand) {
 		if r.tags, err = l.tags(ctx, d); err != nil {
 			return nil, err
 		}
@@ -178,12 +178,12 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error
 // Each party on the network but outside the channel gets a copy.
 func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (map[federation.DID]map[string]string, error) {
 	s := l.live.Load()
-	if s == nil || len(r.owed) == 0 {
+	if s == nil || len(r.required) == 0 {
 		return nil, nil
 	}
 	var outside []federation.DID
 	s.Post(ctx, func() {
-		for _, p := range s.owed(r) {
+		for _, p := range s.missingParties(r) {
 			if uuid := s.find(p); uuid != "" && (r.personal || !s.net.channels[r.venue].members[uuid]) {
 				outside = append(outside, p.did)
 			}
@@ -243,7 +243,7 @@ func (s *session) deliver(ctx context.Context, r *outbound) {
 	targets := s.targets(r)
 	switch {
 	case ch != nil:
-	case len(targets) == 0 && r.heard && len(r.owed) == 0:
+	case len(targets) == 0 && r.originatedHere && len(r.required) == 0:
 		r.done <- nil
 		return
 	case len(targets) == 0:
@@ -302,7 +302,7 @@ func (s *session) reach(r *outbound) {
 	r.shown = len(ch.members) > 0
 	copies := map[federation.DID]map[string]string{}
 	r.reached = map[federation.DID]string{}
-	for _, p := range s.owed(r) {
+	for _, p := range s.missingParties(r) {
 		switch uuid := s.find(p); {
 		case uuid == "":
 		case ch.members[uuid] && !r.personal:
@@ -333,8 +333,8 @@ func (r *outbound) absent(err error) error {
 	return err
 }
 
-func (s *session) owed(r *outbound) []party {
-	return slices.DeleteFunc(slices.Clone(r.owed), func(p party) bool { return s.link.had.Has(r.key(p)) })
+func (s *session) missingParties(r *outbound) []party {
+	return slices.DeleteFunc(slices.Clone(r.required), func(p party) bool { return s.link.had.Has(r.key(p)) })
 }
 
 func (r *outbound) key(p party) string { return r.event.String() + " " + string(p.did) }
@@ -347,7 +347,7 @@ func (s *session) proved(r *outbound) {
 	if missing {
 		ch.awaited = true
 	}
-	for _, p := range s.owed(r) {
+	for _, p := range s.missingParties(r) {
 		uuid, reached := r.reached[p.did]
 		if reached = reached && s.net.users[uuid] != nil; reached && ch != nil && r.copies[p.did] == nil {
 			reached = ch.members[uuid] // the party may have left before the step was read
@@ -385,7 +385,7 @@ func (s *session) barred(from *pseudo, r *outbound) error {
 	switch {
 	case why == "":
 		return nil
-	case r.heard:
+	case r.originatedHere:
 		r.tags, r.line = nil, ""
 		return nil
 	}
@@ -404,14 +404,14 @@ func (s *session) targets(r *outbound) []string {
 	var uuids []string
 	r.reached = map[federation.DID]string{}
 	for _, p := range r.to {
-		if r.heard {
+		if r.originatedHere {
 			p.nick = ""
 		}
 		if uuid := s.find(p); uuid != "" && !s.link.had.Has(r.key(p)) {
 			uuids, r.reached[p.did] = append(uuids, uuid), uuid
 		}
 	}
-	r.whom = uuids
+	r.recipients = uuids
 	return uuids
 }
 
@@ -466,10 +466,10 @@ func (s *session) putStep(r *outbound, target string, tags map[string]string, te
 }
 
 func (s *session) text(r *outbound) string {
-	if r.told == nil {
+	if r.described == nil {
 		return r.line
 	}
-	return irc.PrivateSummary(*r.told, s.link.roster.Self.Nick)
+	return irc.PrivateSummary(*r.described, s.link.roster.Self.Nick)
 }
 
 // doubt fails those rows in flight whose PONG would prove nothing. The network silently drops the
@@ -490,7 +490,7 @@ func (s *session) doubt(why error, lost func(*outbound) bool) {
 
 func (s *session) doubtAbsent() {
 	s.doubt(errAbsent, func(r *outbound) bool {
-		return slices.ContainsFunc(r.whom, func(uuid string) bool { return s.net.users[uuid] == nil })
+		return slices.ContainsFunc(r.recipients, func(uuid string) bool { return s.net.users[uuid] == nil })
 	})
 }
 

@@ -34,7 +34,7 @@ var errAuthentication = errors.New("the other server's name or password is wrong
 // The returned session is started; call [session.run] or [irc.Session.End] next.
 //
 // spec: InspIRCd spanning tree 1205, 1206, "CAPAB", "SERVER"
-func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
+func (l *Link) handshake(ctx context.Context, conn net.Conn) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, errors.New("no answer within "+handshakeTimeout.String()))
 	defer cancel()
 	secured, err := l.secure(ctx, irc.QuickAck(conn))

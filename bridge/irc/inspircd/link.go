@@ -190,7 +190,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", l.cfg.Address, err)
 	}
-	s, err := l.meet(ctx, conn)
+	s, err := l.handshake(ctx, conn)
 	if err != nil {
 		return err
 	}

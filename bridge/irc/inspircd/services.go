@@ -87,12 +87,12 @@ func (s *session) onBring(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	for name := range strings.SplitSeq(m.Params[1], ",") {
-		s.bring(p, name)
+		s.forceJoin(p, name)
 	}
 	return nil
 }
 
-func (s *session) bring(p *pseudo, name string) {
+func (s *session) forceJoin(p *pseudo, name string) {
 	venue, is := translate.Channel(name)
 	ch := s.net.channels[venue]
 	switch {

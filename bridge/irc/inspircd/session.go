@@ -95,7 +95,7 @@ func (s *session) sid() string { return s.link.cfg.SID }
 
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
-	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
+	s.Judge = func(in *inbound) func() { return s.process(ctx, in) }
 	s.burst()
 	err := s.Run(ctx, s.serve, func() {
 		s.link.live.Store(nil)
@@ -130,7 +130,7 @@ func (s *session) serve(ctx context.Context) error {
 			return s.lost(err)
 		case err := <-s.Wrote:
 			s.Written(err)
-		case r := <-s.takeRows():
+		case r := <-s.acceptedRows():
 			s.deliver(ctx, r)
 		case do := <-s.Calls:
 			if s.Steps.Full() {
@@ -162,8 +162,8 @@ func (s *session) readable() <-chan line {
 	return s.Lines
 }
 
-// takeRows returns nil while the buffer is too full.
-func (s *session) takeRows() <-chan *outbound {
+// acceptedRows returns nil while the buffer is too full.
+func (s *session) acceptedRows() <-chan *outbound {
 	if len(s.buffer) > maxBufferBytes {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (s *session) handleLine(ctx context.Context, l line) error {
 	case tooLong, malformed, unknownSource, noMessageID:
 		return nil
 	case unreadable:
-		return s.takeTagless(ctx, m)
+		return s.onTagless(ctx, m)
 	}
 	return s.dispatch(ctx, m)
 }

@@ -75,7 +75,7 @@ func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error 
 	row := queue.Row{Destination: to, Lane: r.OrderKey, Rank: federation.RankAnswer, Queued: engine.Stamp(r.Queued)}
 	kind := cmp.Or(r.Kind, federation.MessageDelivery)
 	if kind != federation.MessageDelivery {
-		row.Delayed = queue.Nobody
+		row.Delayed = queue.NoRecipient
 	}
 	if row.Sender, err = engine.Intern(ctx, q, federation.DID(r.Sender)); err != nil {
 		return err

@@ -83,7 +83,7 @@ func (e *ending) end(ctx context.Context, q engine.Tx, how federation.Settlement
 			return err
 		}
 	}
-	return noteEnd(ctx, q, e.name, e.row, e.delayed == queue.Told, how)
+	return noteEnd(ctx, q, e.name, e.row, e.delayed == queue.Notified, how)
 }
 
 // closeRow writes the end of a row, with a dead letter if it was abandoned and is kept. The next

@@ -54,14 +54,14 @@ func committed(end pgconn.CommandTag) error {
 	return nil
 }
 
-func (p *pipeline) queue(query string, args []any) { p.queued.Queue(InPostgres.say(query), args...) }
+func (p *pipeline) queue(query string, args []any) { p.queued.Queue(InPostgres.rebind(query), args...) }
 
 func (p *pipeline) ask(q *Question) error {
 	values, err := InPostgres.values(q.Args)
 	if err != nil {
 		return err
 	}
-	p.queued.Queue(InPostgres.say(q.Query), values...).QueryRow(func(row pgx.Row) error {
+	p.queued.Queue(InPostgres.rebind(q.Query), values...).QueryRow(func(row pgx.Row) error {
 		err := row.Scan(q.Dest...)
 		q.answered = err == nil
 		return err

@@ -161,7 +161,7 @@ func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error
 	}
 	// Not under the lock, because an unresponsive server must not delay callers whose query is
 	// already parsed.
-	stmt, err := s.on.PrepareContext(ctx, s.dialect.say(query))
+	stmt, err := s.on.PrepareContext(ctx, s.dialect.rebind(query))
 	if err != nil {
 		return nil, Failure(err)
 	}

@@ -123,9 +123,9 @@ const (
 	InPostgres
 )
 
-// say returns a query in the syntax of the database. Parameters are written for SQLite, "?" and
+// rebind returns a query in the syntax of the database. Parameters are written for SQLite, "?" and
 // "?1"; PostgreSQL has only "$1". Quoted text has no question marks here.
-func (d Dialect) say(query string) string {
+func (d Dialect) rebind(query string) string {
 	if d == InSQLite {
 		return query
 	}

@@ -30,9 +30,9 @@ const (
 
 // Whether the sender of a delivery is notified of a delay.
 const (
-	NotTold = 0
-	Told    = 1
-	Nobody  = 2 // no recipient of a notice
+	NotNotified = 0
+	Notified    = 1
+	NoRecipient = 2 // no recipient of a notice
 )
 
 // Personal is the SQL value of [federation.RankPersonal].
@@ -146,7 +146,7 @@ func PushMessage(ctx context.Context, q engine.Tx, recipient string, message Row
 
 func toWebhooks(ctx context.Context, q engine.Tx, row Row, which string, owner any) error {
 	hooks, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT d.n FROM webhook w JOIN destination d ON d.name = 'webhook/' || w.id WHERE `+which+` AND w.disabled = 0`, owner)
-	row.Rank, row.Delayed = federation.RankAnswer, Nobody
+	row.Rank, row.Delayed = federation.RankAnswer, NoRecipient
 	for _, hook := range hooks {
 		row.Destination = hook
 		if err == nil {
@@ -226,9 +226,9 @@ func PushNotice(ctx context.Context, q engine.Tx, link string, reader, signer fe
 	}
 	q.Filed(readers)
 	notice.Item += FirstNotice
-	told := notice
-	told.Destination, told.Lane, told.Rank, told.Delayed = to, string(reader), federation.RankAnswer, Nobody
-	if err := Put(ctx, q, told); err != nil || !called {
+	copied := notice
+	copied.Destination, copied.Lane, copied.Rank, copied.Delayed = to, string(reader), federation.RankAnswer, NoRecipient
+	if err := Put(ctx, q, copied); err != nil || !called {
 		return err
 	}
 	q.Filed(federation.WebhookLink)

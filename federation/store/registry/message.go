@@ -114,7 +114,7 @@ func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge stri
 	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received, slow`
 	args := []any{
 		min(m.From, m.To), max(m.From, m.To), m.To, m.ID, m.From, engine.NotNull(m.Envelope),
-		engine.OrNull(m.Event.String()), engine.OrNull(m.Handoff.String()), engine.Stamp(m.Received), slowOf(m),
+		engine.OrNull(m.Event.String()), engine.OrNull(m.Handoff.String()), engine.Stamp(m.Received), delayStateOf(m),
 	}
 	var err error
 	var told int64
@@ -319,16 +319,16 @@ func (s *Registry) dropHeldRelays(ctx context.Context, now time.Time, which stri
 
 // The states of the delay report of a step in a message.
 const (
-	slowNot    = 0
-	slowTold   = 1 // its signer was notified
-	slowNobody = 2 // no agent here reads the message: another delivery reports it
+	delayNotReported       = 0
+	delayReported          = 1 // its signer was notified
+	delayReportedElsewhere = 2 // no agent here reads the message: another delivery reports it
 )
 
-func slowOf(m agents.Message) int {
+func delayStateOf(m agents.Message) int {
 	if agents.ReadHere(m.To) {
-		return slowNot
+		return delayNotReported
 	}
-	return slowNobody
+	return delayReportedElsewhere
 }
 
 // HandOut implements Messages of bridge/airc. A polling reader gets the same page repeatedly, so only
@@ -387,7 +387,7 @@ func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federati
 			return err
 		}
 		n := federation.Notice{Kind: federation.NoticeDelivered, To: h.recipient, At: now}
-		tell := h.slow == slowTold
+		tell := h.slow == delayReported
 		if how == federation.DeliveryExpired {
 			n.Kind, n.Code, n.Why = federation.NoticeUndeliverable, string(federation.DeadExpired), "it was not fetched"
 			tell = !h.offer
@@ -426,9 +426,9 @@ func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time,
 }
 
 func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
-	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q engine.Tx, found []handOut) error {
+	return s.overHandOuts(ctx, delayNotReported, before, limit, func(ctx context.Context, q engine.Tx, found []handOut) error {
 		for _, h := range found {
-			if err := q.Put(ctx, `UPDATE message SET slow = ? WHERE n = ?`, slowTold, h.n); err != nil {
+			if err := q.Put(ctx, `UPDATE message SET slow = ? WHERE n = ?`, delayReported, h.n); err != nil {
 				return err
 			}
 			n := federation.Notice{Kind: federation.NoticeDelayed, To: h.recipient, Why: "it was not fetched", At: now}
@@ -442,7 +442,7 @@ func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, lim
 
 // expireHandOuts expires entries not fetched by agents. They stay in the inboxes.
 func (s *Registry) expireHandOuts(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
-	for _, slow := range []int{slowNot, slowTold} {
+	for _, slow := range []int{delayNotReported, delayReported} {
 		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q engine.Tx, found []handOut) error {
 			return endHandOuts(ctx, q, found, federation.DeliveryExpired, now)
 		})

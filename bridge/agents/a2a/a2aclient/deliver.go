@@ -26,7 +26,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := l.load(ctx, t)
-	if err == nil && (d.View.Over || l.taken(d.View)) {
+	if err == nil && (d.View.Over || l.claimedElsewhere(d.View)) {
 		err = l.close(ctx, t, d.View)
 	} else if err == nil && d.Entry.Event.Verb == federation.Offer {
 		err = l.offer(ctx, t, d)
@@ -75,10 +75,10 @@ func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error 
 	keeping := context.WithoutCancel(ctx) // the response must not be lost
 	if err == nil {
 		err = l.keep(keeping, t, answer)
-	} else if unsent, told := l.sendError(d.Entry.Event, err); unsent {
-		err = errors.Join(told, l.write(keeping, t, note{Kind: noteUnsent}))
+	} else if unsent, reported := l.sendError(d.Entry.Event, err); unsent {
+		err = errors.Join(reported, l.write(keeping, t, note{Kind: noteUnsent}))
 	} else {
-		err = told
+		err = reported
 	}
 	if err == nil {
 		l.start(t)
@@ -125,8 +125,8 @@ func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 		}
 		return &federation.DeadLetterError{Reason: federation.DeadFailed, Why: why}
 	case err != nil:
-		_, told := l.sendError(ev, err)
-		return told
+		_, reported := l.sendError(ev, err)
+		return reported
 	}
 	own := slices.DeleteFunc(found.Tasks, func(each *wire.Task) bool {
 		return each == nil || each.ID == "" || each.ContextID != t.handoff.String()

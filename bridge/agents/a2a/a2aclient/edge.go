@@ -40,7 +40,7 @@ func isAny(err error, of ...error) bool {
 
 // sendError returns the error for the outbox if a message had no answer. If unsent is true, the agent
 // certainly does not have the message.
-func (l *Link) sendError(ev federation.Event, err error) (unsent bool, told error) {
+func (l *Link) sendError(ev federation.Event, err error) (unsent bool, reported error) {
 	if isAny(err, refusals()...) {
 		return true, federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" refused the message: "+err.Error())
 	}

@@ -158,7 +158,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	switch {
 	case err != nil:
 		return false, false, fmt.Errorf("read handoff %s: %w", t.handoff, err)
-	case !view.Exists(), view.Over, s.taken(view):
+	case !view.Exists(), view.Over, s.claimedElsewhere(view):
 		return true, false, s.close(ctx, t, view)
 	case t.id == "" && t.answer == nil:
 		return true, false, nil // the outbox sends the message
@@ -190,7 +190,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 		if view, err = s.ports.Gateway.View(ctx, t.handoff); err != nil {
 			return false, moved, fmt.Errorf("read handoff %s: %w", t.handoff, err)
 		}
-		if s.taken(view) {
+		if s.claimedElsewhere(view) {
 			return true, true, s.close(ctx, t, view)
 		}
 	}

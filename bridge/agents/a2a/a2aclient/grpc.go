@@ -150,9 +150,9 @@ func (l *Link) callGRPC(ctx context.Context, method string, request, answer any,
 	var at peer.Peer
 	err = grpcError(invoke(ctx, method, request, answer, conn, append(options, grpc.Peer(&at))...), at.Addr != nil)
 	if isNetwork(err) {
-		l.heard(ctx, err)
+		l.recordOutcome(ctx, err)
 	} else {
-		l.heard(ctx, nil)
+		l.recordOutcome(ctx, nil)
 	}
 	return err
 }

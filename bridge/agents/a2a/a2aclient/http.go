@@ -87,18 +87,18 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := t.next.RoundTrip(r)
 	if err != nil {
-		t.link.heard(r.Context(), err)
+		t.link.recordOutcome(r.Context(), err)
 		return nil, err
 	}
 	status := &statusError{response.StatusCode, identity.RetryAfter(response.Header)}
 	switch response.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		_ = response.Body.Close()
-		t.link.heard(r.Context(), status)
+		t.link.recordOutcome(r.Context(), status)
 		return nil, status
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 		_ = response.Body.Close()
-		t.link.heard(r.Context(), nil)
+		t.link.recordOutcome(r.Context(), nil)
 		return nil, status
 	}
 	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); media == "text/event-stream" {
@@ -107,7 +107,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
-	t.link.heard(r.Context(), err)
+	t.link.recordOutcome(r.Context(), err)
 	switch {
 	case err != nil:
 		return nil, err

@@ -36,15 +36,15 @@ type Link struct {
 	did  federation.DID
 	kept func() federation.SigningKey // signs the steps of the agent
 
-	card      atomic.Pointer[card]
-	client    atomic.Pointer[a2aclient.Client]
-	access    accessToken
-	grpc      grpcConn
-	unheard   atomic.Int32 // consecutive calls without a response
-	lost      chan error   // receives the reason to end the session
-	changed   atomic.Bool  // the key of the card differs from the pinned one
-	confirmed atomic.Bool  // an operator accepted the changed key
-	begun     chan *task
+	card       atomic.Pointer[card]
+	client     atomic.Pointer[a2aclient.Client]
+	access     accessToken
+	grpc       grpcConn
+	unanswered atomic.Int32 // consecutive calls without a response
+	lost       chan error   // receives the reason to end the session
+	changed    atomic.Bool  // the key of the card differs from the pinned one
+	confirmed  atomic.Bool  // an operator accepted the changed key
+	begun      chan *task
 
 	mu      sync.Mutex
 	tasks   map[federation.HandoffID]*task
@@ -95,7 +95,7 @@ func (l *Link) claims(offer federation.View) bool {
 	return offer.Kind == federation.Handoff && len(offer.Caps) > 0 && len(offer.MissingCaps(l.cfg.Claims)) == 0
 }
 
-func (l *Link) taken(view federation.View) bool {
+func (l *Link) claimedElsewhere(view federation.View) bool {
 	return view.Offeree == "" && view.Assignee != "" && !l.is(view.Assignee)
 }
 
@@ -144,13 +144,13 @@ func updatesOf(c wire.AgentCapabilities) string {
 
 // Limits of one link.
 const (
-	maxStreams   = 32
-	maxTasks     = 4096
-	tasksPage    = 256
-	looksAtOnce  = 8
-	maxObstacles = 5
-	maxUnheard   = 3 // consecutive calls without a response before the link reconnects
-	maxReopened  = 3 // consecutive failed streams of a task before only the timer polls
+	maxStreams    = 32
+	maxTasks      = 4096
+	tasksPage     = 256
+	looksAtOnce   = 8
+	maxObstacles  = 5
+	maxUnanswered = 3 // consecutive calls without a response before the link reconnects
+	maxReopened   = 3 // consecutive failed streams of a task before only the timer polls
 )
 
 // Run implements [bridge.Link]. It reads the card, follows the agent's tasks, and rereads the card when
@@ -158,7 +158,7 @@ const (
 func (l *Link) Run(ctx context.Context, up func()) error {
 	l.reset()
 	l.begun = make(chan *task, maxTasks)
-	l.unheard.Store(0)
+	l.unanswered.Store(0)
 	select {
 	case <-l.lost: //nolint:errcheck // the reason for the end of an earlier session
 	default:
@@ -238,14 +238,14 @@ func (l *Link) start(t *task) {
 	}
 }
 
-// heard records the outcome of a call. It ends the session if the agent cannot be reached, or leaves
-// maxUnheard consecutive calls unanswered.
-func (l *Link) heard(ctx context.Context, err error) {
+// recordOutcome records the outcome of a call. It ends the session if the agent cannot be reached, or
+// leaves maxUnanswered consecutive calls unanswered.
+func (l *Link) recordOutcome(ctx context.Context, err error) {
 	switch {
 	case err == nil:
-		l.unheard.Store(0)
+		l.unanswered.Store(0)
 	case errors.Is(ctx.Err(), context.Canceled): // by the gateway
-	case isDial(err) || l.unheard.Add(1) >= maxUnheard:
+	case isDial(err) || l.unanswered.Add(1) >= maxUnanswered:
 		select {
 		case l.lost <- err:
 		default:

@@ -29,12 +29,12 @@ type inbound struct {
 	// account is the user's account at the time of the line.
 	account, line string
 	to            federation.DID   // our user: the recipient of a private step
-	ev            federation.Event // owned by the judge after its start
+	ev            federation.Event // owned by process after its start
 
-	opens federation.HandoffID // handoff opened by an offer
-	whose bool                 // author and venue are known
-	after *inbound             // another user's offer that may open its handoff, or nil
-	done  chan struct{}        // closed once it is judged
+	opens      federation.HandoffID // handoff opened by an offer
+	attributed bool                 // author and venue are known
+	after      *inbound             // another user's offer that may open its handoff, or nil
+	done       chan struct{}        // closed once it is judged
 }
 
 // lane returns the unit judged in order of arrival: the steps of one user, or the text of one
@@ -60,8 +60,8 @@ func (s *session) enqueue(in *inbound) {
 	s.Steps.Add(in)
 }
 
-// judge returns the owner's handling of the result.
-func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
+// process returns the owner's handling of the result.
+func (s *session) process(ctx context.Context, in *inbound) (note func()) {
 	defer close(in.done)
 	if in.command != nil {
 		text := s.Execute(s.link.chatops, *in.command)
@@ -69,7 +69,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	}
 	if in.words != nil {
 		waits, err := s.speak(in)
-		return func() { s.heardOut(ctx, in, waits, err) }
+		return func() { s.onTextResult(ctx, in, waits, err) }
 	}
 	if in.chat != nil {
 		err := s.relay(in)
@@ -102,14 +102,14 @@ func (s *session) awaitOffer(in *inbound) {
 
 func (s *session) record(ctx context.Context, in *inbound, duplicate bool, err error) {
 	switch {
-	case err != nil && !in.whose: // never seen, and so not logged, by the gateway
+	case err != nil && !in.attributed: // never seen, and so not logged, by the gateway
 		s.refuse(ctx, in.user, err)
 	case err != nil:
 		s.notify(ctx, in.user, err)
 	case !duplicate:
 		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else its account has changed
 			s.net.signed(in.user, in.ev.Actor())
-			s.meetAgain()
+			s.retryMissed()
 		}
 		s.link.ports.PubSub.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}
@@ -139,7 +139,7 @@ func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) 
 // attribute does not run in the owner's goroutine, which must not wait for the record. A step of a
 // user with a bound account is attributed only to the account's DID.
 func (s *session) attribute(ctx context.Context, in *inbound) error {
-	if in.whose {
+	if in.attributed {
 		return nil
 	}
 	ports, ev := s.link.ports, in.ev
@@ -172,7 +172,7 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 			return err
 		}
 	}
-	in.ev, in.whose = ev, true
+	in.ev, in.attributed = ev, true
 	return nil
 }
 
@@ -273,7 +273,7 @@ func (s *session) private(target string) federation.DID {
 
 // A message with unreadable tags cannot be a step, but its sender gets a reply if it may have meant
 // one.
-func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
+func (s *session) onTagless(ctx context.Context, m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG", "PRIVMSG", "NOTICE":
 	default:
@@ -319,7 +319,7 @@ func (s *session) onAccount(m ircmsg.Message) {
 		account = m.Params[2]
 	}
 	s.net.logIn(m.Params[0], account)
-	s.meetAgain()
+	s.retryMissed()
 	if s.linked && account != "" {
 		s.link.ports.PubSub.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}

@@ -46,8 +46,8 @@ func (s *session) replaying() bool {
 	return false
 }
 
-// judge returns the owner's handling of the result.
-func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
+// process returns the owner's handling of the result.
+func (s *session) process(ctx context.Context, in *inbound) (note func()) {
 	if in.command != nil {
 		text := s.Execute(s.link.chatops, *in.command)
 		return func() { s.reply(in.command.Nick, text); s.turn(ctx) }
@@ -65,7 +65,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 func (s *session) record(ctx context.Context, in *inbound, answer federation.Judgement, err error) {
 	refused, _ := errors.AsType[*federation.RefusalError](err)
 	if err == nil {
-		s.taken.Add(in.ev.ID.String())
+		s.processed.Add(in.ev.ID.String())
 	}
 	switch {
 	case early(ctx, in, refused):
@@ -82,7 +82,7 @@ func (s *session) record(ctx context.Context, in *inbound, answer federation.Jud
 	case answer.Duplicate:
 		s.repeat(ctx, in, answer)
 	default:
-		s.judgeReceipts(in.ev.ID)
+		s.retryReceipts(in.ev.ID)
 	}
 }
 
@@ -291,8 +291,8 @@ func (s *session) holdReceipt(in *inbound) {
 	s.earlyReceipts = append(s.earlyReceipts, in)
 }
 
-// judgeDueReceipts retries receipts whose step may have arrived over another link.
-func (s *session) judgeDueReceipts(now time.Time) {
+// retryDueReceipts retries receipts whose step may have arrived over another link.
+func (s *session) retryDueReceipts(now time.Time) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		due := now.After(in.due)
 		if due {
@@ -302,7 +302,7 @@ func (s *session) judgeDueReceipts(now time.Time) {
 	})
 }
 
-func (s *session) judgeReceipts(step federation.EventID) {
+func (s *session) retryReceipts(step federation.EventID) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		fits := in.ev.Subject == step
 		if fits {
