@@ -62,7 +62,7 @@ func ignorable(r rune) bool {
 }
 
 // shows reports whether an ignorable character of a cluster changes the shape of the characters
-// around it. last is the previously kept character, or -1 if there is none.
+// around it; last is the previously kept character, or -1 if there is none.
 //
 // spec: UAX #31 §2.3.1; UTS #51 ED-16
 func shows(cluster []rune, i int, last rune) bool {

@@ -241,7 +241,7 @@ func (l *Link) conclude(ctx context.Context, session string, id federation.Hando
 	})
 }
 
-// acceptMessage accepts a message written by the gateway for a party not connected here. event is
+// acceptMessage accepts a message written by the gateway for a party not connected here; event is
 // the step shown by the message.
 func (t *turn) acceptMessage(sender, kind, messageID, event string, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)

@@ -255,7 +255,7 @@ type waits struct {
 	of map[waitKey]map[chan struct{}]bool
 }
 
-// register adds a request, or cancels the request that it names. cancelled is closed if another
+// register adds a request, or cancels the request that it names; cancelled is closed if another
 // request cancels this one. The caller must call forget.
 func (w *waits) register(did federation.DID, m message) (cancelled <-chan struct{}, forget func()) {
 	w.mu.Lock()
