@@ -162,7 +162,7 @@ func (p *pipe) lastWord() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.word == "" {
-		return "it ended without a word"
+		return "it exited without output"
 	}
 	return p.word
 }
