@@ -192,7 +192,7 @@ type callers struct {
 	operators admin.Admission
 }
 
-// Operator implements [participant.Callers]: the token is that of an operator
+// Operator implements [participant.Callers]: the token belongs to an operator
 // with read access.
 func (c callers) Operator(r *http.Request) (bool, error) {
 	_, err := c.operators(r, federation.ReadScope)
