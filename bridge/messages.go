@@ -221,7 +221,7 @@ func answered(asked Lookup) IdentityClaim {
 var ErrAddress = errors.New("nothing is posted to this address")
 
 // ErrBroken is wrapped by an error of [Poster.Posts] for a push that can never be made.
-var ErrBroken = errors.New("this push can never be made")
+var ErrBroken = errors.New("this push cannot be delivered")
 
 // Webhooks registers the webhooks of participants, to which the gateway posts their notifications.
 type Webhooks interface {

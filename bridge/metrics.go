@@ -41,10 +41,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		Events:   counter("events_total", "Steps judged.", "network", "verb", "verdict", "outcome"),
-		Refusals: counter("refusals_total", "Refusals, by the code that the network was told.", "network", "code"),
+		Refusals: counter("refusals_total", "Refusals, by the code sent to the network.", "network", "code"),
 		BadInput: counter("bad_input_total", "Lines and bodies that could not be read.", "network", "link", "reason"),
-		Limited:  counter("rate_limited_total", "Steps and requests turned away by a limit.", "network"),
-		Closed:   counter("connections_closed_total", "Connections that a limit closed or did not let in.", "listener", "reason"),
+		Limited:  counter("rate_limited_total", "Steps and requests refused by a limit.", "network"),
+		Closed:   counter("connections_closed_total", "Connections closed or refused by a limit.", "listener", "reason"),
 		Blocked:  counter("blocked_total", "Steps, logins and connections of sources that an operator blocked.", "network"),
 		Outcomes: counter("outcomes_total", "Deliveries ended.", "network", "outcome"),
 		LinkUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -60,15 +60,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Namespace: "baton", Name: "home_conflicts_total", Help: "Steps that were judged again because another one was filed first.",
 		}),
 	}
-	m.Relays = counter("relay_attempts_total", "Attempts to hand something to another registry, by what came of them.", "peer", "outcome")
-	m.Strangers = counter("strangers_refused_total", "Requests of DIDs new to the record that were told to come later, by the limit that they met.", "reason")
-	m.Chat = counter("chat_lines_total", "Lines of channels that a link brought for other links, by what came of them.", "network", "link", "outcome")
+	m.Relays = counter("relay_attempts_total", "Delivery attempts to other registries, by outcome.", "peer", "outcome")
+	m.Strangers = counter("strangers_refused_total", "Requests of DIDs new to the record that a limit refused, by limit.", "reason")
+	m.Chat = counter("chat_lines_total", "Lines of channels received from a link for other links, by outcome.", "network", "link", "outcome")
 	for _, reason := range federation.NewDIDLimitReasons() {
 		m.Strangers.WithLabelValues(string(reason)) // present from the start
 	}
-	m.Faults = counter("faults_total", "Contained panics, by the part of the program that they ended.", "where")
+	m.Faults = counter("faults_total", "Recovered panics, by the failed part of the program.", "where")
 	m.Faults.WithLabelValues(RequestFault) // present from the start
-	m.Tasks = counter("agent_tasks_total", "Tasks of external agents: made, and how they ended.", "link", "outcome")
+	m.Tasks = counter("agent_tasks_total", "Created and ended tasks of external agents, by outcome.", "link", "outcome")
 	m.OpenTasks = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "baton", Name: "agent_tasks_open", Help: "Tasks of external agents in progress.",
 	}, []string{"link"})

@@ -51,7 +51,7 @@ func OneLine(err error) string {
 // ProblemOf returns the problem of an error. It hides the text of an unknown error, which is a bug
 // of the gateway.
 func ProblemOf(err error) ProblemError {
-	p := ProblemError{Status: http.StatusInternalServerError, Code: CodeFailed, Detail: "something went wrong here; the log has it"}
+	p := ProblemError{Status: http.StatusInternalServerError, Code: CodeFailed, Detail: "internal error; see the log of the gateway"}
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)
 	told, isTold := errors.AsType[*ProblemError](err)
@@ -63,7 +63,7 @@ func ProblemOf(err error) ProblemError {
 	case isAway:
 		p = ProblemError{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Detail: away.What + " is unavailable; try again", RetryAfter: retrySeconds(away.RetryAfter)}
 	case errors.Is(err, federation.ErrUnknownCursor):
-		p = ProblemError{Status: http.StatusBadRequest, Code: CodeUsage, Detail: "this cursor was never given out here: start without one"}
+		p = ProblemError{Status: http.StatusBadRequest, Code: CodeUsage, Detail: "this cursor was not issued here: start without one"}
 		if unknown, ok := errors.AsType[*federation.CursorError](err); ok && unknown.Newest != "" {
 			p.Detail += ", or go on from " + string(unknown.Newest)
 		}

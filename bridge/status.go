@@ -198,7 +198,7 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 		}
 	}
 	if Orphaned(v, links, up, now) {
-		return "nothing was heard of its home " + string(v.Home) + " for " + OrphanAfter.String()
+		return "no contact with its home " + string(v.Home) + " for " + OrphanAfter.String()
 	}
 	return ""
 }

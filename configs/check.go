@@ -65,14 +65,14 @@ func (f *File) relay(t Table) {
 	}
 	for key, value := range map[string]string{"creds_file": f.Relay.CredsFile, "nkey_file": f.Relay.NKeyFile, "ca_file": f.Relay.CAFile} {
 		if value != "" && len(f.Relay.URLs) == 0 {
-			t.Mistake(key, "it goes with urls")
+			t.Mistake(key, "it requires urls")
 		}
 	}
 	switch {
 	case f.Relay.Replicas < 1 || f.Relay.Replicas > MaxReplicas:
 		t.Mistake("replicas", "want 1 to "+strconv.Itoa(MaxReplicas))
 	case f.Relay.Replicas > 1 && len(f.Relay.URLs) == 0:
-		t.Mistake("replicas", "one server has one copy: more of them go with urls of a cluster")
+		t.Mistake("replicas", "one server stores one copy: for more copies, set urls of a cluster")
 	}
 	switch {
 	case f.Relay.MaxBytes < minStreamBytes:
@@ -126,7 +126,7 @@ func (f *File) store(t Table) {
 		t.Mistake("path", "want a file")
 	}
 	if (f.Store.Driver == Postgres) != (f.Store.DSNFile != "") {
-		t.Mistake("dsn_file", `want a file with a connection string, for driver "postgres" and no other`)
+		t.Mistake("dsn_file", `want a file with a connection string, only for driver "postgres"`)
 	}
 }
 

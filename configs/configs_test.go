@@ -256,8 +256,8 @@ format = 'xml'
 		"NATS in this process as if it were elsewhere": {
 			home + "[relay]\ncreds_file = 'a'\nnkey_file = 'b'\nca_file = 'c'\nlisten = ':4222'\nreplicas = 3\nmax_bytes = 16777217\n",
 			[]string{
-				"baton.toml:4: relay.creds_file: it goes with urls", "baton.toml:5: relay.nkey_file: it goes with urls", "baton.toml:6: relay.ca_file: it goes with urls",
-				"baton.toml:8: relay.replicas: one server has one copy: more of them go with urls of a cluster",
+				"baton.toml:4: relay.creds_file: it requires urls", "baton.toml:5: relay.nkey_file: it requires urls", "baton.toml:6: relay.ca_file: it requires urls",
+				"baton.toml:8: relay.replicas: one server stores one copy: for more copies, set urls of a cluster",
 				"baton.toml:9: relay.max_bytes: an account has room for 16777216 bytes in each stream",
 			},
 		},

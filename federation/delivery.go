@@ -184,17 +184,17 @@ func DeadReasons() []DeadReason {
 func (r DeadReason) Fix() string {
 	switch r {
 	case DeadExpired:
-		return "see why the other side was away so long (baton link show), and replay once it is back; drop it if the handoff is over"
+		return "find out why the peer was unreachable (baton link show), and replay once it is back; drop it if the handoff is over"
 	case DeadRefused:
-		return "read what the other side said; where it blocks this gateway or asks for consent, settle that with its operator, and replay"
+		return "read the answer of the peer; if it blocks this gateway or asks for consent, settle that with its operator, and replay"
 	case DeadFailed:
-		return "read the last error; after the cause is mended, here or there, replay"
+		return "read the last error; replay once the cause is fixed at either side"
 	case DeadBroken:
 		return "run baton verify; restore the record from a backup, or drop it"
 	case DeadBlocked:
-		return "allow the home again (baton peer mode), which delivers it; drop it if the block is to stay"
+		return "allow the home again (baton peer mode) to deliver it; drop it if the block is permanent"
 	case DeadOperator:
-		return "nothing: it was given up on purpose; replay to take that back"
+		return "nothing: an operator failed it on purpose; replay it to undo that"
 	}
 	return "read the last error"
 }

@@ -301,7 +301,7 @@ func CheckVouching(ev Event, prefix string) error {
 	for _, tag := range vouchingTags() {
 		name := string(ev.Dialect) + tag
 		if _, there := ev.Fields[name]; there {
-			return Refuse(ev, InvalidTag, prefix+name+": only a home writes it")
+			return Refuse(ev, InvalidTag, prefix+name+": only a home can write it")
 		}
 	}
 	return nil

@@ -102,7 +102,7 @@ type ForkError struct{ Fork Fork }
 
 // Error implements error.
 func (e *ForkError) Error() string {
-	return fmt.Sprintf("home %s tells two histories of %s: they part at step %d", e.Fork.Home, e.Fork.Handoff, e.Fork.Version)
+	return fmt.Sprintf("home %s sent conflicting histories of %s: they differ from step %d", e.Fork.Home, e.Fork.Handoff, e.Fork.Version)
 }
 
 // KnownHome is another home that an operator added while the gateway ran.

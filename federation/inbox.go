@@ -139,7 +139,7 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Remaining(held)
 	switch {
 	case !whole.Admits(0) && !yields:
-		return &RefusalError{Code: InboxFull, Detail: "it has not answered those that wrote to it first"}
+		return &RefusalError{Code: InboxFull, Detail: "its list of unanswered first messages is full"}
 	case !share.Admits(0):
 		return &RefusalError{Code: InboxFull, Detail: "it has not consented to you yet, and no more of your messages are held"}
 	}

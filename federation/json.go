@@ -39,7 +39,7 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	// Errors in the form of encoding/json do not name a repeated member.
 	cause := exact.Unmarshal(text, new(jsontext.Value), jsontext.AllowInvalidUTF8(true))
 	if named, ok := errors.AsType[*jsontext.SyntacticError](cause); ok && errors.Is(named, jsontext.ErrDuplicateName) {
-		return fmt.Errorf("member %q is there twice", named.JSONPointer.LastToken())
+		return fmt.Errorf("duplicate member %q", named.JSONPointer.LastToken())
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func DecodeStrings(text []byte) (map[string]string, error) {
 		return nil, fmt.Errorf("read JSON: %w", err)
 	}
 	if values == nil {
-		return nil, errors.New("null is no object")
+		return nil, errors.New("null is not an object")
 	}
 	members := make(map[string]string, len(values))
 	for name, value := range values {
@@ -199,7 +199,7 @@ func (w *exactWalk) name(quoted []byte) error {
 	m := member{w.inside[len(w.inside)-1], name}
 	switch {
 	case w.seen[m]:
-		return fmt.Errorf("member %q is there twice", name)
+		return fmt.Errorf("duplicate member %q", name)
 	case changesObject(name):
 		return fmt.Errorf("member %q is not acceptable", name)
 	}
@@ -216,7 +216,7 @@ func (w *exactWalk) number() error {
 	f, err := strconv.ParseFloat(n, 64)
 	switch {
 	case err != nil:
-		return fmt.Errorf("number %s is beyond what a double holds", n)
+		return fmt.Errorf("number %s is out of range for a double", n)
 	case !w.lossless:
 	case math.Abs(f) > maxExact:
 		return fmt.Errorf("number %s is beyond ±2^53", n)

@@ -40,12 +40,12 @@ func TestDecodeJSONMatchesNamesExactly(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"status":"a","status":"b"}`:         `member "status" is there twice`,
-		`{"status":"a","st\u0061tus":"b"}`:    `member "status" is there twice`,
-		`{"inner":{"status":"a","status":1}}`: `member "status" is there twice`,
-		`{"tags":{"a":"1","a":"2"}}`:          `member "a" is there twice`,
-		`{"raw":{"x":[{"y":1,"y":2}]}}`:       `member "y" is there twice`,
-		`{"unknown":{"x":1,"x":2}}`:           `member "x" is there twice`,
+		`{"status":"a","status":"b"}`:         `duplicate member "status"`,
+		`{"status":"a","st\u0061tus":"b"}`:    `duplicate member "status"`,
+		`{"inner":{"status":"a","status":1}}`: `duplicate member "status"`,
+		`{"tags":{"a":"1","a":"2"}}`:          `duplicate member "a"`,
+		`{"raw":{"x":[{"y":1,"y":2}]}}`:       `duplicate member "y"`,
+		`{"unknown":{"x":1,"x":2}}`:           `duplicate member "x"`,
 		`{"status":"a"} {}`:                   "invalid character '{' after top-level value",
 	} {
 		err := federation.DecodeJSON([]byte(text), new(document))
@@ -64,7 +64,7 @@ func TestExactNamesRefusesOtherCases(t *testing.T) {
 		`{"iss":"a","other":"b","Extra":1}`: "",
 		`{"iss":"a","Iss":"b"}`:             `member "Iss" is not "iss"`,
 		`{"\u017fub":"a"}`:                  "member \"\u017fub\" is not \"sub\"",
-		`{"iss":"a","iss":"b"}`:             `member "iss" is there twice`,
+		`{"iss":"a","iss":"b"}`:             `duplicate member "iss"`,
 	} {
 		got := ""
 		if err := federation.ExactNames([]byte(text), "iss", "sub"); err != nil {

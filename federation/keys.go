@@ -12,7 +12,7 @@ import (
 )
 
 // ErrKeyEnded is returned by [KeySource.Keys] for a key that had ended when the step was received.
-var ErrKeyEnded = errors.New("federation: the key had been taken back")
+var ErrKeyEnded = errors.New("federation: the key was revoked")
 
 // KeyID names a public key: the first 16 bytes of its SHA-256, base64url without
 // padding.

@@ -19,9 +19,9 @@ func TestNoticeNamesTheStateOfItsStep(t *testing.T) {
 		"has not reached lab yet and is tried on: the link is down":                               {Kind: federation.NoticeDelayed, To: "lab", Why: "the link is down"},
 		"has not reached its recipient yet and is tried on: no home is known to have its mailbox": {Kind: federation.NoticeDelayed, To: federation.UnroutedLink},
 		"has not reached its recipient yet and is tried on: b.test is no peer":                    {Kind: federation.NoticeDelayed, To: federation.UnroutedLink, Why: "b.test is no peer"},
-		"has reached did:web:b.test":                     {Kind: federation.NoticeDelivered, To: "did:web:b.test"},
-		"cannot be delivered to lab: it waited too long": {Kind: federation.NoticeUndeliverable, To: "lab", Why: "it waited too long"},
-		"was refused: the handoff is over":               {Kind: federation.NoticeRefused, To: "lab", Why: "the handoff is over"},
+		"has reached did:web:b.test":                              {Kind: federation.NoticeDelivered, To: "did:web:b.test"},
+		"cannot be delivered to lab: it was pending for too long": {Kind: federation.NoticeUndeliverable, To: "lab", Why: "it was pending for too long"},
+		"was refused: the handoff is over":                        {Kind: federation.NoticeRefused, To: "lab", Why: "the handoff is over"},
 	} {
 		n.Event = step
 		if got := strings.Replace(n.Sentence(), id.Short(), "13FQ4", 1); got != prefix+want {

@@ -27,7 +27,7 @@ func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
 	}
 	point, err := new(edwards25519.Point).SetBytes(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: no point of the curve", ErrKeyEncoding)
+		return nil, fmt.Errorf("%w: not a point of the curve", ErrKeyEncoding)
 	}
 	weak := new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1
 	// A point of another order has a second encoding only if its y does: x is 0 for two points of

@@ -66,7 +66,7 @@ func (c RefusalCode) Sentence() string {
 	case AccountRequired:
 		return "log in first: each step has a signer"
 	case ActorMismatch:
-		return "the key is not that of the DID in from"
+		return "the key does not belong to the DID in from"
 	case WrongSender:
 		return "this DID may not take this step"
 	case UnknownVerb:
@@ -98,19 +98,19 @@ func (c RefusalCode) Sentence() string {
 	case WrongVenue:
 		return "the handoff was not offered in this place"
 	case DuplicateTag:
-		return "a tag is there in two spellings"
+		return "a tag occurs in two spellings"
 	case MixedTags:
 		return "the tags of two dialects are mixed"
 	case UnknownKind:
 		return "there is no such kind of handoff"
 	case ReplacesNotTerminal:
-		return "the handoff that it replaces is not over"
+		return "the handoff that it replaces is still open"
 	case PolicyDenied:
 		return "the policy here does not allow this step"
 	case MissingCapability:
-		return "a capability that the offer asks for was not declared"
+		return "a capability required by the offer was not declared"
 	case QuotaExceeded:
-		return "this DID has as much as it may have"
+		return "this DID has reached its quota"
 	case InboxFull:
 		return "the recipient's inbox is full"
 	case RateLimited:
@@ -253,12 +253,12 @@ type NewDIDLimitError struct {
 	RetryAfter time.Duration
 }
 
-var errStrangers = errors.New("too many came within the hour")
+var errStrangers = errors.New("the hourly limit is reached")
 
 // Error implements error.
 func (e *NewDIDLimitError) Error() string { return e.Unwrap().Error() + " (" + string(e.Reason) + ")" }
 
 // Unwrap returns the error that networks report.
 func (e *NewDIDLimitError) Unwrap() error {
-	return &UnavailableError{What: "room for new DIDs", RetryAfter: e.RetryAfter, Err: errStrangers}
+	return &UnavailableError{What: "admission of new DIDs", RetryAfter: e.RetryAfter, Err: errStrangers}
 }

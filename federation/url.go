@@ -8,7 +8,7 @@ import (
 )
 
 // ErrURL is wrapped in the errors of [CheckBaseURL], [ParseURLPath] and [JoinURL].
-var ErrURL = errors.New("federation: not a URL that this program asks")
+var ErrURL = errors.New("federation: not a URL that this program requests")
 
 // URLPath is the path of a URL below its base, in escaped form. Constants need no conversion.
 // External values may be added only by [URLPath.Join] or [ParseURLPath].

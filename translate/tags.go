@@ -454,7 +454,7 @@ func addContext(fields map[string]string, ev federation.Event, tag, hashTag stri
 		return []federation.Loss{{Field: "context", Fate: federation.Lost, Why: why}}
 	}
 	if !ValidContext(ev.Context) {
-		return lost("the text is no context")
+		return lost("the text is not a context")
 	}
 	fields[tag] = ev.Context
 	if ev.ContextHash != "" {

@@ -52,7 +52,7 @@ func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.
 		actor, err := admit(r, needs)
 		if err != nil {
 			if _, turnedAway := errors.AsType[*ProblemError](err); turnedAway {
-				o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator turned away", slog.String("network", network),
+				o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator request refused", slog.String("network", network),
 					slog.String("path", r.URL.Path), slog.String("actor", r.RemoteAddr), slog.Any("err", err))
 			}
 			o.writeProblem(w, r, err)
@@ -123,8 +123,8 @@ func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorTok
 	token, err := b.tokens.Token(r.Context(), digest, now)
 	switch {
 	case isNotFound(err):
-		_ = b.wrong.Take(from, now) // once none is left, the next request is refused
-		return token, errUnauthorized("this operator token is not good: it is unknown, revoked or over")
+		_ = b.wrong.Take(from, now) // the next request is refused once none is left
+		return token, errUnauthorized("this operator token is invalid: it is unknown, revoked or expired")
 	case err != nil:
 		return token, err
 	}

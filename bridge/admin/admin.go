@@ -175,7 +175,7 @@ func (o *Operator) writeProblem(w http.ResponseWriter, r *http.Request, err erro
 		o.deps.Gateway.Refused(refused.Code)
 	}
 	if p.Status >= http.StatusInternalServerError {
-		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "operator not answered", slog.String("network", network),
+		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "operator request not answered", slog.String("network", network),
 			slog.String("path", r.URL.Path), slog.Any("err", err))
 	}
 	text, err := json.Marshal(p)

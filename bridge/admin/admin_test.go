@@ -111,7 +111,7 @@ func (*house) Status(context.Context) admin.Status { return admin.Status{} }
 func (h *house) TopSenders(string, time.Duration, int, time.Time) []bridge.Sender { return nil }
 
 func (*house) Examine(context.Context, bool) []admin.Diagnosis {
-	return []admin.Diagnosis{{Check: "record", State: admin.DiagnosisOK, Detail: "it takes writes"}}
+	return []admin.Diagnosis{{Check: "record", State: admin.DiagnosisOK, Detail: "it is writable"}}
 }
 
 func (*house) Reload(context.Context, bool) (admin.Reloaded, error) {
@@ -270,7 +270,7 @@ func TestErrorsHaveTheirProblem(t *testing.T) {
 		"a wrong actor": {&federation.RefusalError{Code: federation.ActorMismatch}, 403, "actor-mismatch", 0, ""},
 		"an outage":     {&federation.UnavailableError{What: "record", RetryAfter: time.Second, Err: errors.New("planted")}, 503, "unavailable", 1, "record is unavailable"},
 		"a long outage": {&federation.UnavailableError{What: "record", Err: errors.New("planted")}, 503, "unavailable", 5, "record is unavailable"},
-		"a mistake":     {errors.New("planted"), 500, "failed", 0, "the log has it"},
+		"a mistake":     {errors.New("planted"), 500, "failed", 0, "see the log of the gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
@@ -490,7 +490,7 @@ func TestStepMustBeOfTheSignerOfItsDocument(t *testing.T) {
 		t.Errorf("answers %d, %s", status, body)
 	}
 	accept := strings.ReplaceAll(signedOffer(), `\"handoff\":\"offer\"`, `\"handoff\":\"accept\"`)
-	if status, body := h.ask(t, http.MethodPost, "handoffs", accept); status != 400 || !strings.Contains(body, "another step") {
+	if status, body := h.ask(t, http.MethodPost, "handoffs", accept); status != 400 || !strings.Contains(body, "differs from the request") {
 		t.Errorf("answers %d, %s", status, body)
 	}
 }

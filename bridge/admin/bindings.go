@@ -94,7 +94,7 @@ func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error
 	b := federation.BoundName{Network: network, Name: name, DID: did, Vouch: bind.Vouch, Since: time.Now()}
 	err = o.bind(ctx, b, bind.DryRun)
 	if errors.Is(err, federation.ErrTaken) {
-		return Binding{}, conflict(fmt.Sprintf("%s on %s stands for another DID: remove that binding first", name, network))
+		return Binding{}, conflict(fmt.Sprintf("%s on %s is bound to another DID: remove that binding first", name, network))
 	}
 	if err != nil {
 		return Binding{}, err
@@ -133,7 +133,7 @@ func (o *Operator) unbindName(ctx context.Context, in NameUnbinding) (Empty, err
 	ask := in.Act()
 	network, name := in.Network, in.Name
 	if _, ok := o.configured(network, name); ok {
-		return Empty{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
+		return Empty{}, conflict(fmt.Sprintf("the configuration binds %s on %s: remove that binding there", name, network))
 	}
 	err := o.unbind(ctx, network, name, ask.DryRun)
 	if isNotFound(err) {
@@ -161,7 +161,7 @@ func (o *Operator) releaseHandle(ctx context.Context, in ActOnHandle) (Acted, er
 	}
 	ask, handle := ask, strings.TrimPrefix(in.Handle, "@")
 	if !agents.ReadHere(handle) {
-		return Acted{}, usage(handle + " is no handle of an agent here")
+		return Acted{}, usage(handle + " is not the handle of an agent here")
 	}
 	agent, err := o.deps.Record.Agent(ctx, handle)
 	if err == nil && !ask.DryRun {

@@ -22,8 +22,8 @@ func TestReleaseHandleIsAudited(t *testing.T) {
 		released     bool
 	}{
 		{"nobody", `{}`, http.StatusNotFound, "there is no agent nobody", false},
-		{"scout_7@peer.example", `{}`, http.StatusBadRequest, "is no handle of an agent here", false},
-		{"plc_ewvi7nxzyoun6zhxrhs64oiz", `{}`, http.StatusBadRequest, "is no handle of an agent here", false},
+		{"scout_7@peer.example", `{}`, http.StatusBadRequest, "is not the handle of an agent here", false},
+		{"plc_ewvi7nxzyoun6zhxrhs64oiz", `{}`, http.StatusBadRequest, "is not the handle of an agent here", false},
 		{"scout", `{"dry_run":true}`, http.StatusOK, `{"changed":1,"dry_run":true}`, false},
 		{"@scout", `{"reason":"lost its key"}`, http.StatusOK, `{"changed":1}`, true},
 		{"scout", `{}`, http.StatusOK, `{"changed":0}`, true},

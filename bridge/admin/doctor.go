@@ -242,7 +242,7 @@ func (c Checkup) record(ctx context.Context) Diagnosis {
 		return fails("record", bridge.OneLine(err), recordRemedy(err))
 	}
 	if err := writeTest(c.Folder); err != nil {
-		return fails("record", fmt.Sprintf("cannot write a test file of %d KiB beside it: %s", testBytes>>10, bridge.OneLine(err)), "free some of the disk: du -xh "+c.Folder+" | sort -h | tail")
+		return fails("record", fmt.Sprintf("cannot write a test file of %d KiB beside it: %s", testBytes>>10, bridge.OneLine(err)), "free disk space: du -xh "+c.Folder+" | sort -h | tail")
 	}
 	if len(c.Unfinished) > 0 {
 		return warns("record", "the erasure of "+c.Unfinished[0]+" was cut short", "baton erase "+c.Unfinished[0])
@@ -250,7 +250,7 @@ func (c Checkup) record(ctx context.Context) Diagnosis {
 	if c.UnfinishedErr != nil {
 		return warns("record", "an erasure was cut short, and its file cannot be read: "+bridge.OneLine(c.UnfinishedErr), "make it readable: ls -l "+c.Folder)
 	}
-	return fine("record", "it takes writes")
+	return fine("record", "it is writable")
 }
 
 // recordRemedy returns the command for a faulty record. Only a file can be verified.
@@ -538,7 +538,7 @@ func (c Checkup) roundTrips(ctx context.Context) []Diagnosis {
 			case !report.Green:
 				all[i] = fails(check, report.Reason, "baton explain "+report.Handoff.String())
 			default:
-				all[i] = fine(check, "there and back in "+report.Took.String())
+				all[i] = fine(check, "round trip "+report.Took.String())
 			}
 		})
 	}

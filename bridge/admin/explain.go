@@ -51,11 +51,11 @@ func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, erro
 			Source: o.keySource(ev, history),
 		},
 	}
-	e.Why = fmt.Sprintf("the signature holds under key %s of %s, by %s", e.Key.KeyID, ev.From, e.Key.Source)
+	e.Why = fmt.Sprintf("the signature is valid under key %s of %s, by %s", e.Key.KeyID, ev.From, e.Key.Source)
 	if ev.Provenance == federation.Vouched {
-		e.Why = fmt.Sprintf("this gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
+		e.Why = fmt.Sprintf("this gateway signed it with its key for %s, and vouches for the step", ev.Actor())
 		if ev.Evidence != nil {
-			e.Why += "; what it received is the evidence"
+			e.Why += "; the received message is the evidence"
 		}
 	}
 	if ev.Erased != nil {
@@ -131,7 +131,7 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 		}
 	}
 	if isNotFound(err) {
-		return federation.Entry{}, errNone("event " + text + " on file; the log has what was refused")
+		return federation.Entry{}, errNone("event " + text + " on file; refused events are only in the log")
 	}
 	return federation.Entry{}, fmt.Errorf("look up event: %w", err)
 }

@@ -23,7 +23,7 @@ import (
 // document is the directory of these tests.
 func (*house) document(_ context.Context, did federation.DID) (federation.Document, error) {
 	if did == "did:web:none.example" {
-		return federation.Document{}, errors.New("parse document of did:web:none.example: it is that of \"did:web:x\"")
+		return federation.Document{}, errors.New("parse document of did:web:none.example: it belongs to \"did:web:x\"")
 	}
 	return federation.Document{
 		DID: did, Keys: []ed25519.PublicKey{bridgetest.SeededKey("ada").Public}, Source: "https://ada.example/.well-known/did.json",
@@ -68,7 +68,7 @@ func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {
 		t.Errorf("%s, %v", out.String(), err)
 	}
 	none := explained("did:web:none.example")
-	if none.Error != `parse document of did:web:none.example: it is that of "did:web:x"` || len(none.Keys) != 0 {
+	if none.Error != `parse document of did:web:none.example: it belongs to "did:web:x"` || len(none.Keys) != 0 {
 		t.Errorf("%+v", none)
 	}
 	if status, body := h.ask(t, http.MethodGet, "dids/alice/explain", ""); status != http.StatusBadRequest {

@@ -95,7 +95,7 @@ func (o *Operator) namedBy(ctx context.Context, text string) ([]federation.Hando
 func parseChannel(text string) (string, error) {
 	venue, ok := translate.Channel(text)
 	if !ok {
-		return "", usage(fmt.Sprintf("channel: %q is none", text))
+		return "", usage(fmt.Sprintf("channel: %q is not a channel", text))
 	}
 	return venue, nil
 }
@@ -360,7 +360,7 @@ func (o *Operator) endOrphan(ctx context.Context, in ActOnID) (Handoff, error) {
 		return Handoff{}, err
 	}
 	if ask.Reason == "" {
-		return Handoff{}, usage("reason: the parties read it; it is required")
+		return Handoff{}, usage("reason is required: the parties can read it")
 	}
 	view, err := o.find(ctx, in.ID)
 	if err != nil {

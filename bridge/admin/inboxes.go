@@ -100,11 +100,11 @@ func (o *Operator) ackInbox(ctx context.Context, in InboxAck) (Ack, error) {
 		return Ack{}, err
 	}
 	if ack.Cursor == "" {
-		return Ack{}, usage("cursor is missing: it says up to where")
+		return Ack{}, usage("cursor is required: the last entry to acknowledge")
 	}
 	err = o.deps.Record.Advance(ctx, did, ack.Device, ack.Cursor, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) {
-		return Ack{}, conflict(fmt.Sprintf("%s has %d devices, which is as many as one may have", did, federation.MaxDevices))
+		return Ack{}, conflict(fmt.Sprintf("%s has %d devices, the maximum", did, federation.MaxDevices))
 	}
 	if err != nil {
 		return Ack{}, fmt.Errorf("acknowledge: %w", err)

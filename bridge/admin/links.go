@@ -89,7 +89,7 @@ func (o *Operator) countTroubles(ctx context.Context, _ route.None) (t Troubles,
 func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus, held map[string]Hold) (Link, error) {
 	backlog, err := o.deps.Record.Backlog(ctx, s.Link.Name())
 	if err != nil {
-		return Link{}, fmt.Errorf("count what link %s is owed: %w", s.Link.Name(), err)
+		return Link{}, fmt.Errorf("count deliveries to link %s: %w", s.Link.Name(), err)
 	}
 	shaped := Link{
 		Name: s.Link.Name(), Network: s.Link.Network(), State: string(s.Status.State),

@@ -130,7 +130,7 @@ func (o *Operator) placers() []bridge.ChannelLink {
 func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
 	if ask.Proof != nil {
 		if ask.From+ask.To+ask.Title+ask.Context+ask.ContextHash+ask.Note != "" || len(ask.Caps) > 0 || !ask.Deadline.IsZero() {
-			return federation.Event{}, nil, usage("what was signed is in the document of proof alone")
+			return federation.Event{}, nil, usage("the signed content is only in the document of proof")
 		}
 		proof := stepbuilder.Proof{Document: ask.Proof.Document, Signature: ask.Proof.Signature}
 		ev, err := o.builder().Attest(ctx, proof, verb, view, ask.Channel, now)

@@ -192,5 +192,5 @@ func (o *Operator) findWebhook(ctx context.Context, text string, of federation.D
 	case 1:
 		return found[0], nil
 	}
-	return federation.Webhook{}, conflict("several webhooks end like that: say more of the id")
+	return federation.Webhook{}, conflict("several webhooks have this ending: give more characters of the id")
 }

@@ -96,7 +96,7 @@ func checkAction(action string) error {
 	case actionAccept, actionBlock, actionUnblock:
 		return nil
 	}
-	return wire.Refuse(wire.CodeBadRequest, "action is none of accept, block and unblock")
+	return wire.Refuse(wire.CodeBadRequest, "action is not accept, block or unblock")
 }
 
 func (l *Link) decide(ctx context.Context, action string, from contact, to string, now time.Time) (agents.Consent, error) {
@@ -197,7 +197,7 @@ func (l *Link) checkConsent(ctx context.Context, from, to string) (bool, error) 
 // accepted reports whether a consent admits messages. It refuses a blocked sender.
 func accepted(edge agents.Consent, from string) (bool, error) {
 	if edge.State == agents.ConsentBlocked {
-		return false, wire.Refuse(wire.CodeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
+		return false, wire.Refuse(wire.CodeConsentBlocked, "this agent does not accept messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
 	}
 	return edge.State == agents.ConsentAccepted, nil
 }

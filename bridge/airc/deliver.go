@@ -59,7 +59,7 @@ func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Po
 	for _, to := range listeners {
 		message, err := l.posting(ctx, d, author, to)
 		if err != nil {
-			return nil, fmt.Errorf("tell %s of %s: %w", to.handle, d.Entry.Event.ID, err)
+			return nil, fmt.Errorf("notify %s of %s: %w", to.handle, d.Entry.Event.ID, err)
 		}
 		if message != nil {
 			messages = append(messages, *message)

@@ -116,7 +116,7 @@ func (c *call) self(named string) (agents.Agent, error) {
 		return agent, authenticationRequired(err)
 	}
 	if named != "" && wire.PlainHandle(named) != agent.Handle {
-		return agent, wire.Refuse(wire.CodeNotYourHandle, "the token is of another handle")
+		return agent, wire.Refuse(wire.CodeNotYourHandle, "the token belongs to another handle")
 	}
 	return agent, nil
 }
@@ -270,7 +270,7 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 		}}, nil
 	}
 	if from != agent.Handle && to != agent.Handle {
-		return answer{}, wire.Refuse(wire.CodeNotYourHandle, "neither side is the handle of the token")
+		return answer{}, wire.Refuse(wire.CodeNotYourHandle, "neither handle belongs to the token")
 	}
 	edge, err := l.deps.Record.Consent(c.Context(), from, to)
 	if err != nil {

@@ -129,7 +129,7 @@ func (p keyProof) check() (agents.Key, error) {
 		}
 		return key, nil
 	}
-	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "no active key of yours and no recovery key signed this")
+	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "the signature is by neither your active key nor your recovery key")
 }
 
 // postDeployedRotate accepts the signature of the recovery key or the active key. An agent without a

@@ -316,7 +316,7 @@ func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, lo
 	if since != "" && since != "0" {
 		seconds, err := strconv.ParseInt(since, 10, 64)
 		if err != nil || seconds < 0 {
-			return nil, wire.Refuse(wire.CodeBadRequest, "since is no time in unix seconds")
+			return nil, wire.Refuse(wire.CodeBadRequest, "since is not a time in Unix seconds")
 		}
 		return l.deps.Record.Since(ctx, agent.Handle, time.Unix(seconds, 0), limit)
 	}

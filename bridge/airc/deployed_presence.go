@@ -102,7 +102,7 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 		return answer{}, authenticationRequired(c.denied)
 	}
 	if c.denied == nil && action != "register" {
-		return answer{}, wire.Refuse(wire.CodeNotYourHandle, "the token is of another handle")
+		return answer{}, wire.Refuse(wire.CodeNotYourHandle, "the token belongs to another handle")
 	}
 	existing, err := l.owner(c.Context(), a.handle)
 	switch {

@@ -128,7 +128,7 @@ func introduction(of wire.Address, err error) error {
 	case !ok:
 		return err
 	case p.Code == wire.CodeRemoteIdentityNotFound:
-		return fmt.Errorf("%s knows no agent %s: %w", of.Domain, of.Handle, federation.ErrNotFound)
+		return fmt.Errorf("%s has no agent %s: %w", of.Domain, of.Handle, federation.ErrNotFound)
 	case p.Code == wire.CodeRateLimited:
 		return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: p.RetryAfter}
 	}

@@ -57,10 +57,10 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	}
 	e.timestamp = time.Unix(seconds, 0)
 	if o.Has("body") && federation.DecodeJSON(o.Members["body"], &e.body) != nil {
-		o.Fail("body is no string")
+		o.Fail("body is not a string")
 	}
 	if e.payload != nil && payloadType(e.payload) == "" {
-		o.Fail("payload.type is missing or no string")
+		o.Fail("payload.type is missing or not a string")
 	}
 	_, hasSeq := o.Members["seq"]
 	switch {
@@ -68,11 +68,11 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	case version != envelopeVersion:
 		o.Fail(`v is not "` + envelopeVersion + `"`)
 	case hasSeq:
-		o.Fail("seq is given by the registry")
+		o.Fail("seq is assigned by the registry")
 	case len(e.id) < 16 || len(e.id) > 128 || strings.Trim(e.id, wire.IDChars) != "": // 128 bits take 22 characters, but clients write more
 		o.Fail("id is not 16 to 128 characters of A-Z a-z 0-9 _ . : -")
 	case e.payload == nil && !o.Has("body"):
-		o.Fail("body or payload is needed")
+		o.Fail("body or payload is required")
 	}
 	return e, o.Err
 }

@@ -54,7 +54,9 @@ func (l *Link) getEvidence(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: raw(text)}, nil
 }
 
-func errNoEvidence() error { return wire.Refuse(wire.CodeNotFound, "no step here named this evidence") }
+func errNoEvidence() error {
+	return wire.Refuse(wire.CodeNotFound, "no step here refers to this evidence")
+}
 
 // isParty accepts the token of an agent, or of a DID proved over REST.
 func (l *Link) isParty(c *call, v federation.View) bool {
@@ -93,7 +95,7 @@ func (l *Link) postBlob(c *call) (answer, error) {
 		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the response is the same for any size
 		return answer{}, &wire.ProblemError{Code: wire.CodePayloadTooLarge, Unreadable: "size", Message: fmt.Sprintf("a context is at most %d bytes", limit)}
 	case errors.Is(err, federation.ErrBlobQuota):
-		return answer{}, &wire.ProblemError{Code: wire.CodeRateLimited, Message: "too much is stored for this agent", RetryAfter: wire.FullRetry}
+		return answer{}, &wire.ProblemError{Code: wire.CodeRateLimited, Message: "the storage quota of this agent is used up", RetryAfter: wire.FullRetry}
 	case err != nil:
 		return answer{}, err
 	}
@@ -124,7 +126,7 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 		}
 		said, losses, err = aircmsg.Encode(step, out)
 		if err == nil && !within(said, limit) {
-			l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "payload is larger than its recipient takes", slog.String("network", wire.Network),
+			l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "payload is larger than its recipient accepts", slog.String("network", wire.Network),
 				slog.String("link", wire.Network), slog.String("handoff_id", step.Event.Handoff.String()), slog.Int("limit", limit))
 		}
 	}

@@ -124,7 +124,7 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 		err := notes.Wait()
 		fault.Again(err)
 		if err != nil {
-			return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)
+			return fmt.Errorf("mark messages shown to %s: %w", agent.Handle, err)
 		}
 		return nil
 	}
@@ -335,9 +335,9 @@ func (l *Link) checkRoom(ctx context.Context, d *inbound) error {
 	whole, share := limits.Remaining(messages.Plus(steps))
 	switch {
 	case !whole.Admits(length):
-		return wire.Refuse(wire.CodeOverCapacity, "too much waits for this agent")
+		return wire.Refuse(wire.CodeOverCapacity, "the inbox of this agent is full")
 	case !share.Admits(length):
-		return wire.Refuse(wire.CodeOverCapacity, "too much of what waits for this agent is yours")
+		return wire.Refuse(wire.CodeOverCapacity, "your share of this agent's inbox is full")
 	}
 	l.grants.give(to, d.from, whole.Less(length), share.Less(length), d.received)
 	return nil

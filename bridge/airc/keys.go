@@ -32,7 +32,7 @@ const maxReasonChars = 280
 // count, because a thief of a key would backdate it.
 func checkKey(key agents.Key, received time.Time) error {
 	if key.ID == "" {
-		return wire.Refuse(wire.CodeInvalidSignature, "kid names no key of the sender")
+		return wire.Refuse(wire.CodeInvalidSignature, "kid is not a key of the sender")
 	}
 	switch key.Status(received) {
 	case agents.KeyStatusRevoked:
@@ -51,11 +51,11 @@ func authority(agent agents.Agent, body []byte, signature string, now time.Time,
 			continue
 		}
 		if key.Status(now) == agents.KeyStatusPending {
-			return key, wire.Refuse(wire.CodeInvalidSignature, "the key that signed this was replaced; the active one decides")
+			return key, wire.Refuse(wire.CodeInvalidSignature, "the signing key was replaced; sign with the active key")
 		}
 		return key, checkKey(key, now)
 	}
-	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "no key of yours signed this")
+	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "the signature is not by one of your keys")
 }
 
 type keyChange struct {
@@ -176,9 +176,9 @@ func (*Link) keyRefusal(err error, what string) error {
 	case errors.Is(err, federation.ErrStale):
 		return wire.Refuse(wire.CodeInvalidSignature, "the key that signed this was replaced meanwhile")
 	case errors.Is(err, federation.ErrTaken):
-		return wire.Refuse(wire.CodeBadRequest, "you have a key of this name, or with these bytes")
+		return wire.Refuse(wire.CodeBadRequest, "you already have a key with this name or these bytes")
 	case errors.Is(err, federation.ErrNotFound):
-		return wire.Refuse(wire.CodeBadRequest, "kid names no key of yours")
+		return wire.Refuse(wire.CodeBadRequest, "kid is not one of your keys")
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
@@ -285,7 +285,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	}
 	after, err := l.deps.Record.ProveKey(ctx, agent.Handle, key.ID, did, now)
 	if err != nil {
-		return agent, fmt.Errorf("note that %s proved %s: %w", agent.Handle, key.ID, err)
+		return agent, fmt.Errorf("record that %s proved %s: %w", agent.Handle, key.ID, err)
 	}
 	return after, nil
 }

@@ -277,7 +277,7 @@ func (c Config) check() error {
 		mistake("domain", "want a host name in lower case, such as gw.example")
 	}
 	if c.Name == "" {
-		mistake("name", "want a name for people")
+		mistake("name", "want a display name")
 	}
 	if c.Offers != OffersHold && c.Offers != OffersDeliver {
 		mistake("offers", `want "`+OffersHold+`" or "`+OffersDeliver+`"`)

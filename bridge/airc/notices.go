@@ -168,7 +168,7 @@ var _ bridge.Pusher = (*Link)(nil)
 func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, err error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil || members["webhook"] == nil {
-		return "", text, nil //nolint:nilerr // what is no object has none
+		return "", text, nil //nolint:nilerr // only an object has a webhook
 	}
 	if err := federation.DecodeJSON(members["webhook"], &address); err != nil {
 		return "", nil, wire.Refuse(wire.CodeBadRequest, "capabilities: webhook is an address")

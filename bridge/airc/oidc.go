@@ -32,7 +32,7 @@ func (c OIDCConfig) check(mistake func(key, why string)) {
 		mistake("oidc.issuer", "want https:// and a host")
 	}
 	if (c.Issuer == "") != (c.Audience == "") {
-		mistake("oidc.audience", "want it with oidc.issuer, and only with that")
+		mistake("oidc.audience", "required with oidc.issuer, and not allowed without it")
 	}
 }
 
@@ -90,10 +90,10 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 		return agents.Account{}, wire.Refuse(wire.CodeBadRequest, "oidc has no idToken")
 	}
 	if said.Issuer != a.cfg.Issuer {
-		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "this registry takes accounts of "+a.cfg.Issuer)
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "this registry accepts accounts of "+a.cfg.Issuer)
 	}
 	if err := errors.Join(checkClaimNames(said.IDToken), checkTimes(said.IDToken)); err != nil {
-		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken is not good: "+err.Error())
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken is invalid: "+err.Error())
 	}
 	from, err := a.issuer(ctx, now)
 	if err != nil {
@@ -109,9 +109,9 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 	}
 	switch {
 	case err != nil:
-		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken is not good: "+err.Error())
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken is invalid: "+err.Error())
 	case token.Subject == "" || said.Subject != "" && said.Subject != token.Subject:
-		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken is of another subject")
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken has another subject")
 	case token.Nonce != "" && token.Nonce != challenge:
 		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "the nonce in idToken is not the challenge")
 	}

@@ -230,7 +230,7 @@ func shortText(o *wire.Object, name string, maxChars int) string {
 	}
 	var s string
 	if federation.DecodeJSON(o.Members[name], &s) != nil || len([]rune(s)) > maxChars {
-		o.Fail(fmt.Sprintf("%s is no string of at most %d characters", name, maxChars))
+		o.Fail(fmt.Sprintf("%s is not a string of at most %d characters", name, maxChars))
 	}
 	return s
 }
@@ -241,7 +241,7 @@ func visibility(o *wire.Object, name string, level *agents.Visibility) {
 	}
 	got := agents.Visibility(o.Text(name))
 	if !slices.Contains([]agents.Visibility{agents.VisiblePublic, agents.VisibleContacts, agents.VisibleNone}, got) {
-		o.Fail(name + " is none of public, contacts and none")
+		o.Fail(name + " is not public, contacts or none")
 	}
 	*level = got
 }
@@ -249,7 +249,7 @@ func visibility(o *wire.Object, name string, level *agents.Visibility) {
 func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) (present, error) {
 	if who.shows != agent.Shows {
 		if err := l.deps.Record.SetShows(ctx, agent.Handle, who.shows); err != nil {
-			return who, fmt.Errorf("keep what %s shows: %w", agent.Handle, err)
+			return who, fmt.Errorf("store presence visibility of %s: %w", agent.Handle, err)
 		}
 	}
 	return l.presences.beat(who)

@@ -260,7 +260,7 @@ func (l *Link) spend(challenge, handle string, now time.Time) error {
 	err := l.challenges.Spend(challenge, handle, now)
 	switch {
 	case errors.Is(err, credential.ErrChallenge):
-		return wire.Refuse(wire.CodeChallengeInvalid, "this challenge was not given out for this handle, or was used before")
+		return wire.Refuse(wire.CodeChallengeInvalid, "this challenge was not issued for this handle, or was used before")
 	case errors.Is(err, credential.ErrChallengeExpired):
 		return wire.Refuse(wire.CodeChallengeExpired, "this challenge has expired; ask for another")
 	}
@@ -321,7 +321,7 @@ func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federatio
 		return err
 	}
 	if err := l.deps.Meet(ctx, agent.DID, now); err != nil {
-		return fmt.Errorf("meet %s: %w", agent.Handle, err)
+		return fmt.Errorf("record the DID of %s as known: %w", agent.Handle, err)
 	}
 	if first.ID == "" {
 		return l.deps.Record.AddAgent(ctx, agent)

@@ -32,7 +32,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 		return answer{}, err
 	}
 	if _, isRemote := wire.SplitAddress(to.handle); isRemote {
-		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, "messages are not passed on from one registry to another")
+		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, "messages are not forwarded from one registry to another")
 	}
 	sealed, err := l.sealRelayed(ctx, m, now)
 	if err != nil {

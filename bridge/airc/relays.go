@@ -56,7 +56,7 @@ func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 	if address, ok := wire.ParseAddress(from); ok {
 		m.from, m.origin = address.Handle, cmp.Or(m.origin, address.Domain)
 		if address.Domain != m.origin {
-			return m, wire.Refuse(wire.CodeBadRequest, "from is of another registry than origin_registry")
+			return m, wire.Refuse(wire.CodeBadRequest, "from belongs to another registry than origin_registry")
 		}
 	} else {
 		m.from = strings.TrimPrefix(from, "@")
@@ -74,7 +74,7 @@ func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 	case m.origin == "":
 		return m, wire.Refuse(wire.CodeBadRequest, "Missing origin_registry")
 	case !wire.ValidDomain(m.origin):
-		return m, wire.Refuse(wire.CodeBadRequest, "origin_registry is no host name")
+		return m, wire.Refuse(wire.CodeBadRequest, "origin_registry is not a host name")
 	case !wire.WellFormed(m.from) || !wire.WellFormed(m.to):
 		return m, wire.Refuse(wire.CodeBadRequest, "Invalid handle format")
 	case m.body == "" && m.payload == nil:
@@ -112,7 +112,7 @@ func federationRefusal(err error) error {
 		return err
 	}
 	said := *p
-	switch p.Code { //nolint:exhaustive // the others have no word of their own
+	switch p.Code { //nolint:exhaustive // the other codes do not change
 	case wire.CodeConsentBlocked:
 		said.Code = wire.CodeRemoteConsentBlocked
 	case wire.CodeIdentityNotFound:
@@ -260,7 +260,7 @@ func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (age
 		return l.deps.Record.Agent(ctx, address)
 	}
 	if err != nil {
-		return agent, fmt.Errorf("acquaint with %s: %w", address, err)
+		return agent, fmt.Errorf("add agent %s: %w", address, err)
 	}
 	return agent, nil
 }
@@ -302,7 +302,7 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if m.assurance != assuranceRegistry {
-		return answer{}, wire.Refuse(wire.CodeInvalidRegistrySignature, "consent is taken from registries that sign it")
+		return answer{}, wire.Refuse(wire.CodeInvalidRegistrySignature, "consent must be signed by its registry")
 	}
 	edge, err := l.takeConsent(c.Context(), action, m, wire.Cut(o.First("message"), maxKnockChars), now)
 	if err != nil {
@@ -333,7 +333,7 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	case actionUnblock:
 		return l.deps.Record.Unblock(ctx, who.handle, agent.Handle, now)
 	}
-	return agents.Consent{}, wire.Refuse(wire.CodeBadRequest, "type is none of request, accept, block and unblock")
+	return agents.Consent{}, wire.Refuse(wire.CodeBadRequest, "type is not request, accept, block or unblock")
 }
 
 // admitRelay determines the assurance of a relay. It rejects a relay over a limit or with contradictory
@@ -407,7 +407,7 @@ func (l *Link) checkEnvelope(m relayed) (*envelope, error) {
 	}
 	switch to := strings.TrimPrefix(e.to, "@"); {
 	case e.from != m.from || e.aud != m.origin || e.body != "" && e.body != m.body || !sameJSON(e.payload, m.payload):
-		return nil, wire.Refuse(wire.CodeBadRequest, "the envelope is of another message")
+		return nil, wire.Refuse(wire.CodeBadRequest, "the envelope belongs to another message")
 	case to != m.to && to != (wire.Address{Handle: m.to, Domain: l.domain}).String():
 		return nil, wire.Refuse(wire.CodeBadRequest, "the envelope is for another recipient")
 	}
@@ -424,7 +424,7 @@ func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 	keys, err := l.peers.AgentKeys(ctx, m.peer, m.from)
 	i := slices.IndexFunc(keys, func(key agents.Key) bool { return key.ID == e.kid })
 	if err != nil || i < 0 {
-		return nil //nolint:nilerr // not told now; or signed by the registry for the agent, or by a key that has ended
+		return nil //nolint:nilerr // unavailable now, or signed by the registry for the agent, or by a key that has ended
 	}
 	verdict, err := signing.VerifyEnvelope(e.raw, e.signature, keys[i].Public)
 	if err != nil || verdict != federation.Valid {
@@ -447,7 +447,7 @@ func (l *Link) postToRemote(ctx context.Context, d *inbound, domain string) (ans
 		return answer{}, peers.ErrBlocked()
 	}
 	if _, fromElsewhere := wire.SplitAddress(d.from); fromElsewhere {
-		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, "messages are not passed on from one registry to another")
+		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, "messages are not forwarded from one registry to another")
 	}
 	agent, err := l.acquaint(ctx, d.recipient.handle, d.received)
 	if err != nil {

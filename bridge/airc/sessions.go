@@ -281,7 +281,9 @@ func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (creden
 	return c, nil
 }
 
-func errNoGoodToken() error { return wire.Refuse(wire.CodeUnauthorized, "this token is not good here") }
+func errNoGoodToken() error {
+	return wire.Refuse(wire.CodeUnauthorized, "this token is not valid here")
+}
 
 // authenticate returns the agent of a request's access token. Below /api it also accepts long-lived
 // tokens, unless all keys of their agent have ended.

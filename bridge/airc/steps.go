@@ -327,7 +327,7 @@ func (l *Link) attest(ctx context.Context, d *inbound, s step) (federation.Event
 }
 
 func errOtherStep() error {
-	return wire.Refuse(wire.CodeBadRequest, "the document in proof is another step than the payload")
+	return wire.Refuse(wire.CodeBadRequest, "the document in proof differs from the payload")
 }
 
 func readProof(p aircmsg.Proof) (federation.Event, error) {
@@ -336,7 +336,7 @@ func readProof(p aircmsg.Proof) (federation.Event, error) {
 		return federation.Event{}, err
 	}
 	if err != nil {
-		return federation.Event{}, wire.Refuse(wire.CodeBadRequest, "the document in proof is none of a step")
+		return federation.Event{}, wire.Refuse(wire.CodeBadRequest, "the document in proof is not a step")
 	}
 	if ev.Dialect != p.Scheme {
 		return federation.Event{}, wire.Refuse(wire.CodeBadRequest, "the document in proof is not in the tags of its scheme")
@@ -357,9 +357,9 @@ func (d *inbound) verify(ctx context.Context, ev federation.Event, p aircmsg.Pro
 	}
 	switch {
 	case key.ID == "":
-		return invalid("the proof is not of the did:key of its sender")
+		return invalid("the proof is not signed by the did:key of its sender")
 	case p.PublicKey != base64.RawURLEncoding.EncodeToString(key.Public):
-		return invalid("publicKey is not that of the sender")
+		return invalid("publicKey does not belong to the sender")
 	}
 	judged, verdict, _ := signing.Verify(ctx, ownKey(key.Public), ev) // the only key is known: the verdict suffices
 	if verdict != federation.Valid || judged.Signature.Document != p.Document {
@@ -375,7 +375,7 @@ func (l *Link) checkOffer(ctx context.Context, d *inbound, s step, ev federation
 	case ev.Verb != federation.Offer, !s.Handoff.IsZero() && s.Handoff != ev.Handoff:
 		return federation.Event{}, errOtherStep()
 	case !d.recipient.is(ev.To):
-		return federation.Event{}, misdirected(federation.View{}, "the document in proof is to another DID")
+		return federation.Event{}, misdirected(federation.View{}, "the document in proof is addressed to another DID")
 	case ev.Venue != l.pair(ev.From, ev.To):
 		return federation.Event{}, misdirected(federation.View{}, "an offer in proof is signed for the pair of DIDs")
 	}

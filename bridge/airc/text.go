@@ -23,7 +23,7 @@ import (
 
 // errNoText refuses a message to a participant of another network if it is neither a step nor text.
 func errNoText() error {
-	return wire.Refuse(wire.CodeUnsupportedPayload, "a participant of another network takes steps, and text: a body without a payload")
+	return wire.Refuse(wire.CodeUnsupportedPayload, "a participant of another network accepts only steps and text: a body without a payload")
 }
 
 // postText files a message other than a step to a participant of another network. Its agent thereby
@@ -62,7 +62,7 @@ func (l *Link) postText(ctx context.Context, d *inbound) (answer, error) {
 		ID: id, Author: d.sender.DID, To: d.recipient.did(), Body: d.body, Fields: fields, About: about, Arrival: at,
 	}, signing.Original{Network: wire.Network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public})
 	if err != nil {
-		return answer{}, unreached(fmt.Errorf("say to %s: %w", d.recipient.handle, err))
+		return answer{}, unreached(fmt.Errorf("send text to %s: %w", d.recipient.handle, err))
 	}
 	m, err := l.put(ctx, agents.Posting{Message: d.message(nil)})
 	if err != nil {
@@ -134,7 +134,7 @@ func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, e
 	}
 	admitted, err := l.checkConsent(ctx, author.handle, agent.Handle)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
-		return nil, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
+		return nil, t.Refuse(federation.PolicyDenied, "the recipient does not accept messages from you")
 	}
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func NewAuthority(cfg AuthorityConfig) *Authority {
 func (a *Authority) Kept() (*tls.Certificate, error) {
 	text, err := os.ReadFile(filepath.Join(a.cfg.Folder, keptFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // none has been issued
+		return nil, nil //nolint:nilnil // no certificate has been issued
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read issued certificate: %w", err)

@@ -102,7 +102,7 @@ func (h *Hub) serve(route func(ctx context.Context, c hubCaller, r *http.Request
 		c, ok := h.caller(r)
 		if !ok {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			hubAnswer{Error: "the token is none of an agent of this hub", code: http.StatusUnauthorized}.write(w)
+			hubAnswer{Error: "the token does not belong to an agent of this hub", code: http.StatusUnauthorized}.write(w)
 			return
 		}
 		route(r.Context(), c, r).write(w)
@@ -139,10 +139,10 @@ func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	}
 	sealed, err := voicefile.Read(body)
 	if err != nil {
-		return hubAnswer{Status: hubRejected, Reason: "the body is no handoff", code: http.StatusUnprocessableEntity}
+		return hubAnswer{Status: hubRejected, Reason: "the body is not a handoff", code: http.StatusUnprocessableEntity}
 	}
 	if sealed.From != c.agent {
-		return hubAnswer{Error: "the token is of another agent than from_agent", code: http.StatusForbidden}
+		return hubAnswer{Error: "the token does not belong to from_agent", code: http.StatusForbidden}
 	}
 	var answer hubAnswer
 	err = c.link.ask(ctx, func(ctx context.Context) error {
@@ -159,7 +159,7 @@ func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	query := r.URL.Query()
 	if agent := query.Get("agent"); agent != "" && agent != c.agent {
-		return hubAnswer{Error: "the token is of another agent", code: http.StatusForbidden}
+		return hubAnswer{Error: "the token belongs to another agent", code: http.StatusForbidden}
 	}
 	wait, err := readWait(query.Get("wait"), c.link.ports.HTTP.MaxWait)
 	if err != nil {
@@ -224,7 +224,7 @@ func (*Hub) step(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, c.link.ports.HTTP.MaxBodyBytes))
 	if err != nil || len(body) > 0 && federation.DecodeJSON(body, &said) != nil {
-		return hubAnswer{Error: "the body is no JSON object", code: http.StatusBadRequest}
+		return hubAnswer{Error: "the body is not a JSON object", code: http.StatusBadRequest}
 	}
 	var answer hubAnswer
 	err = c.link.ask(ctx, func(ctx context.Context) error {

@@ -278,5 +278,5 @@ func (b *base) fault(ctx context.Context, path string, err error) error {
 
 func (b *base) unread(ctx context.Context, path, reason string, err error) {
 	b.ports.Metrics.BadInput.WithLabelValues(network, b.name, reason).Inc()
-	b.log.LogAttrs(ctx, slog.LevelWarn, "file not taken", slog.String("file", filepath.Base(path)), slog.String("reason", reason), slog.Any("err", err))
+	b.log.LogAttrs(ctx, slog.LevelWarn, "file not imported", slog.String("file", filepath.Base(path)), slog.String("reason", reason), slog.Any("err", err))
 }

@@ -124,7 +124,7 @@ func asNotNow(link string, err error) error {
 // rejection returns the sidecar code of a refused offer. The sidecar contract has no code for most
 // refusals, so the detail names the code.
 func rejection(refused *federation.RefusalError) *voicefile.Error {
-	switch refused.Code { //nolint:exhaustive // all other codes are told in the detail
+	switch refused.Code { //nolint:exhaustive // the detail has all other codes
 	case federation.DeadlinePassed:
 		return &voicefile.Error{Code: voicefile.Expired, Detail: refused.Sentence()}
 	case federation.InvalidContext:
@@ -140,9 +140,9 @@ func ending(view federation.View, note string) *voicefile.Error {
 	case federation.Failed:
 		return &voicefile.Error{Code: voicefile.Failed, Detail: cmp.Or(note, "the agent could not do it")}
 	case federation.Cancelled:
-		return &voicefile.Error{Code: voicefile.Cancelled, Detail: cmp.Or(note, "the offerer took it back")}
+		return &voicefile.Error{Code: voicefile.Cancelled, Detail: cmp.Or(note, "the offerer cancelled it")}
 	case federation.Expired:
-		return &voicefile.Error{Code: voicefile.Expired, Detail: cmp.Or(note, "it was not taken in time")}
+		return &voicefile.Error{Code: voicefile.Expired, Detail: cmp.Or(note, "it was not accepted in time")}
 	case federation.None, federation.Offered, federation.Open, federation.Assigned, federation.Completed:
 	}
 	return nil
@@ -186,5 +186,5 @@ func hubError(id string, err error) hubAnswer {
 	if _, ok := errors.AsType[*federation.UnavailableError](err); ok {
 		return hubAnswer{Error: "not now; try again", code: http.StatusServiceUnavailable}
 	}
-	return hubAnswer{Error: "something went wrong here; the log has it", code: http.StatusInternalServerError}
+	return hubAnswer{Error: "internal error; see the log of the gateway", code: http.StatusInternalServerError}
 }

@@ -203,7 +203,7 @@ func (m *mistakes) place(name, dir string, agents map[string]string) map[string]
 		case err != nil:
 			m.add("agents", "%s: %v", agent, err)
 		case owner[did] != "":
-			m.add("agents", "%s and %s have one DID", owner[did], agent)
+			m.add("agents", "%s and %s have the same DID", owner[did], agent)
 		}
 		dids[agent], owner[did] = did, agent
 	}
@@ -250,7 +250,7 @@ func (c VoiceConfig) read(secrets bridge.Secrets) (map[string]federation.DID, vo
 		token := m.secret("hub_token_files", c.HubTokenFiles[agent], secrets)
 		for other, taken := range s.hub {
 			if taken == token {
-				m.add("hub_token_files", "%s and %s have one token", other, agent)
+				m.add("hub_token_files", "%s and %s have the same token", other, agent)
 			}
 		}
 		s.hub[agent] = token
@@ -265,7 +265,7 @@ func (m *mistakes) pair(into map[pair][]string, p PairConfig, secrets bridge.Sec
 	}
 	key := pairOf(p.Agents[0], p.Agents[1])
 	if into[key] != nil {
-		m.add("pairs.agents", "%s and %s are there twice", key.low, key.high)
+		m.add("pairs.agents", "%s and %s are listed twice", key.low, key.high)
 		return
 	}
 	into[key] = []string{m.secret("pairs.secret_file", p.SecretFile, secrets)}

@@ -163,7 +163,7 @@ func (b *base) lapse(ctx context.Context, d federation.Delivery, agents ...feder
 			continue
 		}
 		if err := b.deps.Record.ExpireUnread(ctx, did, []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
-			return fmt.Errorf("end the waiting in an inbox: %w", err)
+			return fmt.Errorf("expire unread inbox entry: %w", err)
 		}
 	}
 	return nil

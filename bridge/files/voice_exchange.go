@@ -264,7 +264,7 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 		return err
 	}
 	if view.Exists() || taken {
-		return l.reject(ctx, v, voicefile.File{}, &voicefile.Error{Code: voicefile.Replayed, Detail: "this file was taken before"})
+		return l.reject(ctx, v, voicefile.File{}, &voicefile.Error{Code: voicefile.Replayed, Detail: "this file was imported before"})
 	}
 	claimed := filepath.Join(l.cfg.Dir, claimedFolder, file.ClaimName(l.ports.Home))
 	switch err := directory.Claim(v.path, claimed); {

@@ -183,7 +183,7 @@ func (f *forwarding) logProblem(r *http.Request, err error) {
 	}
 	f.mu.Unlock()
 	if due {
-		f.log.LogAttrs(r.Context(), slog.LevelWarn, "trusted proxy names no client", slog.String("header", f.header), slog.String("proxy", r.RemoteAddr),
+		f.log.LogAttrs(r.Context(), slog.LevelWarn, "trusted proxy sent no client address", slog.String("header", f.header), slog.String("proxy", r.RemoteAddr),
 			slog.Any("err", err), slog.Int("refused", seen.Unreadable), slog.Int("unlimited", seen.Unnamed))
 	}
 }

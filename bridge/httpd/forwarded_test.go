@@ -86,7 +86,7 @@ func TestForwardedHeaderNamesTheClient(t *testing.T) {
 		if err := <-s.ended; err != nil {
 			t.Error(err)
 		}
-		if log := s.log.String(); strings.Count(log, "trusted proxy names no client") != 1 { // in a minute
+		if log := s.log.String(); strings.Count(log, "trusted proxy sent no client address") != 1 { // in a minute
 			t.Errorf("logged %s", log)
 		}
 	}

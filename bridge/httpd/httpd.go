@@ -208,7 +208,7 @@ func answerError(_ error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // the client may be gone
+	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"internal error"}`)) // the client may be gone
 }
 
 func answerTooMany(c echo.Context) error {

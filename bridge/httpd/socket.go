@@ -161,7 +161,7 @@ func clearSocket(ctx context.Context, path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("there is a file that is no socket: move it away or choose another path")
+		return errors.New("the file is not a socket: move it away or choose another path")
 	}
 	dialer := net.Dialer{Timeout: probeTimeout}
 	conn, err := dialer.DialContext(ctx, "unix", path)

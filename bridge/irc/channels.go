@@ -42,7 +42,7 @@ func ParseChannels(entries []string, maxBytes int) (Channels, error) {
 		case !ok || !okThere:
 			return c, fmt.Errorf("%q is no channel: want \"#\" and up to %d bytes without space or comma", entry, maxBytes-1)
 		case slices.Contains(c.here, here) || slices.Contains(c.there, there):
-			return c, fmt.Errorf("%q is there twice", entry)
+			return c, fmt.Errorf("%q is listed twice", entry)
 		}
 		c.here, c.there, c.spelled = append(c.here, here), append(c.there, there), append(c.spelled, spelled)
 	}
@@ -118,7 +118,7 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 		if same, err := p.Gateway.Same(ctx, to, other); err != nil {
 			return "", err
 		} else if !same {
-			return "", federation.Refuse(ev, federation.InvalidTarget, "that user has no part in it")
+			return "", federation.Refuse(ev, federation.InvalidTarget, "that user is not a party to it")
 		}
 	}
 	pairs := func(did federation.DID) bool { return federation.PrivateVenue(ev.From, did) == view.Venue }

@@ -215,7 +215,7 @@ func Relayed(entries, channels []string) ([]string, error) {
 		case !slices.Contains(channels, venue):
 			return nil, fmt.Errorf("%q is not in channels", entry)
 		case slices.Contains(venues, venue):
-			return nil, fmt.Errorf("%q is there twice", entry)
+			return nil, fmt.Errorf("%q is listed twice", entry)
 		}
 		venues = append(venues, venue)
 	}
@@ -253,7 +253,7 @@ func formattedText(text string) string {
 }
 
 // HolderLeft is the reason for refusing a message to a user without a DID, after that user left.
-const HolderLeft = "the user left before it had read the message, and another one may have its nick"
+const HolderLeft = "the user left before reading the message, and another user may have the nick now"
 
 // Say stores private text of a user. A user without a DID gets the gateway's DID for its nick on the
 // link. If the message waits for a recipient of this gateway, waits is a sentence for the user that

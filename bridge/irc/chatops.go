@@ -395,7 +395,7 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federation.DID, error) {
 	to, err := o.participant(ctx, c, name)
 	if err == nil && to.Place.Link != "" && to.DID == o.Ports.Messages.Guest(to.Place.Link, to.Place.Venue) {
-		err = userError(name + " has no DID, so that it could not answer. Write to it: say " + name + " text")
+		err = userError(name + " has no DID, so it could not answer. Write to it: say " + name + " text")
 	}
 	return to.DID, err
 }

@@ -77,7 +77,7 @@ func Cut(s string, maxBytes int) string {
 // CheckTags returns an error for tags that a server would truncate or drop.
 func CheckTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
-		return fmt.Errorf("%d tags, of which %d are carried", len(tags), MaxTags)
+		return fmt.Errorf("%d tags, at most %d are carried", len(tags), MaxTags)
 	}
 	for _, value := range tags {
 		if strings.ContainsRune(value, 0) {

@@ -34,7 +34,7 @@ func WithGrace(ctx context.Context) (submitting context.Context, cancel context.
 // rateLimited returns the refusal of a stranger over the limit on new DIDs. Retrying here would delay
 // the steps of known users behind it.
 func rateLimited(ev federation.Event, stranger *federation.NewDIDLimitError) *federation.RefusalError {
-	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; come later")
+	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; try again later")
 	refused.RetryAfter = stranger.RetryAfter
 	return refused
 }

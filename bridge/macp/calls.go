@@ -25,7 +25,7 @@ func (l *Link) initialize(_ context.Context, _ participant, req *macpv1.Initiali
 	case len(req.GetSupportedProtocolVersions()) == 0:
 		return nil, macpmode.Refuse(macpmode.InvalidRequest, "supported_protocol_versions is empty")
 	case !slices.Contains(req.GetSupportedProtocolVersions(), macpmode.Version):
-		return nil, macpmode.Refuse(macpmode.UnsupportedVersion, "this runtime speaks %s", macpmode.Version)
+		return nil, macpmode.Refuse(macpmode.UnsupportedVersion, "this runtime supports %s", macpmode.Version)
 	}
 	return &macpv1.InitializeResponse{
 		SelectedProtocolVersion: macpmode.Version,
@@ -125,7 +125,7 @@ func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.L
 	after := ""
 	if req.GetPageToken() != "" {
 		if after = prefix + req.GetPageToken(); strings.ContainsAny(req.GetPageToken(), "\x00\n") {
-			return nil, macpmode.Refuse(macpmode.InvalidRequest, "page_token is none of this runtime")
+			return nil, macpmode.Refuse(macpmode.InvalidRequest, "page_token is not from this runtime")
 		}
 	}
 	names, err := l.deps.Journals.JournalNames(ctx, prefix, after, size)
@@ -187,7 +187,7 @@ func (l *Link) unregisterPolicy(ctx context.Context, from participant, req *macp
 		case !ok || t.batch.claims(id):
 			return macpmode.Refuse(macpmode.UnknownPolicyVersion, "there is no policy %s", id)
 		case known.by != from.name:
-			return macpmode.Refuse(macpmode.Forbidden, "only its registrant removes a policy")
+			return macpmode.Refuse(macpmode.Forbidden, "only its registrant can remove a policy")
 		}
 		t.batch.claimed = append(t.batch.claimed, id)
 		t.changePolicies([]byte(id))

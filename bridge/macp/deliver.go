@@ -134,7 +134,7 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	if l.cfg.Profile != holdOpen || !t.session.Open() || l.participants.has(t.session.Initiator) {
 		return nil
 	}
-	switch ev.Verb { //nolint:exhaustive // the others are told as context
+	switch ev.Verb { //nolint:exhaustive // the other steps are sent as context
 	case federation.Complete:
 		return t.acceptMessage(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.completed", "completed by "+offer.Target, true))
 	case federation.Fail:

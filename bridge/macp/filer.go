@@ -112,7 +112,7 @@ func (f *filer) look(ctx context.Context, session string) {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		f.link.log.LogAttrs(ctx, slog.LevelError, "session not looked at", slog.String("session", session), slog.Any("err", err))
+		f.link.log.LogAttrs(ctx, slog.LevelError, "session not checked", slog.String("session", session), slog.Any("err", err))
 	}
 }
 

@@ -51,7 +51,7 @@ func (r Runtime) check() error {
 		mistake("token_file", "is required")
 	}
 	if strings.TrimSpace(r.Participant) != r.Participant || r.Participant == "" {
-		mistake("participant", "is required: our name there")
+		mistake("participant", "is required: the name of this gateway at the runtime")
 	}
 	if _, err := federation.ParseDID(r.DID); err != nil {
 		mistake("did", "want a DID, such as did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")

@@ -32,7 +32,7 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 		return c.sendOffer(ctx, d, found.Session) // an earlier attempt may have sent a part
 	}
 	id := ev.ID.String()
-	switch ev.Verb { //nolint:exhaustive // the offer was sent, and no other step is told
+	switch ev.Verb { //nolint:exhaustive // the offer was sent, and no other step is reported
 	case federation.Accept:
 		err = c.send(ctx, found.Session, macpmode.TypeAccept, id, &handoffv1.HandoffAcceptPayload{HandoffId: found.Offer, AcceptedBy: f.cfg.Participant, Reason: ev.Note})
 	case federation.Decline:

@@ -169,7 +169,7 @@ func refusalOf(err error) *macpmode.Error {
 	if errors.Is(err, errReread) {
 		return &macpmode.Error{Code: macpmode.InternalError, Message: "subscribe again"}
 	}
-	return &macpmode.Error{Code: macpmode.InternalError, Message: "something went wrong here; the log has it"}
+	return &macpmode.Error{Code: macpmode.InternalError, Message: "internal error; see the log of the gateway"}
 }
 
 func codeOf(code federation.RefusalCode) macpmode.Code {

@@ -65,7 +65,7 @@ func (l *Link) submit(ctx context.Context, from participant, env *macpv1.Envelop
 	case macpmode.TypeSignal:
 		var p macpv1.SignalPayload
 		if err := proto.Unmarshal(env.GetPayload(), &p); err != nil || p.GetSignalType() == "" {
-			return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the payload is no SignalPayload with a signal_type")
+			return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the payload is not a SignalPayload with a signal_type")
 		}
 		if p.GetSignalType() == macpmode.SignalStep {
 			return l.askStep(ctx, from, env, &p)
@@ -73,7 +73,7 @@ func (l *Link) submit(ctx context.Context, from participant, env *macpv1.Envelop
 		return l.ambient(ctx, from, env, p.GetCorrelationSessionId())
 	case macpmode.TypeProgress:
 		if err := proto.Unmarshal(env.GetPayload(), &macpv1.ProgressPayload{}); err != nil {
-			return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the payload is no ProgressPayload")
+			return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the payload is not a ProgressPayload")
 		}
 		return l.ambient(ctx, from, env, env.GetSessionId())
 	}
@@ -142,7 +142,7 @@ func (l *Link) read(ctx context.Context, from participant, id string, look func(
 		case !t.session.Exists():
 			return macpmode.Refuse(macpmode.SessionNotFound, "there is no session %q", id)
 		case !t.session.Has(from.name):
-			return macpmode.Refuse(macpmode.Forbidden, "only participants see a session")
+			return macpmode.Refuse(macpmode.Forbidden, "only participants can read a session")
 		}
 		return look(t)
 	})
@@ -170,7 +170,7 @@ func (l *Link) control(ctx context.Context, from participant, kind, id, reason s
 
 func (*Link) mayControl(s *live, from participant) error {
 	if s.Initiator != from.name && !s.MayCommit(from.name) {
-		return macpmode.Refuse(macpmode.Forbidden, "only the owner and the participants that the policy names do that")
+		return macpmode.Refuse(macpmode.Forbidden, "only the owner and the participants named by the policy can do that")
 	}
 	return nil
 }

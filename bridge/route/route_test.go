@@ -114,7 +114,7 @@ func TestHandlerRefusesMalformedRequests(t *testing.T) {
 		{"a/b?limit=10", `{}`, "400 Bad Request limit is a number from 1 to 9"},
 		{"a/b?limit=x", `{}`, "400 Bad Request limit is a number from 1 to 9"},
 		{"a/b", `{"Name":"x"}`, `400 Bad Request the body: json: unknown field "Name"`},
-		{"a/b", `{"name":"x","name":"y"}`, `400 Bad Request the body is not acceptable JSON: member "name" is there twice`},
+		{"a/b", `{"name":"x","name":"y"}`, `400 Bad Request the body is not acceptable JSON: duplicate member "name"`},
 		{"a/b", `{"name":"` + strings.Repeat("x", 64<<10) + `"}`, "400 Bad Request a body is at most 65536 bytes"},
 		{"a/b?dry=false", `{}`, `201 Created {"Kind":"a","Name":"b","Text":" dry","Body":""}`},
 	} {

@@ -85,7 +85,7 @@ func challenges(file *configs.File) []string {
 func (s *Server) readCertificate(_ context.Context, now time.Time, _ *tls.Certificate) (*tls.Certificate, error) {
 	files := s.certificateFiles.Load()
 	if files.CertFile == "" {
-		return nil, nil //nolint:nilnil // none is configured
+		return nil, nil //nolint:nilnil // no certificate file is configured
 	}
 	certFile := s.file.Path(files.CertFile)
 	pair, err := configs.ReadPair(certFile, s.file.Path(files.KeyFile))
@@ -131,7 +131,7 @@ func (s *Server) openChallengeListener(ctx context.Context) error {
 			http.Error(w, "use "+s.file.HTTP.PublicURL, http.StatusForbidden)
 			return
 		}
-		http.Redirect(w, r, strings.TrimSuffix(s.file.HTTP.PublicURL, "/")+r.URL.RequestURI(), http.StatusPermanentRedirect) //nolint:gosec // the host is that of the configured public URL
+		http.Redirect(w, r, strings.TrimSuffix(s.file.HTTP.PublicURL, "/")+r.URL.RequestURI(), http.StatusPermanentRedirect) //nolint:gosec // the host comes from the configured public URL
 	})
 	var err error
 	s.challenges, err = openListener(ctx, httpd.Config{Listen: s.file.ACME.HTTPListen, Limits: s.httpLimits(), Panicked: s.handlerPanicked}, mux, s.log)

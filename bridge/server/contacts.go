@@ -24,7 +24,7 @@ func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation
 	case err != nil:
 		return federation.Contact{}, err
 	case c.State == federation.ContactBlocked:
-		return federation.Contact{}, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
+		return federation.Contact{}, t.Refuse(federation.PolicyDenied, "the recipient does not accept messages from you")
 	case c.State == federation.ContactUnknown:
 		setField(t, federation.Introduces, "1")
 		c.State = federation.ContactIntroduced

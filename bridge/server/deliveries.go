@@ -37,7 +37,7 @@ func (g *Gateway) overdue() []delivery.Overdue {
 	}
 	record := g.deps.Record
 	return []delivery.Overdue{
-		{Policy: links, Delay: record.Delay, Expire: record.Expire, Expired: expired("deliveries given up", federation.DeliveryDead, slog.LevelWarn)},
+		{Policy: links, Delay: record.Delay, Expire: record.Expire, Expired: expired("overdue deliveries moved to dead letters", federation.DeliveryDead, slog.LevelWarn)},
 		{Policy: messages, Expire: record.ExpireMessages, Expired: expired("messages expired", federation.DeliveryExpired, slog.LevelInfo)},
 		{Policy: messages, Expire: record.ExpireHeld, Expired: expired("held relays expired", federation.DeliveryExpired, slog.LevelInfo)},
 	}

@@ -81,7 +81,7 @@ func openProblem(open []federation.HandoffID) error {
 	}
 	return &bridge.ProblemError{
 		Status: http.StatusConflict, Code: CodeOpen,
-		Detail: "nothing was erased: not over are " + strings.Join(names, ", ") + "; end them first (a party cancels or fails them, and baton block add DID --purge ends what the DID offered)",
+		Detail: "nothing was erased; still open: " + strings.Join(names, ", ") + "; end them first (a party cancels or fails them, and baton block add DID --purge ends what the DID offered)",
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *Server) Erase(ctx context.Context, did federation.DID, dry bool) (feder
 	}
 	marker := erasureMarker(s.file, did)
 	if err := errors.Join(os.WriteFile(marker, []byte(did+"\n"), 0o600), backup.SyncFolder(s.file.Path("."))); err != nil {
-		return federation.Erasing{}, fmt.Errorf("note the erasure: %w", err)
+		return federation.Erasing{}, fmt.Errorf("record the erasure: %w", err)
 	}
 	done, err := s.Gateway.Erase(ctx, did, dry)
 	if _, refused := errors.AsType[*bridge.ProblemError](err); err != nil && !refused {

@@ -62,7 +62,7 @@ func mailboxPeer(home HomeLink) routing.Peer {
 func (h HomeLinks) linked(home federation.HomeID) (HomeLink, error) { //nolint:ireturn // the type is of package relay
 	link, ok := h.Links.Named(string(home)).(HomeLink)
 	if !ok {
-		return nil, &federation.UnavailableError{What: "home " + string(home), Err: errors.New("it is no peer of this one")}
+		return nil, &federation.UnavailableError{What: "home " + string(home), Err: errors.New("it is not a peer of this home")}
 	}
 	return link, nil
 }

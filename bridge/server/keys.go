@@ -153,7 +153,7 @@ func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Durati
 		return admin.Key{}, fmt.Errorf("rotate key %s: %w", name, err)
 	}
 	if err := s.Record.MarkOwnKeys(context.WithoutCancel(ctx), s.keyring.Marks(now)); err != nil { // the next start deletes it
-		s.log.LogAttrs(ctx, slog.LevelError, "rotated key not noted in the record", slog.String("key", string(name)), slog.Any("err", err))
+		s.log.LogAttrs(ctx, slog.LevelError, "rotated key not written to the record", slog.String("key", string(name)), slog.Any("err", err))
 	}
 	s.useKeys()
 	s.Gateway.TellReplicas()

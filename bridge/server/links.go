@@ -188,7 +188,7 @@ func (w Wiring) unrouted() Entry {
 func checkDID(t configs.Table, table configs.Peer) {
 	switch did, err := federation.ParseDID(table.DID); {
 	case table.DID == "":
-		t.Mistake("did", "required: the DID that signs what it sends, such as did:web:b.example")
+		t.Mistake("did", "required: the DID that signs its messages, such as did:web:b.example")
 	case err != nil || did != federation.HomeID(table.Name).DID():
 		t.Mistake("did", "want did:web: and its name")
 	}

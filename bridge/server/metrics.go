@@ -44,7 +44,7 @@ func newLinkGauges(ctx context.Context, links *LinkSet, record *registry.Record)
 	}
 	return &linkGauges{
 		ctx: ctx, links: links, record: record,
-		heard:  desc("link_heard_seconds", "Age of the last thing read from a link."),
+		heard:  desc("link_heard_seconds", "Time since the last read from a link."),
 		rows:   desc("feed_rows", "Deliveries that are pending on a link."),
 		oldest: desc("feed_oldest_seconds", "Age of the oldest delivery that is pending on a link; 0 for none."),
 
@@ -54,9 +54,9 @@ func newLinkGauges(ctx context.Context, links *LinkSet, record *registry.Record)
 		noticeRows:   desc("notice_rows", "Notices that a link has not shown to their readers."),
 		noticeOldest: desc("notice_oldest_seconds", "Age of the oldest notice that a link has not shown; 0 for none."),
 
-		relayRows:   byPeer("relay_rows", "Messages and decisions that another registry has still to take."),
+		relayRows:   byPeer("relay_rows", "Messages and decisions pending for another registry."),
 		relayOldest: byPeer("relay_oldest_seconds", "Age of the oldest of them; 0 when there is none."),
-		relayDead:   byPeer("relay_dead", "Messages that were given up, and are kept with the reason."),
+		relayDead:   byPeer("relay_dead", "Messages that could not be delivered, kept with the reason."),
 	}
 }
 
@@ -140,8 +140,8 @@ func newRecordGauges(ctx context.Context, links *LinkSet, record *registry.Recor
 		record:     record,
 		started:    time.Now(),
 		deferred:   prometheus.NewDesc("baton_deferred", "Steps that wait until they can be judged.", []string{"network"}, nil),
-		dead:       prometheus.NewDesc("baton_dead", "Dead letters: deliveries that were given up.", []string{"reason"}, nil),
-		hookRows:   prometheus.NewDesc("baton_webhook_rows", "Deliveries to webhooks that are still to be made.", nil, nil),
+		dead:       prometheus.NewDesc("baton_dead", "Dead letters: deliveries that failed permanently.", []string{"reason"}, nil),
+		hookRows:   prometheus.NewDesc("baton_webhook_rows", "Pending deliveries to webhooks.", nil, nil),
 		hookOldest: prometheus.NewDesc("baton_webhook_oldest_seconds", "Age of the oldest of them; 0 when there is none.", nil, nil),
 		held:       prometheus.NewDesc("baton_held_seconds", "Age of the hold of a link, a home or a registry.", []string{"destination"}, nil),
 	}
@@ -228,7 +228,7 @@ func (g *Gateway) MachineCollector(folder string, certificate func() *x509.Certi
 		disk:    prometheus.NewDesc("baton_disk_free_ratio", "Free part of the disk of home.data_dir, 0 to 1.", nil, nil),
 		ends:    prometheus.NewDesc("baton_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of [tls] ends.", nil, nil),
 		refused: prometheus.NewDesc("baton_certificate_problem", "1 if the certificate files cannot be used, or the authority of [tls.acme] issues none; else 0.", nil, nil),
-		skew:    prometheus.NewDesc("baton_peer_skew_seconds", "By how much the clock of another home differs from the clock here.", []string{"peer"}, nil),
+		skew:    prometheus.NewDesc("baton_peer_skew_seconds", "Difference between the clock of another home and the clock here.", []string{"peer"}, nil),
 	}
 }
 
@@ -325,7 +325,7 @@ func (g *Gateway) warnOfLimit(ctx context.Context, limit string, value, most int
 		reached = 80
 	}
 	if reached > g.growth.warned[limit] {
-		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "limit for new DIDs nearly reached or reached; at 100 percent they are told to come later",
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "limit for new DIDs nearly reached or reached; at 100 percent new DIDs are refused temporarily",
 			slog.String("limit", "limits."+limit), slog.Int("percent", reached), slog.Int64("value", value), slog.Int64("most", most))
 	}
 	g.growth.warned[limit] = reached
@@ -334,7 +334,7 @@ func (g *Gateway) warnOfLimit(ctx context.Context, limit string, value, most int
 func newMetrics(version, revision string) *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "baton", Name: "build_info", Help: "1, with what was built.",
+		Namespace: "baton", Name: "build_info", Help: "1, with the build as labels.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision},
 	})
 	info.Set(1)

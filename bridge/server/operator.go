@@ -77,7 +77,7 @@ func (s *Server) Passport(ctx context.Context, view federation.View, now time.Ti
 	}
 	switch {
 	case errors.Is(err, passport.ErrRemote):
-		err = problem(http.StatusConflict, "its home is "+string(view.Home)+", which alone issues its passport")
+		err = problem(http.StatusConflict, "its home is "+string(view.Home)+", and only that home issues its passport")
 	case errors.Is(err, passport.ErrTooLong):
 		err = problem(http.StatusUnprocessableEntity, fmt.Sprintf("its passport has more than %d bytes", passport.MaxBytes))
 	}

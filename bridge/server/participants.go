@@ -189,7 +189,8 @@ type callers struct {
 	operators admin.Admission
 }
 
-// Operator implements [participant.Callers]: the token of an operator with read access.
+// Operator implements [participant.Callers]: the token belongs to an operator
+// with read access.
 func (c callers) Operator(r *http.Request) (bool, error) {
 	_, err := c.operators(r, federation.ReadScope)
 	if _, denied := errors.AsType[*admin.ProblemError](err); denied {

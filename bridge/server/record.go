@@ -241,7 +241,7 @@ func LogUnproved(ctx context.Context, record *registry.Record, log *slog.Logger)
 		return fmt.Errorf("look for agents without a proved key: %w", err)
 	}
 	if total > 0 {
-		log.LogAttrs(ctx, slog.LevelWarn, "agents named keys that they did not prove; they do not receive for the did:keys of these",
+		log.LogAttrs(ctx, slog.LevelWarn, "agents registered keys without proof; they do not receive messages for the did:keys of these keys",
 			slog.Int("agents", total), slog.Any("handles", handles))
 	}
 	return nil

@@ -214,7 +214,7 @@ func authorities(file *configs.File) []byte {
 		return nil
 	}
 	if !file.HTTP.TLS || !file.SpeaksTLS() {
-		t.Mistake("ca_file", "want http.tls and the certificate of [tls] with it: what is in front of a plain listener sees the certificates of others, and we do not")
+		t.Mistake("ca_file", "requires http.tls and the certificate of [tls]: behind a TLS proxy, the gateway does not see client certificates")
 		return nil
 	}
 	text, err := identity.ReadAuthorities(file.Path(table.CAFile))
@@ -239,7 +239,7 @@ func clientAuthorities(file *configs.File) map[string][]byte {
 			continue
 		}
 		if !file.HTTP.TLS || !file.SpeaksTLS() {
-			t.Mistake("peers.client_ca", peer.Domain+": want http.tls and the certificate of [tls] with it")
+			t.Mistake("peers.client_ca", peer.Domain+": requires http.tls and the certificate of [tls]")
 			continue
 		}
 		text, err := identity.ReadAuthorities(file.Path(peer.ClientCA))

@@ -54,7 +54,7 @@ func (r *Reloads[T]) Run(ctx context.Context, signals <-chan os.Signal, log *slo
 		}
 		done, err := r.reload(ctx, ask.dry)
 		if err != nil {
-			log.LogAttrs(ctx, slog.LevelError, "configuration not read again", slog.Any("err", err))
+			log.LogAttrs(ctx, slog.LevelError, "configuration not reloaded", slog.Any("err", err))
 		}
 		if ask.answer != nil {
 			ask.answer <- reloadAnswer[T]{done, err}
@@ -139,7 +139,7 @@ func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	s.limit(file)
 	s.configure(file, append(links, s.Gateway.Links().Mounted()...))
 	s.apply(ctx, append(links, s.Gateway.Links().Mounted()...))
-	s.log.LogAttrs(ctx, slog.LevelInfo, "configuration read again")
+	s.log.LogAttrs(ctx, slog.LevelInfo, "configuration reloaded")
 	return done, nil
 }
 
@@ -227,7 +227,7 @@ func (s *Server) takeUpKeys(ctx context.Context) error {
 	changed, err := s.keyring.Reread()
 	if changed {
 		s.useKeys()
-		s.log.LogAttrs(ctx, slog.LevelInfo, "keys read again")
+		s.log.LogAttrs(ctx, slog.LevelInfo, "keys reloaded")
 	}
 	return err
 }

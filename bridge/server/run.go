@@ -96,7 +96,7 @@ func (g *Gateway) drain(ctx context.Context, ended <-chan error) error {
 	case err := <-ended:
 		return err
 	case <-late.C:
-		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "not all work has ended in time", slog.Duration("after", drainTime))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "shutdown timed out before all work ended", slog.Duration("after", drainTime))
 		return context.Cause(ctx)
 	}
 }
@@ -141,7 +141,7 @@ func (g *Gateway) AnnounceEnd(ctx context.Context) { g.tellManager(ctx, "STOPPIN
 
 func (g *Gateway) tellManager(ctx context.Context, state string) {
 	if err := NotifySystemd(ctx, state); err != nil {
-		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "service manager not told", slog.Any("err", err))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "service manager not notified", slog.Any("err", err))
 	}
 }
 

@@ -246,7 +246,7 @@ func (s *Server) listen(ctx context.Context) error {
 
 func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, log *slog.Logger) (*httpd.Server, error) {
 	if cfg.Listen == "" {
-		return nil, nil //nolint:nilnil // no listener is what the configuration asks for
+		return nil, nil //nolint:nilnil // the configuration has no listener
 	}
 	server := httpd.New(cfg, handler, log) //nolint:contextcheck // each request has its own
 	return server, server.Listen(ctx)
@@ -271,7 +271,7 @@ func (s *Server) openRecord(ctx context.Context) error {
 	}
 	var adopted bool
 	if s.keyring, adopted, err = KeyFolder(s.file).OpenFor(ctx, s.Record, time.Now()); adopted {
-		s.log.LogAttrs(ctx, slog.LevelInfo, "record adopts the keys in data_dir: it knew none", slog.String("home", s.file.Home.Name))
+		s.log.LogAttrs(ctx, slog.LevelInfo, "record had no keys and adopts the keys in data_dir", slog.String("home", s.file.Home.Name))
 	}
 	return err
 }

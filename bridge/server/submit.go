@@ -246,7 +246,7 @@ func (g *Gateway) FileRuled(ctx context.Context, ev federation.Event, r federati
 	case gap:
 		return judged, err
 	case forked:
-		g.deps.Log.LogAttrs(ctx, slog.LevelError, "home tells two histories", append(stepAttrs(ev), slog.String("home", string(fork.Fork.Home)), slog.Any("err", err))...)
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "home sent conflicting histories", append(stepAttrs(ev), slog.String("home", string(fork.Fork.Home)), slog.Any("err", err))...)
 		return judged, err
 	}
 	g.senders.Note(ev, judged.Verdict, err, time.Now())

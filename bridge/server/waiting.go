@@ -112,7 +112,7 @@ func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 		g.refusals.add(r.Event, r.Refused)
 	}
 	if err := g.tellRefused(ctx, r.Event, r.Refused); err != nil {
-		return fmt.Errorf("tell that %s is refused: %w", r.Event.ID, err)
+		return fmt.Errorf("notify sender that %s is refused: %w", r.Event.ID, err)
 	}
 	if err := g.home.Load().Drop(ctx, r.Event); err != nil {
 		return fmt.Errorf("drop %s: %w", r.Event.ID, err)
@@ -157,7 +157,7 @@ func (g *Gateway) RejectPending(ctx context.Context, h federation.Pending, code 
 	defer g.settling.Unlock()
 	held, err := g.deps.Record.ListPendingIn(ctx, h.Event.Handoff)
 	if err != nil {
-		return fmt.Errorf("read what waits in %s: %w", h.Event.Handoff, err)
+		return fmt.Errorf("read pending steps of %s: %w", h.Event.Handoff, err)
 	}
 	if !slices.ContainsFunc(held, func(each federation.Pending) bool {
 		return each.Event.ID == h.Event.ID && each.Event.From == h.Event.From
@@ -251,7 +251,7 @@ func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federat
 func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, error) {
 	held, err := g.deps.Record.ListPendingIn(ctx, ev.Handoff)
 	if err != nil {
-		return false, fmt.Errorf("read what waits in %s: %w", ev.Handoff, err)
+		return false, fmt.Errorf("read pending steps of %s: %w", ev.Handoff, err)
 	}
 	return slices.ContainsFunc(held, func(each federation.Pending) bool {
 		return each.Event.ID == ev.ID && each.Event.From == ev.From
@@ -271,7 +271,7 @@ func (g *Gateway) ruledOn(ctx context.Context, ev federation.Event) (federation.
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
-	why := "its home refused it at another gateway of this home, whose log says why"
+	why := "its home refused it at another gateway of this home: see the log of that gateway"
 	if view.Assignee != "" && view.Assignee != ev.Actor() {
 		why = "it went to " + string(view.Assignee)
 	}

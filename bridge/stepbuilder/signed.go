@@ -37,9 +37,9 @@ func (s Builder) Attest(
 	case err != nil:
 		return federation.Event{}, err
 	case ev.From != "" && ev.From != signed.From:
-		return federation.Event{}, federation.Refuse(ev, federation.SignatureInvalid, "it is in the name of another DID")
+		return federation.Event{}, federation.Refuse(ev, federation.SignatureInvalid, "it is signed for another DID")
 	case ev.Verb != verb, verb != federation.Offer && ev.Handoff != view.ID:
-		return federation.Event{}, bridge.UsageProblem("the signed document is another step than the request")
+		return federation.Event{}, bridge.UsageProblem("the signed document differs from the request")
 	}
 	ev.From, ev.Venue = signed.From, signed.Venue
 	if verb == federation.Offer {
@@ -51,7 +51,7 @@ func (s Builder) Attest(
 	return ev, err
 }
 
-func errNoStep() error { return bridge.UsageProblem("the signed document is none of a step") }
+func errNoStep() error { return bridge.UsageProblem("the signed document is not a step") }
 
 // voucher returns the key with which the gateway signs for a DID. It also returns the DID that the step
 // acts for, if the key belongs to another DID: an agent registered here, a DID bound by an operator

@@ -197,7 +197,7 @@ func (s Builder) Place(ctx context.Context, from, to federation.DID, channel str
 	}
 	venue, ok := translate.Channel(channel)
 	if !ok {
-		return federation.ChannelRef{}, "", bridge.UsageProblem(fmt.Sprintf("channel: %q is none", channel))
+		return federation.ChannelRef{}, "", bridge.UsageProblem(fmt.Sprintf("channel: %q is not a channel", channel))
 	}
 	for _, placer := range s.ChannelLinks() {
 		if slices.Contains(placer.Channels(), venue) {

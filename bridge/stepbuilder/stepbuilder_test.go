@@ -189,7 +189,7 @@ func TestPlaceOfAnOffer(t *testing.T) {
 		"for anyone":                     {federation.PrivateVenue(signer, "did:web:gw.example"), "handoff", "<nil>"},
 		"in a channel of a link":         {"#act", "act", "<nil>"},
 		"in a channel of no link":        {Why: "invalid-target"},
-		"in what is none":                {Why: `usage: channel: "ops" is none`},
+		"in what is none":                {Why: `usage: channel: "ops" is not a channel`},
 		"with a title that is cut":       {federation.PrivateVenue(signer, "did:web:gw.example"), "handoff", "<nil>"},
 	}, got); diff != "" {
 		t.Error(diff)
@@ -211,7 +211,7 @@ func TestVouchRefusesALargeContextWithARemedy(t *testing.T) {
 	t.Parallel()
 	const is = "invalid-context: a context is JSON of at most 4096 bytes, an https URL or an at URI"
 	for text, want := range map[string]string{
-		"no JSON": is + ": the text is no context",
+		"no JSON": is + ": the text is not a context",
 		"https://e.example/" + strings.Repeat("a", 4070): is + ": the tags would be longer than 4094 bytes: shorten the context, the title, the note or the caps",
 	} {
 		_, _, err := newDesk(t).Vouch(t.Context(), stepbuilder.Draft{
@@ -276,11 +276,11 @@ func TestAttestKeepsTheSignedStep(t *testing.T) {
 		view  federation.View
 		want  string
 	}{
-		"another verb than asked for": {accept, federation.Decline, view, "usage: the signed document is another step than the request"},
-		"a step of another handoff":   {accept, federation.Accept, other, "usage: the signed document is another step than the request"},
+		"another verb than asked for": {accept, federation.Decline, view, "usage: the signed document differs from the request"},
+		"a step of another handoff":   {accept, federation.Accept, other, "usage: the signed document differs from the request"},
 		"in the name of another":      {inTheNameOf, federation.Accept, view, "signature-invalid"},
-		"no document":                 {stepbuilder.Proof{Document: "{}", Signature: "x"}, federation.Accept, view, "usage: the signed document is none of a step"},
-		"no JSON":                     {stepbuilder.Proof{Document: "accept", Signature: "x"}, federation.Accept, view, "usage: the signed document is none of a step"},
+		"no document":                 {stepbuilder.Proof{Document: "{}", Signature: "x"}, federation.Accept, view, "usage: the signed document is not a step"},
+		"no JSON":                     {stepbuilder.Proof{Document: "accept", Signature: "x"}, federation.Accept, view, "usage: the signed document is not a step"},
 	} {
 		if _, err := attest(tt.proof, tt.verb, tt.view, ""); why(err) != tt.want {
 			t.Errorf("%s: %s, want %s", name, why(err), tt.want)

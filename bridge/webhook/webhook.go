@@ -85,7 +85,7 @@ func (h *Hooks) Check(ctx context.Context, address string) error {
 	}
 	err := h.deps.Outside.Callable(ctx, address)
 	if errors.Is(err, identity.ErrNotAllowed) { // its text would reveal the internal address of a name
-		err = fmt.Errorf("%w: it is to be https, with a public host, nothing before that, and no fragment", bridge.ErrAddress)
+		err = fmt.Errorf("%w: want an https URL with a public host, without a user and a fragment", bridge.ErrAddress)
 	}
 	return err
 }

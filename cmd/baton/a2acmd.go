@@ -256,7 +256,7 @@ func changeConfig(ctx context.Context, c *cli, streams std, done string, change 
 		_, err = client.Call(ctx, gateway, admin.ReloadConfig, route.JSON(admin.Act{Reason: done}))
 	}
 	if _, away := errors.AsType[*federation.UnavailableError](err); away {
-		done += "; no gateway runs: it holds from the next start"
+		done += "; no gateway is running: it takes effect at the next start"
 		err = nil
 	}
 	if err != nil {

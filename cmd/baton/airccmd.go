@@ -68,7 +68,7 @@ type aircDrop struct {
 
 // Run deletes them.
 func (cmd aircDrop) Run(ctx context.Context, c *cli, streams std) error {
-	if err := cmd.ask(streams, cmd.DryRun, "delete these messages for good?"); err != nil {
+	if err := cmd.ask(streams, cmd.DryRun, "permanently delete these messages?"); err != nil {
 		return err
 	}
 	return cmd.run(ctx, c, streams, "drop", "dropped")

@@ -160,5 +160,5 @@ func (f yesFlag) ask(streams std, dry bool, question string) error {
 	if f.Yes || dry || (render.Terminal{Err: streams.err}).Confirm(os.Stdin, question) {
 		return nil
 	}
-	return &usageError{errors.New("nothing was done: say --yes")}
+	return &usageError{errors.New("nothing was done: confirm with --yes")}
 }

@@ -39,7 +39,7 @@ type bindAdd struct {
 func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
 	bind := route.JSON(admin.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch})
 	return report(ctx, c, streams, admin.BindName, admin.NameBinding{Network: cmd.Network, Name: cmd.Name, Body: bind}, func(b admin.Binding) string {
-		return cmd.said(fmt.Sprintf("%s on %s stands for %s", b.Name, b.Network, b.DID))
+		return cmd.said(fmt.Sprintf("%s on %s is bound to %s", b.Name, b.Network, b.DID))
 	})
 }
 
@@ -52,6 +52,6 @@ type bindRemove struct {
 func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
 	in := admin.NameUnbinding{Network: cmd.Network, Name: cmd.Name, Removal: cmd.removal()}
 	return report(ctx, c, streams, admin.UnbindName, in, func(admin.Empty) string {
-		return cmd.said(fmt.Sprintf("%s on %s stands for nobody", cmd.Name, cmd.Network))
+		return cmd.said(fmt.Sprintf("%s on %s is not bound", cmd.Name, cmd.Network))
 	})
 }

@@ -27,7 +27,7 @@ type blockAdd struct {
 // Run blocks, and prints the ended and dropped items.
 func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Purge {
-		if err := cmd.ask(streams, cmd.DryRun, "end what "+cmd.What+" offered, and drop what waits of it?"); err != nil {
+		if err := cmd.ask(streams, cmd.DryRun, "end what "+cmd.What+" offered, and drop its pending deliveries?"); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func TestBindingOfANameIsUnique(t *testing.T) {
 	v := newVillage(t)
 	v.asks(t, &struct{}{}, "bind", "add", "airc", "scout_7", eliza)
 	for why, args := range map[string][]string{
-		"stands for another DID":     {"bind", "add", "airc", "scout_7", ann},
+		"is bound to another DID":    {"bind", "add", "airc", "scout_7", ann},
 		"the configuration binds":    {"bind", "add", "lab", "ann", eliza},
 		"stands for a DID by itself": {"bind", "add", "airc", elizaHandle, ann},
 	} {

@@ -77,7 +77,7 @@ func TestDoctorNamesTheCauseThatKeepsAHubAway(t *testing.T) {
 		},
 		"a server of another protocol": {
 			func(*house) string { return hubTable(strings.Replace(web.URL, "http:", "nats:", 1)) },
-			[]string{"nats://127.0.0.1:", "something listens, but no NATS server"},
+			[]string{"nats://127.0.0.1:", "the server is not a NATS server"},
 		},
 		"TLS against plain text": {
 			func(*house) string {
@@ -155,7 +155,7 @@ func TestExplainNamesTheReasonOfARefusedLogin(t *testing.T) {
 			t.Fatalf("a signature by another key is answered %d", status)
 		}
 	}
-	const why = "no key in its document made the signature"
+	const why = "the signature is not by a key in its document"
 	if got := explained(); !strings.Contains(got, "login refused") || !strings.Contains(got, why) {
 		t.Errorf("it says %s", got)
 	}

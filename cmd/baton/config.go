@@ -111,7 +111,7 @@ type reloadCommand struct{ changeFlags }
 // Run prints each changed key with its effect.
 func (cmd reloadCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return report(ctx, c, streams, admin.ReloadConfig, cmd.body(), func(done admin.Reloaded) string {
-		return strings.Join(append(render.Settings(done), cmd.said(fmt.Sprintf("%s is read again, %d keys changed", done.File, len(done.Changes)))), "\n")
+		return strings.Join(append(render.Settings(done), cmd.said(fmt.Sprintf("%s is reloaded, %d keys changed", done.File, len(done.Changes)))), "\n")
 	})
 }
 

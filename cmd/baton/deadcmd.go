@@ -52,7 +52,7 @@ type deadIDs struct {
 func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
 	all := d.All || d.Cause != "" || d.Peer != ""
 	if all == (len(d.IDs) > 0) {
-		return &usageError{errors.New("name dead letters, or say --all, --cause or --peer")}
+		return &usageError{errors.New("name dead letters, or use --all, --cause or --peer")}
 	}
 	if all {
 		d.IDs = []string{"all"}
@@ -76,7 +76,7 @@ type deadDrop struct {
 
 // Run forgets them.
 func (cmd deadDrop) Run(ctx context.Context, c *cli, streams std) error {
-	if err := cmd.ask(streams, cmd.DryRun, "forget these dead letters for good?"); err != nil {
+	if err := cmd.ask(streams, cmd.DryRun, "permanently delete these dead letters?"); err != nil {
 		return err
 	}
 	return cmd.run(ctx, c, streams, "drop", "dropped")

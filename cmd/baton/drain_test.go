@@ -84,7 +84,7 @@ func TestShutdownTakesTenSecondsWithSilentPeers(t *testing.T) {
 	if took := time.Since(stopped); took > stopWait {
 		t.Errorf("SIGTERM took %s", took)
 	}
-	if told := s.told(t); !strings.Contains(told, `"msg":"stopped"`) || strings.Contains(told, "not all work has ended in time") {
+	if told := s.told(t); !strings.Contains(told, `"msg":"stopped"`) || strings.Contains(told, "shutdown timed out before all work ended") {
 		t.Errorf("the gateway did not end in good order")
 	}
 	s.asks(t, &struct{}{}, "verify") // the record was closed cleanly, or this fails

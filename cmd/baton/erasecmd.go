@@ -45,7 +45,7 @@ Example:
 // Run erases, and prints the erased items and the remaining work of the operator.
 func (cmd eraseCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Reason == "" && !cmd.DryRun {
-		return &usageError{errors.New("--reason is needed: the audit log has it")}
+		return &usageError{errors.New("--reason is required for the audit log")}
 	}
 	if err := cmd.ask(streams, cmd.DryRun, "erase what "+cmd.DID+" took part in? It cannot be undone."); err != nil {
 		return err

@@ -150,7 +150,7 @@ func (f *farHomes) converse(t *testing.T) {
 	told, err := zoe.Next(patient(t), func(m bridgetest.IRCMessage) bool {
 		return m.Command == "NOTICE" && strings.Contains(m.Params[1], "UNDELIVERABLE")
 	})
-	if err != nil || !strings.Contains(told.Params[1], "takes no messages from you") {
+	if err != nil || !strings.Contains(told.Params[1], "does not accept messages from you") {
 		t.Errorf("zoe is told %q, %v", told.Params, err)
 	}
 	f.reads(t, want...)

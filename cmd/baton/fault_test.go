@@ -203,7 +203,7 @@ func rooms() map[string]room {
 				}
 				defer session.Close()
 				call := &sdk.CallToolParams{Name: "handoff_offer", Arguments: map[string]any{"to": string(bob.did), "title": "Again"}}
-				if got, err := session.CallTool(t.Context(), call); err == nil || !strings.Contains(err.Error(), "something went wrong here") {
+				if got, err := session.CallTool(t.Context(), call); err == nil || !strings.Contains(err.Error(), "internal error") {
 					t.Errorf("the tool that panics is answered %+v, %v", got, err)
 				}
 				if got, err := session.CallTool(t.Context(), call); err != nil || got.IsError {

@@ -68,7 +68,7 @@ type feedRelease struct{ feedSwitch }
 
 // Run ends it.
 func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
-	return cmd.run(ctx, c, streams, "release", cmd.Name+" is delivered to again")
+	return cmd.run(ctx, c, streams, "release", cmd.Name+" receives deliveries again")
 }
 
 type feedIDs struct {
@@ -130,7 +130,7 @@ func (feedDrop) Help() string {
 
 // Run abandons the deliveries.
 func (cmd feedDrop) Run(ctx context.Context, c *cli, streams std) error {
-	if err := cmd.ask(streams, cmd.DryRun, "drop what waits of these for good?"); err != nil {
+	if err := cmd.ask(streams, cmd.DryRun, "permanently drop these deliveries?"); err != nil {
 		return err
 	}
 	return cmd.run(ctx, c, streams, "drop", "dropped")

@@ -186,7 +186,7 @@ Example:
 // Run ends the handoff, and prints its new state.
 func (cmd orphanEnd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Reason == "" {
-		return &usageError{errors.New("--reason says why, for the parties and the audit log")}
+		return &usageError{errors.New("--reason is required, for the parties and the audit log")}
 	}
 	if err := cmd.ask(streams, cmd.DryRun, "End "+cmd.ID+" here?"); err != nil {
 		return err

@@ -79,7 +79,7 @@ func TestHubConnectsHomes(t *testing.T) {
 	id, bob := takesOn(t, a, b, "Through the hub")
 	b.must(t, "handoff", "complete", id, "--key-file", bob)
 	agree(t, id, "offer accept complete", a, b)
-	if out := b.must(t, "relay", "check"); !strings.Contains(out, "from a.test") || !strings.Contains(out, "one for all") {
+	if out := b.must(t, "relay", "check"); !strings.Contains(out, "from a.test") || !strings.Contains(out, "shared by all homes") {
 		t.Errorf("relay check: %s", out)
 	}
 	for _, name := range streams {

@@ -67,6 +67,6 @@ Example:
 func (cmd inboxMove) Run(ctx context.Context, c *cli, streams std) error {
 	move := route.JSON(admin.Move{Act: cmd.act(), Home: cmd.Home})
 	return report(ctx, c, streams, admin.MoveInbox, admin.InboxMove{DID: cmd.DID, Body: move}, func(done admin.Moved) string {
-		return cmd.said(fmt.Sprintf("%s is at %s: %d went along, %d wait here", done.DID, done.Home, done.Taken, done.Waiting))
+		return cmd.said(fmt.Sprintf("%s is at %s: %d entries moved, %d are pending here", done.DID, done.Home, done.Taken, done.Waiting))
 	})
 }

@@ -61,7 +61,7 @@ func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done s
 	in := admin.LinkChange{Name: cmd.Name, Verb: verb, Body: cmd.body()}
 	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeLink, in, func(changed int) string {
 		if changed == 0 {
-			return fmt.Sprintf("link %s was so already", cmd.Name)
+			return fmt.Sprintf("link %s was already in that state", cmd.Name)
 		}
 		return fmt.Sprintf("link %s %s", cmd.Name, done)
 	})

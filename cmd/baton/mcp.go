@@ -60,7 +60,7 @@ func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err
 	}
 	switch {
 	case cmd.KeyFile != "" && cmd.Pair != "":
-		return nil, false, &usageError{errors.New("say --key-file or --pair")}
+		return nil, false, &usageError{errors.New("use --key-file or --pair")}
 	case cmd.KeyFile != "":
 		_, key, err := cmd.agent()
 		if err != nil {
@@ -72,7 +72,7 @@ func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err
 		}
 		return account, true, err
 	case cmd.As != "":
-		return nil, false, &usageError{errors.New("--as needs the operator API: say --key-file or --pair with --gateway")}
+		return nil, false, &usageError{errors.New("--as needs the operator API: use --key-file or --pair with --gateway")}
 	}
 	folder, err := stateFolder()
 	if err != nil {
@@ -92,7 +92,7 @@ func stateFolder() (string, error) {
 	}
 	dir, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("keep session: %w", err)
+		return "", fmt.Errorf("save session: %w", err)
 	}
 	return filepath.Join(dir, ".local", "state", "baton"), nil
 }
@@ -101,7 +101,7 @@ func stateFolder() (string, error) {
 func (cmd mcpCommand) agent() (federation.DID, *federation.SigningKey, error) {
 	if cmd.KeyFile == "" {
 		if cmd.As == "" {
-			return "", nil, &usageError{errors.New("--as or --key-file says for which agent")}
+			return "", nil, &usageError{errors.New("name the agent with --as or --key-file")}
 		}
 		did, err := federation.ParseDID(cmd.As)
 		if err != nil {
@@ -114,7 +114,7 @@ func (cmd mcpCommand) agent() (federation.DID, *federation.SigningKey, error) {
 		return "", nil, err
 	}
 	if cmd.As != "" && cmd.As != string(key.DID) {
-		return "", nil, &usageError{fmt.Errorf("--as is %s, and the key is of %s", cmd.As, key.DID)}
+		return "", nil, &usageError{fmt.Errorf("--as is %s, but the key belongs to %s", cmd.As, key.DID)}
 	}
 	return key.DID, &key, nil
 }

@@ -34,7 +34,7 @@ func TestMovingADIDTakesItsInboxAlong(t *testing.T) {
 		t.Errorf("from where it is not: %s", out)
 	}
 
-	if out := b.must(t, "inbox", "move", bobDID, "c.test"); !strings.Contains(out, "2 went along, 0 wait here") {
+	if out := b.must(t, "inbox", "move", bobDID, "c.test"); !strings.Contains(out, "2 entries moved, 0 are pending here") {
 		t.Errorf("the move says %q", out)
 	}
 	out := c.must(t, "inbox", "show", bobDID, "--json")

@@ -281,7 +281,7 @@ func TestOperatorPageNeedsNoMouse(t *testing.T) {
 	b.says(t, "h1", "Dial lab")
 	b.tabs(t, "Reason")
 	b.types(t, "by hand"+kb.Enter)
-	b.says(t, "[role=status]", "was so already")
+	b.says(t, "[role=status]", "was already in that state")
 	b.tabs(t, "Feeds")
 	b.types(t, kb.Enter)
 	b.says(t, "h1", "Feeds")

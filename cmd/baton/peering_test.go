@@ -39,7 +39,7 @@ func TestPeerAddLinksHomesAndSendsACanary(t *testing.T) {
 	if out := a.must(t, "peer", "list"); strings.Contains(out, "b.test") {
 		t.Errorf("a dry run added it: %s", out)
 	}
-	if out, ok := a.baton(t, "peer", "add", b.url(), "--allow-private"); ok || !strings.Contains(out, "say --yes") {
+	if out, ok := a.baton(t, "peer", "add", b.url(), "--allow-private"); ok || !strings.Contains(out, "confirm with --yes") {
 		t.Errorf("it is added without a yes: %s", out)
 	}
 
@@ -91,7 +91,7 @@ func TestPeerOfTheConfigurationIsNeitherAddedNorRemoved(t *testing.T) {
 	if out, ok := a.baton(t, "peer", "add", b.url(), "--allow-private", "--yes"); ok || !strings.Contains(out, "is a peer already") {
 		t.Errorf("added: %s", out)
 	}
-	if out, ok := a.baton(t, "peer", "remove", "b.test", "--yes"); ok || !strings.Contains(out, "take it out there") {
+	if out, ok := a.baton(t, "peer", "remove", "b.test", "--yes"); ok || !strings.Contains(out, "remove it there") {
 		t.Errorf("removed: %s", out)
 	}
 	if out, ok := a.baton(t, "peer", "add", a.url(), "--allow-private", "--yes"); ok || !strings.Contains(out, "this gateway's own name") {

@@ -16,11 +16,11 @@ import (
 // reread makes the gateway read its configuration again.
 func (h *house) reread(t *testing.T, tables ...string) {
 	t.Helper()
-	before := strings.Count(h.told(t), "configuration read again")
+	before := strings.Count(h.told(t), "configuration reloaded")
 	h.configure(t, tables...)
 	h.signal(t, syscall.SIGHUP)
 	await(t, "the configuration to be read again", func() bool {
-		return strings.Count(h.told(t), "configuration read again") > before
+		return strings.Count(h.told(t), "configuration reloaded") > before
 	})
 }
 

@@ -55,7 +55,7 @@ func (cmd quickstart) Run(c *cli, streams std) error {
 	values := setup.Setup{Home: cmd.Home, Network: cmd.Network, For: cmd.For, Dir: cmd.Dir, User: fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())}
 	paths, err := values.Write(cmd.Force)
 	if there, ok := errors.AsType[*setup.ExistsError](err); ok {
-		return fmt.Errorf("%w: name another --dir, or say --force", there)
+		return fmt.Errorf("%w: name another --dir, or use --force", there)
 	}
 	if err != nil {
 		return err

@@ -172,7 +172,7 @@ func TestReloadOfAnInvalidConfigurationChangesNothing(t *testing.T) {
 	await(t, "the log to name the mistake", func() bool { return strings.Contains(h.told(t), h.config+":4: limits.clock_skew") })
 	h.configure(t)
 	h.signal(t, syscall.SIGHUP)
-	await(t, "the log to say that it was read", func() bool { return strings.Contains(h.told(t), "configuration read again") })
+	await(t, "the log to say that it was read", func() bool { return strings.Contains(h.told(t), "configuration reloaded") })
 	if status, _ := h.ask(t, "/readyz"); status != http.StatusOK {
 		t.Errorf("/readyz answers %d", status)
 	}
@@ -183,7 +183,7 @@ func TestReloadDuringTheStartFollowsIt(t *testing.T) {
 	h.launch(t)
 	await(t, "the first line", func() bool { return strings.Contains(h.told(t), `"msg":"baton starts"`) })
 	h.signal(t, syscall.SIGHUP)
-	await(t, "the log to say that it was read", func() bool { return strings.Contains(h.told(t), "configuration read again") || h.gone() })
+	await(t, "the log to say that it was read", func() bool { return strings.Contains(h.told(t), "configuration reloaded") || h.gone() })
 	if h.gone() {
 		t.Errorf("the gateway ended: %v", h.process.ProcessState)
 	}
@@ -194,7 +194,7 @@ func TestReloadNamesKeysThatNeedARestart(t *testing.T) {
 	h.start(t)
 	h.configure(t, "[metrics]\nenabled = false\n[airc]\noffers = \"deliver\"\n")
 	h.signal(t, syscall.SIGHUP)
-	await(t, "the log to say that it was read", func() bool { return strings.Contains(h.told(t), "configuration read again") })
+	await(t, "the log to say that it was read", func() bool { return strings.Contains(h.told(t), "configuration reloaded") })
 	var named []any
 	for _, line := range h.logged(t) {
 		if line["msg"] == "restart needed" {

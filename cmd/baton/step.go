@@ -77,11 +77,11 @@ func (f stepFlags) submit(ctx context.Context, c *cli, streams std, step client.
 			return err
 		}
 		if f.From != "" && f.From != string(key.DID) {
-			return &usageError{fmt.Errorf("--from is %s, and the key is of %s", f.From, key.DID)}
+			return &usageError{fmt.Errorf("--from is %s, but the key belongs to %s", f.From, key.DID)}
 		}
 		step.Key = &key
 	case f.From == "":
-		return &usageError{errors.New("--from or --key-file says whose step it is")}
+		return &usageError{errors.New("name the sender of the step with --from or --key-file")}
 	}
 	filed, err := gateway.Take(ctx, step)
 	if err != nil {

@@ -127,7 +127,7 @@ func TestUpgradeServesTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	h := golden(t, "0.1.0")
 	h.start(t)
-	if log, err := os.ReadFile(h.log); err != nil || !strings.Contains(string(log), "brought the record from version 1 to version 5; what was before is ") {
+	if log, err := os.ReadFile(h.log); err != nil || !strings.Contains(string(log), "brought the record from version 1 to version 5; the previous record is ") {
 		t.Errorf("the log of the start has no line about the upgrade, %v:\n%s", err, log)
 	}
 	type view struct{ ID, State, Title string }

@@ -324,7 +324,7 @@ func (w *Worker) over(ctx context.Context, r *running, p passed) {
 		return
 	}
 	if err := w.rows.Hurry(ctx, w.to.Name); err != nil && ctx.Err() == nil {
-		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not hurried", slog.Any("err", err))
+		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not rescheduled", slog.Any("err", err))
 	}
 }
 
@@ -352,7 +352,7 @@ func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 		return
 	}
 	if err := w.to.Pause(ctx, away, w.until); err != nil && ctx.Err() == nil {
-		w.to.Log.LogAttrs(ctx, slog.LevelError, "pause not noted", slog.Any("err", err))
+		w.to.Log.LogAttrs(ctx, slog.LevelError, "pause not recorded", slog.Any("err", err))
 	}
 }
 

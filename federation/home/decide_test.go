@@ -140,7 +140,7 @@ func flawless(b bench, verb federation.Verb) situation {
 func TestDecideRefusesByTheFirstFault(t *testing.T) {
 	wrongSender := defect{name: "not theirs", code: federation.WrongSender, cause: func(s *situation) { s.by = s.carol }}
 	incapable := defect{name: "incapable", code: federation.MissingCapability, cause: func(s *situation) { s.facts.View.Caps = []string{"go", "cook"} }}
-	hog := defect{name: "hog", code: federation.InboxFull, detail: "yours", cause: func(s *situation) {
+	hog := defect{name: "hog", code: federation.InboxFull, detail: "your share", cause: func(s *situation) {
 		s.facts.Inboxes = map[federation.DID]federation.InboxUse{s.alice.did: {Entries: 5, SenderEntries: 5}}
 	}}
 	late := defect{name: "late", code: federation.DeadlinePassed, cause: func(s *situation) { s.facts.View.Deadline = s.now.Add(-time.Hour) }}

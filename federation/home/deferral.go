@@ -322,7 +322,7 @@ func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (fede
 func (p *retryPass) wait(ctx context.Context, w federation.Deferred, why string) (retryOutcome, error) {
 	last := w.Since.Add(DeferralTime)
 	if !p.ends().Before(last) {
-		refused := federation.Refuse(w.Event, federation.SignatureUnverifiable, "no key came within "+DeferralTime.String())
+		refused := federation.Refuse(w.Event, federation.SignatureUnverifiable, "no key was found within "+DeferralTime.String())
 		return p.end(ctx, DeferralEnd{Step: w, Refused: refused, Expired: true})
 	}
 	next := p.now.Add(waitAfter(w.Tried))

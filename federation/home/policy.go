@@ -63,7 +63,7 @@ func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.Vie
 	case require == RequireSigned && ev.Provenance != federation.Signed:
 		return federation.Refuse(ev, federation.NeedSignature, "by the key of its actor")
 	case ev.Verb == federation.Offer && !invited && s.Outsider:
-		return federation.Refuse(ev, federation.PolicyDenied, "an offer to "+after.Venue+" takes membership: join the channel, or ask the operator to set [policy] open_offers to \"agents\" or \"any\", or to add a policy rule with your DID in senders")
+		return federation.Refuse(ev, federation.PolicyDenied, "an offer to "+after.Venue+" requires membership: join the channel, or ask the operator to set [policy] open_offers to \"agents\" or \"any\", or to add a policy rule with your DID in senders")
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func ParseRule(text RuleText, require Requirement, kinds lifecycle.Kinds, peers 
 	for _, name := range text.Verbs {
 		rule.Verbs = append(rule.Verbs, federation.Verb(name))
 		if !kinds.HasVerb(federation.Verb(name)) {
-			add("verbs", fmt.Sprintf("nobody takes a step %q", name))
+			add("verbs", fmt.Sprintf("there is no step %q", name))
 		}
 	}
 	for _, name := range text.Peers {
@@ -209,7 +209,7 @@ func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after feder
 		if whole, share := limits.Remaining(s.Inboxes[did]); !whole.Admits(int64(len(ev.Signature.Document))) {
 			return federation.Refuse(ev, federation.InboxFull, "")
 		} else if !share.Admits(int64(len(ev.Signature.Document))) {
-			return federation.Refuse(ev, federation.InboxFull, "too much of what waits there is yours")
+			return federation.Refuse(ev, federation.InboxFull, "your share of the inbox is full")
 		}
 	}
 	return nil

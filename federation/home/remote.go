@@ -98,7 +98,7 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.ListPendingIn(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("read what waits in %s: %w", id, err)
+		return nil, fmt.Errorf("read pending steps of %s: %w", id, err)
 	}
 	var rulings []Ruling
 	assumed := map[federation.DID]federation.View{}
@@ -151,9 +151,9 @@ func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry
 	s, err := h.Record.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
 	switch {
 	case err != nil:
-		return federation.Entry{}, fmt.Errorf("look for step %s: %w", ev.ID, err)
+		return federation.Entry{}, fmt.Errorf("find step %s: %w", ev.ID, err)
 	case s.Filed == nil:
-		return federation.Entry{}, fmt.Errorf("look for step %s: %w", ev.ID, federation.ErrNotFound)
+		return federation.Entry{}, fmt.Errorf("find step %s: %w", ev.ID, federation.ErrNotFound)
 	}
 	return *s.Filed, nil
 }
@@ -176,7 +176,7 @@ func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 // wrapping [*federation.UnavailableError] if a retry may help.
 func (h *Home) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling, now time.Time) (federation.Judgement, error) {
 	if ev.Handoff != r.Handoff || ev.ID != r.Event || r.Version == 0 {
-		return federation.Judgement{}, federation.Refuse(ev, federation.WrongReference, "the ruling is on another step")
+		return federation.Judgement{}, federation.Refuse(ev, federation.WrongReference, "the ruling is about another step")
 	}
 	judged, err := h.judge(ctx, Submission{Event: ev, Since: now, Ruling: &r}, now)
 	if err == nil && judged.Duplicate {
@@ -189,7 +189,7 @@ func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	d, ruling := Decision{Before: s.View}, sub.Ruling
 	switch {
 	case s.Forked:
-		return d, federation.Refuse(sub.Event, federation.WrongSender, "its home has told two histories of this handoff")
+		return d, federation.Refuse(sub.Event, federation.WrongSender, "its home sent conflicting histories of this handoff")
 	case s.View.Exists() && s.View.Home != ruling.Home:
 		return d, federation.Refuse(sub.Event, federation.EventIDInUse, "it is a handoff of another home")
 	case ruling.Home == r.ID && s.Used != nil:
@@ -201,7 +201,7 @@ func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	}
 	if federation.Link(s.Head, sub.Event.Signature.Document) != ruling.Chain {
 		if !s.View.Exists() {
-			return d, federation.Refuse(sub.Event, federation.WrongReference, "the ruling is on another step")
+			return d, federation.Refuse(sub.Event, federation.WrongReference, "the ruling is about another step")
 		}
 		if ruling.Home == r.ID {
 			return d, ruledSince(sub.Event)

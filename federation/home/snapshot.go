@@ -118,7 +118,7 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 			member, err = h.IsAgent(ctx, ev.Actor())
 		}
 		if err != nil {
-			return fmt.Errorf("look for %s in %s: %w", ev.Actor(), cmp.Or(ev.Arrival.Place.Venue, ev.Venue), err)
+			return fmt.Errorf("find %s in %s: %w", ev.Actor(), cmp.Or(ev.Arrival.Place.Venue, ev.Venue), err)
 		}
 		s.Outsider = !member
 	}

@@ -204,7 +204,7 @@ func (h *Home) Admit(ctx context.Context, did federation.DID, address string, no
 	if !has {
 		var since time.Time
 		if since, has, err = h.Record.Acquainted(ctx, did); err != nil {
-			return false, fmt.Errorf("look whether %s is known: %w", did, err)
+			return false, fmt.Errorf("look up whether %s is known: %w", did, err)
 		}
 		long = has && now.Sub(since) >= federation.AcquaintanceAge
 	}
@@ -221,7 +221,7 @@ func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now
 		return nil
 	}
 	if err := h.Record.Meet(ctx, did, now); err != nil {
-		return fmt.Errorf("note that %s is known: %w", did, err)
+		return fmt.Errorf("record that %s is known: %w", did, err)
 	}
 	h.Strangers.Count(did, address, now, h.Limits.Strangers.DIDs)
 	return nil

@@ -42,7 +42,7 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 		}
 		due, err := h.Record.ListDue(ctx, clock, now.Add(-windows[clock]), sweepBatch)
 		if err != nil {
-			return filed, fmt.Errorf("look for overdue handoffs: %w", err)
+			return filed, fmt.Errorf("find overdue handoffs: %w", err)
 		}
 		ended, err := h.End(ctx, due, "", now)
 		filed = append(filed, ended...)
@@ -57,7 +57,7 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
 	unseen, err := h.Record.Unseen(ctx, now.Add(-unseenLife), sweepBatch)
 	if err != nil {
-		return nil, fmt.Errorf("look for unseen offers: %w", err)
+		return nil, fmt.Errorf("find unseen offers: %w", err)
 	}
 	return h.End(ctx, unseen, "", now)
 }
@@ -193,7 +193,7 @@ const undeliveredNote = "not picked up in time"
 func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {
-		return nil, false, fmt.Errorf("look for what waits too long: %w", err)
+		return nil, false, fmt.Errorf("find expired inbox entries: %w", err)
 	}
 	for _, u := range waiting {
 		if h.unseen(u) {

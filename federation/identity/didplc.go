@@ -37,10 +37,10 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	}
 	current, err := readPLCLog(did, body)
 	if err != nil {
-		return federation.Document{}, unavailable("did:plc directory", 0, fmt.Errorf("the log does not hold: %w", err))
+		return federation.Document{}, unavailable("did:plc directory", 0, fmt.Errorf("the log is invalid: %w", err))
 	}
 	if current.kind == plcTombstone {
-		return federation.Document{}, errors.New("its owner has given it up")
+		return federation.Document{}, errors.New("its owner has deactivated it")
 	}
 	// The source is the same for every directory, because the log proves itself.
 	document := federation.Document{DID: did, Source: "did:plc", Mailbox: current.mailbox}
@@ -156,7 +156,7 @@ func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	}
 	at := slices.IndexFunc(l.inForce, func(s plcOperation) bool { return s.cid == o.prev })
 	if at < 0 {
-		return errors.New("it follows no operation in force")
+		return errors.New("it follows an operation that is not in force")
 	}
 	before, undone := l.inForce[at], l.inForce[at+1:]
 	keys := before.rotation
@@ -165,12 +165,12 @@ func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	}
 	if len(undone) > 0 {
 		if o.created.Sub(undone[0].created) > recoveryWindow {
-			return errors.New("it undoes one that is too old")
+			return errors.New("it replaces an operation that is too old")
 		}
 		keys = keys[:undone[0].signer(keys)] // keys of higher rank
 	}
 	if o.signer(keys) == len(keys) {
-		return errors.New("no key that may has signed it")
+		return errors.New("no authorized key signed it")
 	}
 	for _, u := range undone {
 		l.nullified[u.cid] = true
@@ -183,7 +183,7 @@ func checkGenesis(did federation.DID, o plcOperation) error {
 	id := strings.ToLower(base32.StdEncoding.EncodeToString(o.digest[:]))[:plcIDBytes]
 	switch {
 	case o.prev != "" || o.kind == plcTombstone:
-		return errors.New("it is no beginning")
+		return errors.New("it is not a genesis operation")
 	case plcPrefix+id != string(did):
 		return fmt.Errorf("it makes the DID %s%s", plcPrefix, id)
 	case o.signer(o.rotation) == len(o.rotation):
@@ -336,5 +336,5 @@ func checkDAG(value any) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("an operation has no place for %T", value)
+	return fmt.Errorf("an operation cannot contain a %T", value)
 }

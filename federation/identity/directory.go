@@ -240,13 +240,13 @@ func webAddress(did federation.DID) (host string, path federation.URLPath, err e
 	for _, segment := range segments {
 		name, err := url.PathUnescape(segment)
 		if err != nil || strings.Trim(name, ".") == "" || strings.Contains(name, "/") {
-			return "", "", fmt.Errorf("%q is no part of an address", segment)
+			return "", "", fmt.Errorf("%q is not a part of an address", segment)
 		}
 		path = path.Join(name)
 	}
 	again, err := url.Parse(federation.BaseURL(host))
 	if err != nil || again.Host != host || again.User != nil || !oneSpelling(again.Hostname(), again.Port(), host) {
-		return "", "", fmt.Errorf("%q is no host", host)
+		return "", "", fmt.Errorf("%q is not a host", host)
 	}
 	return host, path.Join("did.json"), nil
 }
@@ -273,7 +273,7 @@ type Instrumented struct {
 // NewResolveSeconds returns the registered metric of [Instrumented].
 func NewResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: "baton", Name: "did_resolve_seconds", Help: "Time to resolve a DID, from memory or from afar.",
+		Namespace: "baton", Name: "did_resolve_seconds", Help: "Time to resolve a DID, from the cache or the network.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 8, 8), // 10 µs, a did:key, to 21 s, beyond every timeout
 	}, []string{"method", "outcome"})
 	reg.MustRegister(seconds)

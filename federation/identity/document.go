@@ -43,7 +43,7 @@ func parseDocument(did federation.DID, body []byte) (federation.Document, error)
 		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
 	}
 	if id := text(members["id"]); id != string(did) {
-		return federation.Document{}, fmt.Errorf("parse document of %s: it is that of %q", did, cut(id))
+		return federation.Document{}, fmt.Errorf("parse document of %s: it belongs to %q", did, cut(id))
 	}
 	document := federation.Document{DID: did, Mailbox: mailboxOf(members["service"])}
 	methods, err := parseMethods(did, members)

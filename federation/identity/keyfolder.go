@@ -148,7 +148,7 @@ type NamedKey struct {
 }
 
 // ErrKeyExists is returned by [CreateKey] if the key already exists.
-var ErrKeyExists = errors.New("identity: there is a key already")
+var ErrKeyExists = errors.New("identity: the key already exists")
 
 // SmallEndpoint is the prefix of an endpoint ID smaller than nearly all others. If two servers dial
 // each other at the same time, the one with the smaller ID keeps its link.

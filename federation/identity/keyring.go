@@ -154,7 +154,7 @@ func makeKept(root *os.Root) error {
 		others = others || err == nil
 	}
 	if _, err := root.Lstat(keptFile); others && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is missing and with it the identity of every agent: restore it", filepath.Join(root.Name(), keptFile))
+		return fmt.Errorf("%s is missing, and it holds the keys of all agents: restore it from a backup", filepath.Join(root.Name(), keptFile))
 	}
 	return makeKey(root, keptFile)
 }
@@ -399,7 +399,7 @@ func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, si
 	return key, verdict, err
 }
 
-var errNotSigned = errors.New("no key in its document made the signature")
+var errNotSigned = errors.New("the signature is not by a key in its document")
 
 // Learn is [KeySource.Learn].
 func (c CurrentKeys) Learn(ctx context.Context, report federation.KeyReport) error {

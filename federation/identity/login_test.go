@@ -143,7 +143,7 @@ func TestProvedNamesFaultsOfTheDocument(t *testing.T) {
 	}{
 		"a key that cannot be read": {page: document(unreadable), want: "unusable keys in its document: 1, such as did:web:alice.example#u: want a key in base58btc, which starts with z"},
 		"no JSON":                   {page: "<html>", want: "resolve did:web:alice.example: parse document of did:web:alice.example: invalid character '<' looking for beginning of value"},
-		"another document":          {page: `{"id":"did:web:bob.example"}`, want: `resolve did:web:alice.example: parse document of did:web:alice.example: it is that of "did:web:bob.example"`},
+		"another document":          {page: `{"id":"did:web:bob.example"}`, want: `resolve did:web:alice.example: parse document of did:web:alice.example: it belongs to "did:web:bob.example"`},
 		"a redirect": {
 			err:  &federation.UnavailableError{What: "alice.example", Err: moved},
 			want: "resolve did:web:alice.example: " + (&federation.UnavailableError{What: "alice.example", Err: moved}).Error(),

@@ -221,7 +221,7 @@ func hostOf(q federation.KeyQuery) string {
 }
 
 // ErrNotCached is wrapped in the error of an offline source for an answer that only a host can give.
-var ErrNotCached = errors.New("its keys are not at hand yet")
+var ErrNotCached = errors.New("its keys are not available yet")
 
 func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotCached) }
 

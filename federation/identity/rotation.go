@@ -261,7 +261,7 @@ func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []
 func readReplaced(root *os.Root) (map[KeyName]string, error) {
 	text, err := readFile(root, replacedFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // none was
+		return nil, nil //nolint:nilnil // no key was rotated
 	}
 	var replaced map[KeyName]string
 	if err == nil {

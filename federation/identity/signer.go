@@ -51,7 +51,7 @@ func (s Signer) key(ctx context.Context, name KeyName) (federation.SigningKey, e
 	return federation.SigningKey{Public: public, DID: KeyDID(public), Sign: func(ctx context.Context, message []byte) ([]byte, error) {
 		sig, err := s.run(ctx, message, string(name))
 		if err == nil && (len(sig) != ed25519.SignatureSize || !ed25519.Verify(public, message, sig)) {
-			err = errors.New("what it answered is no signature by its key")
+			err = errors.New("its answer is not a signature by its key")
 		}
 		if err != nil {
 			return nil, &federation.UnavailableError{What: "signer of key " + string(name), Err: err}

@@ -92,8 +92,8 @@ func TestSignerSignsAsServerAndRegistry(t *testing.T) {
 func TestSignerReturnsUnavailableWhileAway(t *testing.T) {
 	for says, want := range map[string]string{
 		"away":  "the token is not plugged in",
-		"wrong": "no signature by its key",
-		"flood": "no signature by its key",
+		"wrong": "not a signature by its key",
+		"flood": "not a signature by its key",
 	} {
 		t.Run(says, func(t *testing.T) {
 			keys, err := identity.OpenSignerKeyring(t.Context(), filepath.Join(t.TempDir(), "keys"), signer(t, "well"))

@@ -169,7 +169,7 @@ func (k Kinds) Open(ev federation.Event, home federation.HomeID, filed time.Time
 	}
 	switch {
 	case ev.Verb != federation.Offer:
-		return federation.View{}, federation.Refuse(ev, federation.IllegalStep, "an offer comes first")
+		return federation.View{}, federation.Refuse(ev, federation.IllegalStep, "the first step must be an offer")
 	case ev.ID != ev.Handoff:
 		return federation.View{}, federation.Refuse(ev, federation.IllegalStep, "an offer opens, and names no other handoff")
 	case state == "" && ev.To != "":
@@ -378,7 +378,7 @@ func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, er
 func (k Kinds) Follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
 	switch exists := before.Exists(); {
 	case exists && step.Event.Verb == federation.Offer:
-		return before, errors.New("the handoff was open already")
+		return before, errors.New("the handoff was already open")
 	case exists:
 		return k.Check(before, step.Event, step.Filed)
 	}

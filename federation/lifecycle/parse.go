@@ -53,7 +53,7 @@ func Parse(text []byte) (Kinds, error) {
 	}
 	for kind, t := range k.tables {
 		if !federation.ValidName(string(kind)) {
-			return Kinds{}, fmt.Errorf("parse kinds: %q is no name", kind)
+			return Kinds{}, fmt.Errorf("parse kinds: %q is not a name", kind)
 		}
 		if err := k.check(t); err != nil {
 			return Kinds{}, fmt.Errorf("parse kinds: %s: %w", kind, err)
@@ -73,12 +73,12 @@ func (k Kinds) check(t table) error {
 	states := t.reached()
 	for _, s := range states {
 		if !federation.ValidName(string(s)) {
-			return fmt.Errorf("%q is no name of a state", s)
+			return fmt.Errorf("%q is not a name of a state", s)
 		}
 	}
 	for _, s := range t.Over {
 		if !slices.Contains(states, s) {
-			return fmt.Errorf("over: nothing leads to %q", s)
+			return fmt.Errorf("over: %q is unreachable", s)
 		}
 	}
 	if slices.Contains(t.Over, t.Opens.Directed) || slices.Contains(t.Over, t.Opens.Open) {
@@ -114,7 +114,7 @@ func (t table) reached() []federation.State {
 func (t table) live(states []federation.State) error {
 	for _, s := range states {
 		if !slices.Contains(t.reached(), s) {
-			return fmt.Errorf("nothing leads to %q", s)
+			return fmt.Errorf("%q is unreachable", s)
 		}
 		if slices.Contains(t.Over, s) {
 			return fmt.Errorf("it is over in %q", s)
@@ -133,7 +133,7 @@ func (t table) checkRule(r Rule, earlier []Rule) error {
 	}
 	switch {
 	case !federation.ValidName(string(r.Verb)):
-		return fmt.Errorf("%q is no name of a verb", r.Verb)
+		return fmt.Errorf("%q is not a name of a verb", r.Verb)
 	case r.Verb == federation.Offer || r.Verb == federation.Confirm:
 		return fmt.Errorf("every kind has %s, and no row for it", r.Verb)
 	case slices.ContainsFunc(earlier, twice):

@@ -197,7 +197,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 // erased checks a step without its document. Only the home's statement supports the claim.
 func (c *checking) erased(step Step) {
 	if step.Document != "" || step.Signature != "" || step.Evidence != nil {
-		c.find(StepDocument, step, "listed as erased, and there")
+		c.find(StepDocument, step, "listed as erased, but present")
 		return
 	}
 	c.find(DocumentErased, step, "at "+step.Erased.At.Format(time.RFC3339))

@@ -181,19 +181,19 @@ func (d *Documents) believe(ctx context.Context, home Linked, key string, known 
 		return nil
 	}
 	if len(known) > 0 && home.URL != "" {
-		return fmt.Errorf("key %s signed it, and %s is on record: make %s answer, or set key in [[peers]] to what its operator tells", key, known[0], home.URL)
+		return fmt.Errorf("key %s signed it, but %s is on record: make %s reachable, or set key in [[peers]] to the key from its operator", key, known[0], home.URL)
 	}
 	vouches, err := home.Vouches(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask the hub for its accounts: %w", err)
 	case !vouches:
-		return fmt.Errorf("key %s signed it, and the hub has no accounts that vouch for it: set key in [[peers]] to what its operator tells", key)
+		return fmt.Errorf("key %s signed it, but the hub has no accounts that vouch for it: set key in [[peers]] to the key from its operator", key)
 	case len(known) > 0:
-		d.Log.LogAttrs(ctx, slog.LevelWarn, "home has another key, as the hub says; compare it with its operator",
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "home has another key according to the hub; compare it with its operator",
 			slog.String("peer", string(home.Home)), slog.String("key", key), slog.String("before", known[0]))
 	default:
-		d.Log.LogAttrs(ctx, slog.LevelInfo, "key of a home taken from the hub; compare it with its operator",
+		d.Log.LogAttrs(ctx, slog.LevelInfo, "key of a home accepted from the hub; compare it with its operator",
 			slog.String("peer", string(home.Home)), slog.String("key", key))
 	}
 	return nil

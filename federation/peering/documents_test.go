@@ -78,7 +78,7 @@ func TestDocumentsReadTheKeyThroughAHub(t *testing.T) {
 		"is believed where an address does not answer":          {func(h *hidden) { h.linked.URL = "https://b.test" }, ""},
 		"is not believed at a hub without accounts":             {func(h *hidden) { h.accounts = false }, "set key in [[peers]]"},
 		"is believed where it is on record":                     {func(h *hidden) { h.accounts, h.known = false, recorded(keyOf("b")) }, ""},
-		"is not believed beside one on record, with an address": {func(h *hidden) { h.linked.URL, h.known = "https://b.test", recorded(other) }, "make https://b.test answer"},
+		"is not believed beside one on record, with an address": {func(h *hidden) { h.linked.URL, h.known = "https://b.test", recorded(other) }, "make https://b.test reachable"},
 		"replaces one on record, without an address":            {func(h *hidden) { h.known = recorded(other) }, ""},
 		"is believed where it is configured":                    {func(h *hidden) { h.accounts, h.linked.Key = false, federation.KeyID(keyOf("b").Public) }, ""},
 		"is not believed where another one is configured":       {func(h *hidden) { h.linked.Key = federation.KeyID(other.Public) }, "[[peers]] key is"},
@@ -103,7 +103,7 @@ func TestDocumentsReadTheKeyThroughAHub(t *testing.T) {
 func TestDocumentsLogAKeyVouchedByTheHub(t *testing.T) {
 	t.Parallel()
 	for want, known := range map[string]histories{
-		"key of a home taken from the hub": nil, "home has another key, as the hub says": recorded(keyOf("a")),
+		"key of a home accepted from the hub": nil, "home has another key according to the hub": recorded(keyOf("a")),
 	} {
 		h := newHidden()
 		h.known = known

@@ -124,7 +124,7 @@ func TestInspectChecksFindFaults(t *testing.T) {
 		{"tls", "plain HTTP", func(*gateway, *other) {}, warn, "none"},
 		{"did", "its own key", func(*gateway, *other) {}, ok, "did:web:127.0.0.1 has signed this with"},
 		{"did", "the second of its keys", func(_ *gateway, o *other) { o.keys = []string{"x", "b"} }, ok, "has signed this"},
-		{"did", "a key that it does not publish", func(_ *gateway, o *other) { o.keys = []string{"x"} }, fail, "not made with a key of its own"},
+		{"did", "a key that it does not publish", func(_ *gateway, o *other) { o.keys = []string{"x"} }, fail, "not by a key of the home"},
 		{"did", "no key", func(_ *gateway, o *other) { o.keys = nil }, fail, "has no key"},
 		{"clock", "the same time", func(*gateway, *other) {}, ok, "as here"},
 		{"clock", "half a minute behind", func(_ *gateway, o *other) { o.profile.Sent = time.Now().Add(-30 * time.Second) }, warn, "s apart"},
@@ -133,7 +133,7 @@ func TestInspectChecksFindFaults(t *testing.T) {
 		{"versions", "this one and a later one", func(_ *gateway, o *other) { o.profile.Versions = []int{1, 2} }, ok, "1"},
 		{"versions", "a later one", func(_ *gateway, o *other) { o.profile.Versions = []int{2} }, fail, "it speaks [2], and this home 1"},
 		{"limits", "as large as ours", func(*gateway, *other) {}, ok, "256 steps and 2097152 bytes at once"},
-		{"limits", "fewer steps", func(_ *gateway, o *other) { o.profile.Limits.Steps = 255 }, fail, "it takes 255 steps"},
+		{"limits", "fewer steps", func(_ *gateway, o *other) { o.profile.Limits.Steps = 255 }, fail, "it accepts 255 steps"},
 		{"limits", "fewer bytes", func(_ *gateway, o *other) { o.profile.Limits.Bytes = 1 << 20 }, fail, "this home sends up to 256 and 2097152"},
 		{"path", "that of the configuration", func(*gateway, *other) {}, ok, "https"},
 	} {

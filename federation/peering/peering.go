@@ -176,9 +176,9 @@ func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation
 	i := slices.IndexFunc(known, func(k federation.KnownHome) bool { return string(k.Home) == name })
 	switch {
 	case i < 0 && p.configured(name):
-		return federation.KnownHome{}, &RequestError{Conflict, name + " is in the configuration: take it out there"}
+		return federation.KnownHome{}, &RequestError{Conflict, name + " is in the configuration: remove it there"}
 	case i < 0 && p.cfg.Links.IsPeer(name):
-		return federation.KnownHome{}, &RequestError{Conflict, name + " is a registry, and no home that an operator added: baton peer mode sets what it may do"}
+		return federation.KnownHome{}, &RequestError{Conflict, name + " is a registry, not a home added by an operator: use baton peer mode to limit it"}
 	case i < 0:
 		return federation.KnownHome{}, &RequestError{Unknown, "there is no peer " + name}
 	case dry:
@@ -249,7 +249,7 @@ func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]fed
 	var errs []error
 	for _, each := range known {
 		if taken(string(each.Home)) {
-			errs = append(errs, fmt.Errorf("%s is in the configuration, and was added with baton peer add: take it out of the one, or remove it first", each.Home))
+			errs = append(errs, fmt.Errorf("%s is in the configuration, and was added with baton peer add: remove one of the two", each.Home))
 			continue
 		}
 		free = append(free, each)
@@ -399,7 +399,7 @@ func checkLimits(takes, sent federation.HomeLimits) federation.Finding {
 	f := federation.Finding{What: "limits", State: federation.FindingOK, Detail: fmt.Sprintf("%d steps and %d bytes at once", takes.Steps, takes.Bytes)}
 	if takes.Steps < sent.Steps || takes.Bytes < sent.Bytes {
 		f.State = federation.FindingFail
-		f.Detail = fmt.Sprintf("it takes %d steps and %d bytes at once; this home sends up to %d and %d", takes.Steps, takes.Bytes, sent.Steps, sent.Bytes)
+		f.Detail = fmt.Sprintf("it accepts %d steps and %d bytes at once; this home sends up to %d and %d", takes.Steps, takes.Bytes, sent.Steps, sent.Bytes)
 	}
 	return f
 }

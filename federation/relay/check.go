@@ -99,7 +99,7 @@ func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federati
 	account, clock := federation.Finding{What: "account", State: federation.FindingOK, Detail: answer.Data.Account}, federation.Finding{What: "clock", State: federation.FindingOK}
 	switch {
 	case answer.Data.Account == globalAccount:
-		account.State, account.Detail = federation.FindingWarn, "one for all: each client of the hub can send as another home, in vain, and delete waiting batches; see baton relay accounts"
+		account.State, account.Detail = federation.FindingWarn, "shared by all homes: each client of the hub can delete waiting batches; messages forged as another home are rejected; see baton relay accounts"
 	case len(answer.Data.Permissions) == 0:
 		account.State, account.Detail = federation.FindingWarn, answer.Data.Account+", without permissions: see baton relay accounts"
 	}
@@ -124,7 +124,7 @@ func (h *Hub) checkSync(ctx context.Context) federation.Finding {
 	config := answer.Data.JetStream.Config
 	switch {
 	case err != nil:
-		return federation.Finding{What: "sync_interval", State: federation.FindingWarn, Detail: "the server does not tell this home; want always"}
+		return federation.Finding{What: "sync_interval", State: federation.FindingWarn, Detail: "the server does not report it to this home; want always"}
 	case config == nil:
 		return federation.Finding{What: "sync_interval", State: federation.FindingFail, Detail: "the server has no JetStream: turn it on"}
 	case !config.SyncAlways:
@@ -167,10 +167,10 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federatio
 	read, state := consumer.CachedInfo(), stream.CachedInfo()
 	var wrong []string
 	if state.Config.Storage != jetstream.FileStorage {
-		wrong = append(wrong, "it is in memory, and lost when the server ends")
+		wrong = append(wrong, "it is in memory, and is lost when the server stops")
 	}
 	if h.copies && state.Config.Replicas != h.streams.Replicas {
-		wrong = append(wrong, fmt.Sprintf("there are to be %d copies of it, not %d", h.streams.Replicas, state.Config.Replicas))
+		wrong = append(wrong, fmt.Sprintf("it must have %d copies, not %d", h.streams.Replicas, state.Config.Replicas))
 	}
 	if state.Config.MaxMsgSize > 0 && state.Config.MaxMsgSize < maxBatchBytes {
 		wrong = append(wrong, fmt.Sprintf("it takes no message above %d bytes, want %d", state.Config.MaxMsgSize, maxBatchBytes))

@@ -49,7 +49,7 @@ func TestHubCheckFindsMistakes(t *testing.T) {
 	others[0].peers["b.test"] = relay.NewPeer(relay.PeerConfig{Home: "b.test", Path: relay.ByRelay, Mode: relay.Allow}, others[0].deps)
 	await(t, func() bool { return others[0].deps.Hub.Ready() == nil })
 	got = others[0].checked(time.Now)
-	for _, want := range []string{"warn max_payload: 1048576", "warn account: one for all", "warn sync_interval: the server does not tell", "FAIL from b.test: no stream: stream not found"} {
+	for _, want := range []string{"warn max_payload: 1048576", "warn account: shared by all homes", "warn sync_interval: the server does not report it", "FAIL from b.test: no stream: stream not found"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in:\n%s", want, got)
 		}

@@ -108,7 +108,7 @@ func (p *Peer) reportCompared(ctx context.Context, done Compared) {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "another home had lost steps, which were sent again", slog.Int("handoffs", done.Sent))
 	}
 	if done.Restored > 0 {
-		p.log.LogAttrs(ctx, slog.LevelWarn, "another home had lost steps of its own handoffs, which it has back", slog.Int("handoffs", done.Restored))
+		p.log.LogAttrs(ctx, slog.LevelWarn, "another home had lost steps of its own handoffs, which were restored", slog.Int("handoffs", done.Restored))
 	}
 	for _, l := range done.Lost {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "handoff orphaned: its home has lost steps", slog.String("handoff_id", l.Handoff.String()), slog.String("reason", l.Why))

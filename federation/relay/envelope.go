@@ -85,9 +85,9 @@ func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeI
 func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 	switch most := d.MaxHops(); {
 	case slices.Contains(path, d.Home):
-		return &federation.RefusalError{Code: federation.PolicyDenied, Event: id, Detail: "it goes in circles: it has been here"}
+		return &federation.RefusalError{Code: federation.PolicyDenied, Event: id, Detail: "it loops: it has passed through this home before"}
 	case most > 0 && len(path) > most:
-		return &federation.RefusalError{Code: federation.PolicyDenied, Event: id, Detail: fmt.Sprintf("it came through more than %d homes", most)}
+		return &federation.RefusalError{Code: federation.PolicyDenied, Event: id, Detail: fmt.Sprintf("it passed through more than %d homes", most)}
 	}
 	return nil
 }

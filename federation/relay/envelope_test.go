@@ -75,7 +75,7 @@ func TestPathRefusesImpossiblePaths(t *testing.T) {
 		path []federation.HomeID
 		want string
 	}{
-		"one that has been here":              {[]federation.HomeID{"b.test", "a.test"}, "it has been here"},
+		"one that has been here":              {[]federation.HomeID{"b.test", "a.test"}, "it loops"},
 		"one through too many homes":          {[]federation.HomeID{"x.test", "y.test", "z.test", "a.test"}, "more than 3 homes"},
 		"one that ends at another home":       {[]federation.HomeID{"a.test", "x.test"}, "status 400"},
 		"one that no home could have written": {[]federation.HomeID{""}, "stored"}, // as none

@@ -146,7 +146,7 @@ func (l *failureLog) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == "" {
-		return fmt.Errorf("it does not listen within %s", startTimeout)
+		return fmt.Errorf("it did not start listening within %s", startTimeout)
 	}
 	return errors.New(l.last)
 }

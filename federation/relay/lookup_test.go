@@ -208,7 +208,7 @@ func TestHubCountsUnreadableMessages(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if lines := strings.Count(log.String(), "message of another home not taken"); lines != 1 {
+	if lines := strings.Count(log.String(), "message of another home not accepted"); lines != 1 {
 		t.Errorf("the log has %d lines:\n%s", lines, log.String())
 	}
 }

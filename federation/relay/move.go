@@ -75,7 +75,7 @@ func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, er
 func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
 		if err := p.deps.Mailboxes.LearnMove(ctx, each, p.cfg.Home, p.deps.Now()); err != nil {
-			p.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(each.DID)), slog.Any("err", err))
+			p.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not stored", slog.String("did", string(each.DID)), slog.Any("err", err))
 		}
 	}
 }
@@ -111,9 +111,9 @@ func (p *Peer) ReportMisbehavior(ctx context.Context, kind federation.Misbehavio
 	if !p.reported.due(kind, now) {
 		return
 	}
-	p.log.LogAttrs(ctx, slog.LevelWarn, "home is not believed", slog.String("what", string(kind)), slog.String("reason", why))
+	p.log.LogAttrs(ctx, slog.LevelWarn, "misbehavior of another home", slog.String("what", string(kind)), slog.String("reason", why))
 	if err := p.deps.Record.KeepMisbehavior(ctx, federation.Misbehavior{Home: p.cfg.Home, Kind: kind, Last: now, Why: why}); err != nil {
-		p.log.LogAttrs(ctx, slog.LevelWarn, "offence not kept", slog.Any("err", err))
+		p.log.LogAttrs(ctx, slog.LevelWarn, "misbehavior of another home not stored", slog.Any("err", err))
 	}
 }
 
@@ -194,5 +194,5 @@ func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p prob
 		log.LogAttrs(ctx, slog.LevelWarn, "message of another home not verified", slog.Any("err", p.err))
 		return
 	}
-	log.LogAttrs(ctx, slog.LevelInfo, "message of another home not taken", slog.Any("err", p.err))
+	log.LogAttrs(ctx, slog.LevelInfo, "message of another home not accepted", slog.Any("err", p.err))
 }

@@ -162,7 +162,7 @@ func explained(err error) error {
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return fmt.Errorf("%w: the server speaks plain text; use nats:// in urls, or turn on TLS there", err)
 	case errors.Is(err, nats.ErrNoInfoReceived), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return errors.New("something listens, but no NATS server: it sends no greeting")
+		return errors.New("the server is not a NATS server: it sends no greeting")
 	}
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Source != nil {
 		return fmt.Errorf("%s: %w", failed.Op, failed.Err) // without the local port, which differs each time

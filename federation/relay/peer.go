@@ -174,7 +174,7 @@ func (c PeerConfig) Check(own federation.HomeID, mistake func(key, why string)) 
 	case own:
 		mistake("name", "it is this gateway's own")
 	case federation.UnroutedLink:
-		mistake("name", `"`+federation.UnroutedLink+`" is the feed of what has no home yet`)
+		mistake("name", `"`+federation.UnroutedLink+`" is the feed of deliveries without a known home`)
 	}
 	switch {
 	case c.URL == "" && c.Path == ByHTTPS:
@@ -330,7 +330,7 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	case profile.Home != p.cfg.Home:
 		return 0, fmt.Errorf("its profile is that of %s", profile.Home)
 	case !profile.Speaks():
-		return 0, errors.New("it speaks no version of this home: upgrade the older one")
+		return 0, errors.New("it has no protocol version in common with this home: upgrade the older one")
 	}
 	// The other home stamped its profile between asked and heard. A time outside this range is clock
 	// skew.

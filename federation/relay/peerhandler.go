@@ -373,7 +373,7 @@ func (r *result) fail(err error) {
 		return
 	}
 	if _, ok := errors.AsType[*federation.ForkError](err); ok {
-		r.Outcome, r.Code, r.Detail = outcomeConflict, string(federation.WrongSender), "it contradicts what the home ruled before"
+		r.Outcome, r.Code, r.Detail = outcomeConflict, string(federation.WrongSender), "it contradicts an earlier ruling of the home"
 		return
 	}
 	refused, ok := errors.AsType[*federation.RefusalError](err)

@@ -27,7 +27,7 @@ func (g *gate) Say(_ context.Context, t federation.Text) (bool, error) {
 		return false, t.Refuse(federation.UnknownVerb, "")
 	}
 	if g.deaf {
-		return false, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
+		return false, t.Refuse(federation.PolicyDenied, "the recipient does not accept messages from you")
 	}
 	known := slices.ContainsFunc(g.said, func(each federation.Text) bool { return each.ID == t.ID })
 	if !known {

@@ -53,7 +53,7 @@ func (h heading) check(kind string, to federation.HomeID) error {
 	case h.To != to:
 		return fmt.Errorf("it is for home %q", h.To)
 	case h.From == "" || h.From == to:
-		return errors.New("it names no other home that it is from")
+		return errors.New("it does not name another home as its sender")
 	}
 	return nil
 }
@@ -221,11 +221,11 @@ func (c carried) original(ev federation.Event) (federation.Event, error) {
 	case named == "" && c.Evidence == nil:
 		return ev, nil
 	case named == "" || c.Evidence == nil:
-		return ev, federation.Refuse(ev, federation.MissingRequirement, "the evidence that it names, and no other")
+		return ev, federation.Refuse(ev, federation.MissingRequirement, "the evidence named by the step, and no other evidence")
 	}
 	digest := sha256.Sum256([]byte(c.Evidence.Content))
 	if named != "sha256:"+hex.EncodeToString(digest[:]) {
-		return ev, federation.Refuse(ev, federation.InvalidTag, "the evidence is not what it names")
+		return ev, federation.Refuse(ev, federation.InvalidTag, "the evidence does not match the digest in the step")
 	}
 	var foreign struct {
 		Document string `json:"document"`
@@ -272,7 +272,7 @@ func parseAnswer(text []byte, b batch, sent []byte) ([]result, error) {
 	}
 	for i, r := range a.Results {
 		if r.Event != b.Items[i].Step.ID || r.Digest != digestOf(b.Items[i].Step.Document) {
-			return nil, fmt.Errorf("result %d is of another step", i)
+			return nil, fmt.Errorf("result %d belongs to another step", i)
 		}
 	}
 	return a.Results, nil

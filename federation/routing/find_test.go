@@ -56,7 +56,7 @@ func TestFindKeepsAnOfferWithoutAHome(t *testing.T) {
 		"its document names a stranger":      {bob, func(w *world) { w.named[bob] = "https://d.test" }, "which is no peer of this gateway"},
 		"its host names a stranger":          {web, func(w *world) { w.hosts["people.test"] = "d.test" }, "which is no peer of this gateway"},
 		"a peer does not answer":             {bob, func(w *world) { w.away["c.test"] = errors.New("timeout") }, "timeout"},
-		"two homes say that they have it":    {bob, func(w *world) { w.housed["b.test"], w.housed["c.test"] = true, true }, "b.test and c.test say each"},
+		"two homes say that they have it":    {bob, func(w *world) { w.housed["b.test"], w.housed["c.test"] = true, true }, "b.test and c.test each claim"},
 		"it is found at a home that is gone": {bob, func(w *world) { w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "d.test"} }, "which is no peer of this home"},
 	} {
 		w := newWorld()

@@ -178,7 +178,7 @@ func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	if !known && !l.looked() {
 		var err error
 		if known, err = l.record.KnowsHomes(ctx, l.home); err != nil {
-			return false, fmt.Errorf("look for other homes: %w", err)
+			return false, fmt.Errorf("list other homes: %w", err)
 		}
 	}
 	l.mu.Lock()
@@ -330,5 +330,5 @@ func (l *Locator) keep(ctx context.Context, at federation.MailboxLocation) {
 }
 
 func (l *Locator) notKept(ctx context.Context, did federation.DID, err error) {
-	l.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(did)), slog.Any("err", err))
+	l.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not stored", slog.String("did", string(did)), slog.Any("err", err))
 }

@@ -370,7 +370,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (f
 		}
 		l.peers.ReportMisbehavior(ctx, federation.HomeID(home), federation.MisbehaviorMailbox, "of "+string(did)+", which "+all+" say they have")
 	}
-	return "", fmt.Errorf("%s say each that they have its mailbox", all)
+	return "", fmt.Errorf("%s each claim to have its mailbox", all)
 }
 
 // contest returns the time since which several homes have claimed the mailbox.

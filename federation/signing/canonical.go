@@ -39,7 +39,7 @@ func without(text []byte, names ...string) ([]byte, error) {
 		return nil, err
 	}
 	if object[0] != '{' {
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	}
 	kept := append(make([]byte, 0, len(object)), '{')
 	for at := 1; object[at] != '}'; {
@@ -93,7 +93,7 @@ func readObject(text []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	if object == nil {
-		return nil, errors.New("null is no object")
+		return nil, errors.New("null is not an object")
 	}
 	return object, nil
 }

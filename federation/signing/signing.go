@@ -452,7 +452,7 @@ func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.
 			return federation.Valid, nil
 		}
 	}
-	return federation.Invalid, fmt.Errorf("signature of home %s: it is not made with a key of its own", home)
+	return federation.Invalid, fmt.Errorf("signature of home %s: it is not by a key of the home", home)
 }
 
 // HomeSigner signs for a home, and verifies the signatures of other homes.

@@ -33,7 +33,7 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 	ev.Signature.KeyID, ev.Signature.Bytes = kid, sig
 	known, err := keys.Keys(ctx, query(ev, kid))
 	if errors.Is(err, federation.ErrKeyEnded) {
-		return ev, federation.Invalid, federation.Refuse(ev, federation.SignatureInvalid, "its key had been taken back")
+		return ev, federation.Invalid, federation.Refuse(ev, federation.SignatureInvalid, "its key was revoked")
 	}
 	if ev.From.Method() == "key" && (errors.Is(err, federation.ErrWeakKey) || errors.Is(err, federation.ErrKeyEncoding)) {
 		return ev, federation.Invalid, federation.Refuse(ev, federation.InvalidTag, "the did:key in from cannot be an identity")
@@ -124,7 +124,7 @@ func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federatio
 	case err != nil:
 		return err
 	case again.Signature.Document != ev.Signature.Document:
-		return errors.New("what was signed is not what the step says")
+		return errors.New("the signed content differs from the step")
 	case !bytes.Equal(again.Signature.Bytes, ev.Signature.Bytes):
 		return errors.New("the signature is not that of the wire")
 	}
@@ -178,7 +178,7 @@ func Signed(read Reader, ev federation.Event) (federation.Event, error) {
 		return ev, federation.Refuse(ev, refused.Code, refused.Detail)
 	}
 	if err != nil {
-		return ev, federation.Refuse(ev, federation.InvalidTag, fmt.Sprintf("the signed document is no step: %v", err))
+		return ev, federation.Refuse(ev, federation.InvalidTag, fmt.Sprintf("the signed document is not a step: %v", err))
 	}
 	if !signed.Stamped {
 		signed.ID = ev.ID

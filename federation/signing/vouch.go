@@ -206,7 +206,7 @@ func ReadText(document, signature string, didKey func(federation.DID) (ed25519.P
 	return t, nil
 }
 
-var errText = errors.New("signing: the text is not what was signed")
+var errText = errors.New("signing: the text differs from the signed text")
 
 // VerifyText returns nil for a filed text unchanged since [SealText] signed it. The key is that of
 // [VerifyAgain].

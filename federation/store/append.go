@@ -234,7 +234,7 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 	}
 	for _, effect := range f.Effects {
 		if f.record.db.Tables == nil {
-			return federation.Entry{}, fmt.Errorf("no table takes a %T", effect)
+			return federation.Entry{}, fmt.Errorf("no table stores a %T", effect)
 		}
 		if err := f.record.db.Tables.Apply(ctx, q, effect); err != nil {
 			return federation.Entry{}, err

@@ -76,7 +76,7 @@ func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (fede
 		found, err = e.count(ctx)
 	}
 	if err != nil {
-		return federation.Erasing{}, fmt.Errorf("count what is to be erased: %w", err)
+		return federation.Erasing{}, fmt.Errorf("count content to erase: %w", err)
 	}
 	return found, nil
 }

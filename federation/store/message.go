@@ -88,7 +88,7 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 	}
 	for _, effect := range f.Effects {
 		if f.record.db.Tables == nil {
-			return fmt.Errorf("no table takes a %T", effect)
+			return fmt.Errorf("no table stores a %T", effect)
 		}
 		if err := f.record.db.Tables.Apply(ctx, q, effect); err != nil {
 			return err

@@ -111,7 +111,7 @@ func (s *Step) readVerb(kind string, d data) error {
 func (s *Step) readStatus(status string, verbs map[string]federation.Verb) error {
 	verb, known := verbs[status]
 	if !known {
-		return malformed("data.status", fmt.Sprintf("%q is none of this type", status))
+		return malformed("data.status", fmt.Sprintf("%q is unknown for this type", status))
 	}
 	s.Verb = verb
 	return nil
@@ -164,7 +164,7 @@ func (s *Step) readText(d data) {
 		case s.Note == "":
 			s.Note = note
 		default:
-			s.Losses = append(s.Losses, federation.Loss{Field: "note", Fate: federation.Cut, Why: "several members hold a text, and a step has one"})
+			s.Losses = append(s.Losses, federation.Loss{Field: "note", Fate: federation.Cut, Why: "several members contain a text, and a step has only one"})
 			return
 		}
 	}

@@ -118,7 +118,7 @@ func fromDocument(document string, decode func(translate.Tagged) (federation.Eve
 		return federation.Event{}, err
 	}
 	if ev.From != "" && ev.From != signed.From {
-		return federation.Event{}, federation.Refuse(ev, federation.SignatureInvalid, "it is in the name of another DID")
+		return federation.Event{}, federation.Refuse(ev, federation.SignatureInvalid, "it is signed for another DID")
 	}
 	ev.From, ev.Venue = signed.From, signed.Venue
 	return ev, nil

@@ -135,7 +135,7 @@ func ReadJSON(text []byte, into proto.Message) error {
 		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(adapted, into)
 	}
 	if err != nil {
-		return Refuse(InvalidRequest, "the body is no %s", into.ProtoReflect().Descriptor().Name())
+		return Refuse(InvalidRequest, "the body is not a %s", into.ProtoReflect().Descriptor().Name())
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (s *Session) Check(env *macpv1.Envelope, now int64) (*historyv1.Entry, erro
 		return nil, Refuse(SessionNotFound, "there is no such session")
 	}
 	if !s.Has(env.GetSender()) {
-		return nil, Refuse(Forbidden, "the sender is no participant of the session")
+		return nil, Refuse(Forbidden, "the sender is not a participant of the session")
 	}
 	if _, seen := s.seen[env.GetMessageId()]; seen {
 		return nil, nil //nolint:nilnil // no entry is the answer to a duplicate
@@ -98,7 +98,7 @@ func (s *Session) checkOffer(env *macpv1.Envelope) error {
 	case s.Offer(p.GetHandoffId()) != nil:
 		return Refuse(InvalidEnvelope, "the handoff_id was used for another offer")
 	case target == "" || !s.Has(target):
-		return Refuse(InvalidEnvelope, "target_participant is no participant of the session")
+		return Refuse(InvalidEnvelope, "target_participant is not a participant of the session")
 	case target == s.Initiator:
 		return Refuse(InvalidEnvelope, "the owner cannot be the target")
 	}
@@ -163,7 +163,7 @@ func (s *Session) checkCommitment(env *macpv1.Envelope) error {
 	}
 	switch {
 	case p.GetModeVersion() != s.Start.GetModeVersion() || p.GetConfigurationVersion() != s.Start.GetConfigurationVersion():
-		return Refuse(InvalidEnvelope, "mode_version and configuration_version are not those of the session")
+		return Refuse(InvalidEnvelope, "mode_version and configuration_version differ from the session")
 	case p.GetPolicyVersion() != "" && p.GetPolicyVersion() != s.Policy.ID:
 		return Refuse(InvalidEnvelope, "policy_version is not %s", s.Policy.ID)
 	case p.GetSupersedes() != nil && (strings.TrimSpace(p.GetSupersedes().GetSessionId()) == "" || !validHash(p.GetSupersedes().GetCommitmentHash())):

@@ -130,7 +130,7 @@ func CheckShape(env *macpv1.Envelope) error {
 
 func decode(env *macpv1.Envelope, into proto.Message) error {
 	if err := proto.Unmarshal(env.GetPayload(), into); err != nil {
-		return Refuse(InvalidEnvelope, "the payload is no %s", into.ProtoReflect().Descriptor().FullName())
+		return Refuse(InvalidEnvelope, "the payload is not a %s", into.ProtoReflect().Descriptor().FullName())
 	}
 	return nil
 }

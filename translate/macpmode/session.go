@@ -347,7 +347,7 @@ func (s *Session) Control(kind string, payload proto.Message, at int64) (*histor
 // session is final, or already in the requested state.
 func (s *Session) CheckControl(kind, sender, reason string, now int64) (*historyv1.Entry, error) {
 	if !s.MayCommit(sender) && sender != s.Initiator {
-		return nil, Refuse(Forbidden, "only the owner and the participants that the policy names do that")
+		return nil, Refuse(Forbidden, "only the owner and the participants named by the policy can do that")
 	}
 	suspended := s.State == macpv1.SessionState_SESSION_STATE_SUSPENDED
 	switch kind {

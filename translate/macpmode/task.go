@@ -102,7 +102,7 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 		err := decode(env, &p)
 		return Report{Task: p.GetTaskId(), Verb: federation.Fail, Note: p.GetReason(), Context: `{"error_code":"rejected"}`, Action: "task.rejected"}, err
 	}
-	return Report{}, Refuse(InvalidEnvelope, "%s is no report", env.GetMessageType())
+	return Report{}, Refuse(InvalidEnvelope, "%s is not a report", env.GetMessageType())
 }
 
 // contextOfUpdate returns the content of a progress other than its note: the status, if the message
@@ -167,7 +167,7 @@ func WriteReport(ev federation.Event, task, assignee string) (kind string, paylo
 			p.ErrorCode = code
 		}
 		if !saysAll(ev.Context, "retryable", "error_code") {
-			losses = append(losses, federation.Loss{Field: "context", Fate: federation.Cut, Why: "a TaskFail has a reason, error_code and retryable alone"})
+			losses = append(losses, federation.Loss{Field: "context", Fate: federation.Cut, Why: "a TaskFail has only a reason, error_code and retryable"})
 		}
 		return TypeTaskFail, p, losses
 	}

@@ -49,7 +49,7 @@ func (s Status) Leads(to Status) bool {
 }
 
 // ErrUnreadable is wrapped by the error of [Read] for a text that is not a record.
-var ErrUnreadable = errors.New("taskfile: no record")
+var ErrUnreadable = errors.New("taskfile: not a record")
 
 // Record is one task.
 type Record struct {
@@ -81,14 +81,14 @@ func Read(text []byte) (Record, error) {
 		"task_id": &r.ID, "from_agent": &r.From, "status": &status, "description": &r.Description, "created_at": &created, "updated_at": &updated,
 	} {
 		if federation.DecodeJSON(r.raw(name), into) != nil || *into == "" && name != "description" {
-			return Record{}, fmt.Errorf("%w: %s is no text", ErrUnreadable, name)
+			return Record{}, fmt.Errorf("%w: %s is not text", ErrUnreadable, name)
 		}
 	}
 	if raw := r.raw("to_agent"); raw != nil && federation.DecodeJSON(raw, &r.To) != nil {
-		return Record{}, fmt.Errorf("%w: to_agent is no text", ErrUnreadable)
+		return Record{}, fmt.Errorf("%w: to_agent is not text", ErrUnreadable)
 	}
 	if r.Status = Status(status); !slices.Contains(Statuses(), r.Status) {
-		return Record{}, fmt.Errorf("%w: status %q is none", ErrUnreadable, status)
+		return Record{}, fmt.Errorf("%w: unknown status %q", ErrUnreadable, status)
 	}
 	if r.Created, err = readTime(created); err == nil {
 		r.Updated, err = readTime(updated)
@@ -113,7 +113,7 @@ func split(text []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	var members []member
 	for d.More() {
@@ -127,7 +127,7 @@ func split(text []byte) ([]member, error) {
 		}
 		text, _ := name.(string)
 		if slices.ContainsFunc(members, func(m member) bool { return m.name == text }) {
-			return nil, fmt.Errorf("member %q is there twice", text)
+			return nil, fmt.Errorf("duplicate member %q", text)
 		}
 		members = append(members, member{text, raw})
 	}
@@ -150,7 +150,7 @@ func readTime(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no ISO 8601 time", text)
+	return time.Time{}, fmt.Errorf("%q is not an ISO 8601 time", text)
 }
 
 // writeTime formats a time for every version of Python.

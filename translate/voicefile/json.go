@@ -100,7 +100,7 @@ func parseObject(d *json.Decoder, depth int) (any, error) {
 		}
 		name, ok := token.(string)
 		if !ok || seen[name] {
-			return nil, fmt.Errorf("member %q is there twice", name)
+			return nil, fmt.Errorf("duplicate member %q", name)
 		}
 		seen[name] = true
 		value, err := parseValue(d, depth+1)

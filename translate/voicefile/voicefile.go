@@ -65,7 +65,7 @@ func rejected(code Code, format string, args ...any) error {
 }
 
 // ErrUnreadable is wrapped by the error of [Read] for a text that is not a handoff file.
-var ErrUnreadable = errors.New("voicefile: no handoff file")
+var ErrUnreadable = errors.New("voicefile: not a handoff file")
 
 // Sealed is a file with an unverified HMAC. Do not trust its content.
 type Sealed struct {
@@ -82,7 +82,7 @@ func Read(text []byte) (Sealed, error) {
 	}
 	members, ok := value.(object)
 	if !ok {
-		return Sealed{}, fmt.Errorf("%w: it is no JSON object", ErrUnreadable)
+		return Sealed{}, fmt.Errorf("%w: it is not a JSON object", ErrUnreadable)
 	}
 	s := Sealed{members: members}
 	s.From, s.To, s.hmac = members.text("from_agent"), members.text("to_agent"), members.text("hmac")
@@ -194,10 +194,10 @@ func (s Sealed) file() (File, error) {
 	}
 	list, ok := s.members.get("transcript").([]any)
 	if !ok {
-		return f, rejected(BadTranscript, "transcript is no list")
+		return f, rejected(BadTranscript, "transcript is not a list")
 	}
 	if i := slices.IndexFunc(list, func(line any) bool { return !isLine(line) }); i >= 0 {
-		return f, rejected(BadTranscript, "transcript[%d] is no object with a role and a text", i)
+		return f, rejected(BadTranscript, "transcript[%d] is not an object with a role and a text", i)
 	}
 	f.Transcript = write(list)
 	f.Context = s.context()
@@ -209,10 +209,10 @@ func (s Sealed) file() (File, error) {
 
 func (s Sealed) readTimes(f *File) (err error) {
 	if f.Initiated, err = readTime(s.members.text("initiated_at")); err != nil {
-		return rejected(BadTime, "initiated_at is no time with a zone")
+		return rejected(BadTime, "initiated_at is not a time with a zone")
 	}
 	if f.Expires, err = readTime(s.members.text("expires_at")); err != nil {
-		return rejected(BadTime, "expires_at is no time with a zone")
+		return rejected(BadTime, "expires_at is not a time with a zone")
 	}
 	if !f.Expires.After(f.Initiated) {
 		return rejected(BadTime, "expires_at is not after initiated_at")

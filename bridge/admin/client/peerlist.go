@@ -113,7 +113,7 @@ func ParsePeerList(text string) ([]PeerLine, error) {
 		}
 		domain := strings.ToLower(fields[0])
 		if first, twice := seen[domain]; twice {
-			return nil, fmt.Errorf("line %d: %s is in line %d already", n, domain, first)
+			return nil, fmt.Errorf("line %d: %s is already in line %d", n, domain, first)
 		}
 		seen[domain] = n
 		lines = append(lines, PeerLine{n, domain, fields[1]})

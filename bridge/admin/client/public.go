@@ -181,8 +181,8 @@ type kept struct {
 	Refresh string `json:"refresh_token"`
 }
 
-// ErrNotPaired is returned without a pairing code and a stored session for a gateway.
-var ErrNotPaired = errors.New("no session is kept for this gateway: say --pair CODE, or --key-file FILE")
+// ErrNotPaired is returned if there is neither a pairing code nor a stored session for a gateway.
+var ErrNotPaired = errors.New("no saved session for this gateway: use --pair CODE or --key-file FILE")
 
 // WithPairing returns the account of a pairing code. The refresh token is stored in a folder: a
 // later start with the same code, or with the code "", uses it. The gateway signs the steps.
@@ -234,11 +234,11 @@ func WithPairing(address, code, folder string) (*Account, error) {
 // change returns an error or the same content.
 func exclusively(path string, change func(kept) (kept, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("keep session: %w", err)
+		return fmt.Errorf("save session: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // below a folder of the user
 	if err != nil {
-		return fmt.Errorf("keep session: %w", err)
+		return fmt.Errorf("save session: %w", err)
 	}
 	defer f.Close()
 	if err := lock(f); err != nil {
@@ -266,7 +266,7 @@ func exclusively(path string, change func(kept) (kept, error)) error {
 		err = f.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("keep session: %w", err)
+		return fmt.Errorf("save session: %w", err)
 	}
 	return nil
 }

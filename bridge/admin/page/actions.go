@@ -52,17 +52,17 @@ func actionOf(list, verb string) (action, bool) {
 		},
 		"feeds/release":      {"Deliveries to this destination go on, the oldest first.", "is released"},
 		"feeds/retry":        {"Deliveries are tried now instead of later.", "is tried now"},
-		"feeds/fail":         {"The deliveries become dead letters, and their senders are told.", "is given up"},
-		"feeds/drop":         {"The deliveries are deleted for good. Their senders are not told, and there is no dead letter.", "is dropped"},
+		"feeds/fail":         {"The deliveries become dead letters, and their senders get a notice.", "is given up"},
+		"feeds/drop":         {"The deliveries are deleted permanently. Their senders get no notice, and there is no dead letter.", "is dropped"},
 		"sessions/end":       {"The client of this session has to log in again. Its tokens, streams and leases end.", "has ended"},
 		"dead/replay":        {"Deliveries are scheduled for now. Replaying twice is harmless.", "is replayed"},
-		"dead/drop":          {"Dead letters are deleted for good, and their signers are told.", "is dropped"},
+		"dead/drop":          {"Dead letters are deleted permanently, and their signers get a notice.", "is dropped"},
 		"peers/mode":         {"The mode limits the steps of this peer and the deliveries to it."},
 		"webhooks/redeliver": {"The failed deliveries of this webhook are tried again now.", "is called again"},
 		"webhooks/enable":    {"Its address is checked again, and the unread entries of the inbox are posted.", "is enabled"},
 		"blocks/remove":      {"This source may send, log in and connect again.", "is not blocked any more"},
 		"held/allow":         {"The message is delivered. Later messages of the same sender are held again.", "is delivered"},
-		"held/drop":          {"The message is deleted for good.", "is dropped"},
+		"held/drop":          {"The message is deleted permanently.", "is dropped"},
 	}[list+"/"+verb]
 	a.back, a.effect, a.done = prefix+a.back, texts[0], texts[1]
 	return a, ok && known
@@ -177,7 +177,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	}
 	switch {
 	case reason == "":
-		p.renderForm(w, r, s, a, f, http.StatusUnprocessableEntity, "A reason is required: the audit log has it.")
+		p.renderForm(w, r, s, a, f, http.StatusUnprocessableEntity, "A reason is required for the audit log.")
 		return
 	case a.choices != nil && !slices.Contains(a.choices, f.choice):
 		p.renderForm(w, r, s, a, f, http.StatusUnprocessableEntity, "Choose a mode.")
@@ -200,7 +200,7 @@ func describeResult(a action, f form, changed int) string {
 	case f.many():
 		return fmt.Sprintf("%s: %d changed.", strings.ToUpper(f.verb[:1])+f.verb[1:], changed)
 	case changed == 0:
-		return "Nothing was changed: " + plain(f.name) + " was so already."
+		return "Nothing was changed: " + plain(f.name) + " was already in that state."
 	}
 	return plain(f.name) + " " + a.done + "."
 }

@@ -100,7 +100,7 @@ func (p *Page) Mount(mux *http.ServeMux) {
 	routes.Handle("POST "+PairPath, p.changing(p.pair))
 	routes.Handle("GET /ui/", p.reading(p.show))
 	routes.Handle("POST /ui/", p.changing(func(w http.ResponseWriter, r *http.Request, s session) {
-		p.fail(w, r, &s, http.StatusNotFound, "This address takes no form.")
+		p.fail(w, r, &s, http.StatusNotFound, "This address does not accept forms.")
 	}))
 	mux.Handle(prefix, p.guarded(routes))
 }

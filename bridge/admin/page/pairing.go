@@ -33,7 +33,7 @@ func (p *Page) pair(w http.ResponseWriter, r *http.Request, s session) {
 	request := p.request(r.Context(), s.token, r.URL)
 	ask := admin.PairAsk{DID: strings.TrimSpace(r.PostFormValue("did")), Reason: strings.TrimSpace(r.PostFormValue("reason"))}
 	if ask.Reason == "" && request.may(admin.CreatePairingCode.Scope) {
-		p.renderPair(w, r, s, http.StatusUnprocessableEntity, "A reason is required: the audit log has it.")
+		p.renderPair(w, r, s, http.StatusUnprocessableEntity, "A reason is required for the audit log.")
 		return
 	}
 	made, err := call(request, admin.CreatePairingCode, route.JSON(ask))

@@ -126,7 +126,7 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	token, err := p.deps.Check.Check(r, strings.TrimSpace(r.PostFormValue("token")))
 	if err != nil {
 		status, detail := problem(err)
-		p.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator turned away", slog.String("network", "operator"),
+		p.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator request refused", slog.String("network", "operator"),
 			slog.String("path", r.URL.Path), slog.String("actor", r.RemoteAddr), slog.Any("err", err))
 		p.renderLogin(w, r, status, next, detail)
 		return

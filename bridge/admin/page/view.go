@@ -321,7 +321,7 @@ func holdText(h admin.Hold) string {
 
 func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 	id, ask := r.PathValue("id"), p.request(r.Context(), s.token, r.URL)
-	document, err := ask.api.Passport(ask.ctx, id) //nolint:contextcheck // it is that of r
+	document, err := ask.api.Passport(ask.ctx, id) //nolint:contextcheck // r has the context
 	if err != nil {
 		p.failWith(w, r, &s, err)
 		return

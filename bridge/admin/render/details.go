@@ -195,7 +195,7 @@ func Explanation(out io.Writer, e admin.Explanation, now time.Time) error {
 	d.add("identity", string(e.Identity)+": "+identityLine(e.Identity))
 	d.add("verdict", fmt.Sprintf("%s, %s: %s", e.Verdict, e.Provenance, e.Why))
 	if e.Key.Public == "" {
-		d.add("key", e.Key.KeyID+"  nobody says whose it is")
+		d.add("key", e.Key.KeyID+"  its owner is unknown")
 	} else {
 		d.add("key", fmt.Sprintf("%s  %s  by %s", e.Key.KeyID, e.Key.Public, e.Key.Source))
 	}
@@ -219,7 +219,7 @@ func Explanation(out io.Writer, e admin.Explanation, now time.Time) error {
 		d.add("next", nextLine(next, now))
 	}
 	if len(e.Next) == 0 {
-		d.add("next", "nothing: no delivery waits, and no clock runs")
+		d.add("next", "nothing: no delivery is pending, and no deadline is set")
 	}
 	return d.print(out)
 }
@@ -240,12 +240,12 @@ func identityLine(claim bridge.IdentityClaim) string {
 	case bridge.Anchored:
 		return "a DID with a document, which names its keys and may change them"
 	case bridge.SelfIssued:
-		return "the DID is its key; who holds that is who it is"
+		return "the DID is a key; the holder of the private key is its owner"
 	case bridge.Relayed:
-		return "another server says who it is"
+		return "another server vouches for the identity"
 	case bridge.Guest, bridge.LookingUp, bridge.Unknown:
 	}
-	return "nobody says who it is"
+	return "no server vouches for the identity"
 }
 
 func nextLine(n admin.Next, now time.Time) string {
@@ -267,7 +267,7 @@ func nextLine(n admin.Next, now time.Time) string {
 	line := fmt.Sprintf("deliver over %s to %s", n.Via, n.Who)
 	switch n.Via {
 	case agents.Link:
-		return line + ", once the agent consents to hear from the sender"
+		return line + ", once the agent consents to messages from the sender"
 	case federation.InboxLink:
 		return "it is in the inbox of " + n.Who + ", and delivered once they read it there"
 	}

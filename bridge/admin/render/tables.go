@@ -302,7 +302,7 @@ var (
 		},
 	}
 	Senders = Table[admin.Sender]{
-		Caption: "Top", Command: "top", Empty: "Nobody has sent a step within ten minutes.",
+		Caption: "Top", Command: "top", Empty: "No step was sent within ten minutes.",
 		Key:  func(s admin.Sender) string { return s.Name },
 		Wide: []string{"Limited", "Bytes"},
 		Columns: []Column[admin.Sender]{

@@ -94,16 +94,16 @@ func Erased(done admin.Erased) []string {
 	lines := []string{fmt.Sprintf("%s: erased %d handoffs with %d documents, %d messages, %d originals, %d contexts; dropped %d that waited, %d notices, answers and webhooks, %d histories",
 		done.DID, done.Handoffs, done.Documents, done.Messages, done.Evidence, done.Contexts, done.Waiting, done.Other, done.Journals)}
 	for _, id := range done.Open {
-		lines = append(lines, "not over, end it first: "+id.String())
+		lines = append(lines, "still open, end it first: "+id.String())
 	}
 	for _, name := range done.Running {
-		lines = append(lines, "goes on, erase again after its end: "+name)
+		lines = append(lines, "still open, erase again after its end: "+name)
 	}
 	if len(done.Copies) > 0 {
-		lines = append(lines, "copies went to: "+strings.Join(done.Copies, ", "))
+		lines = append(lines, "copies were sent to: "+strings.Join(done.Copies, ", "))
 	}
 	for _, file := range done.Files {
-		lines = append(lines, "may have the text still, delete it: "+file)
+		lines = append(lines, "may still have the text, delete it: "+file)
 	}
 	return lines
 }
@@ -176,7 +176,7 @@ func Settings(done admin.Reloaded) []string {
 		}
 		const unset = "(not set)"
 		effect := map[admin.SettingEffect]string{
-			admin.SettingApplied: "applied", admin.SettingReconnect: "its link connects anew", admin.SettingRestart: "restart needed",
+			admin.SettingApplied: "applied", admin.SettingReconnect: "its link reconnects", admin.SettingRestart: "restart needed",
 		}[s.Effect]
 		lines = append(lines, fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, cmp.Or(s.Before, unset), cmp.Or(s.After, unset), effect))
 	}
@@ -185,7 +185,7 @@ func Settings(done admin.Reloaded) []string {
 
 // LogLevels returns the levels of the log as a line.
 func LogLevels(levels admin.LogLevels) string {
-	said := []string{"the log has level " + levels.Level}
+	said := []string{"the log level is " + levels.Level}
 	for _, folder := range slices.Sorted(maps.Keys(levels.Packages)) {
 		said = append(said, folder+" has "+levels.Packages[folder])
 	}

@@ -58,7 +58,7 @@ func TestExplanationNamesTheNextAction(t *testing.T) {
 		"expire by the home at 2026-11-23T12:01:00.000Z, in 1m0s, where the deadline clock ends":    {What: "expire", Time: at, Clock: "deadline"},
 		"deliver over lab to #dev, tried 1 times, the link is up, tried again in 1m0s":              {What: "deliver", Via: "lab", Who: "#dev", Attempts: 1, LinkState: string(bridge.LinkUp), Time: at},
 		"deliver over lab to #dev, tried 1 times, the link is down, dials in 1m0s, last error: EOF": {What: "deliver", Via: "lab", Who: "#dev", Attempts: 1, LinkState: string(bridge.LinkDown), Time: at, LastError: "EOF"},
-		"deliver over airc to scout, once the agent consents to hear from the sender":               {What: "deliver", Via: "airc", Who: "scout"},
+		"deliver over airc to scout, once the agent consents to messages from the sender":           {What: "deliver", Via: "airc", Who: "scout"},
 		"it is in the inbox of did:key:z6MkA, and delivered once they read it there":                {What: "deliver", Via: "inbox", Who: "did:key:z6MkA"},
 	} {
 		var out strings.Builder

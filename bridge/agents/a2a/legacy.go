@@ -99,7 +99,7 @@ func (h legacy) CancelTask(ctx context.Context, p *wire.CancelTaskRequest) (*wir
 }
 
 // SendMessage implements [a2asrv.RequestHandler].
-func (h legacy) SendMessage(ctx context.Context, p *wire.SendMessageRequest) (wire.SendMessageResult, error) { //nolint:ireturn // the library has it
+func (h legacy) SendMessage(ctx context.Context, p *wire.SendMessageRequest) (wire.SendMessageResult, error) { //nolint:ireturn // the library requires an interface
 	if p.Config != nil && p.Config.PushConfig != nil {
 		return nil, errNoLegacyPush()
 	}
@@ -148,7 +148,7 @@ func (h legacy) stream(ctx context.Context, method string, params any) iter.Seq2
 	}
 }
 
-func eventOf(u update) (wire.Event, error) { //nolint:ireturn // the library has it
+func eventOf(u update) (wire.Event, error) { //nolint:ireturn // the library requires an interface
 	text, err := json.Marshal(u)
 	if err != nil {
 		return nil, fmt.Errorf("write event: %w", err)

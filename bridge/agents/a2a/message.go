@@ -225,9 +225,9 @@ func (l *Link) refuseFollowUp(ctx context.Context, req request, m received) erro
 		return err
 	}
 	if m.ContextID != "" && m.ContextID != f.info.ContextID {
-		return badParams("message.contextId is not that of the task")
+		return badParams("message.contextId differs from the one of the task")
 	}
-	return fault(codeUnsupported, "a task takes no further messages; offer another one")
+	return fault(codeUnsupported, "the task accepts no further messages; send a new offer")
 }
 
 // offer opens the handoff of a message. If the endpoint already has a message with this ID, offer

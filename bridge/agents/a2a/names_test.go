@@ -20,7 +20,7 @@ func TestRequestsMatchNamesExactly(t *testing.T) {
 		message(`"parts":[{"text":"Cite","MediaType":"text/html"}]`):                       `params: message.parts: member "MediaType" is not "mediaType"`,
 		message(`"Parts":[{"text":"Cite"}]`):                                               "message.parts: want one part or more",
 		message(`"parts":[{"text":"Cite"}],"metadata":{"handoff":{"Title":"Pay"}}`):        `metadata.handoff: json: unknown field "Title"`,
-		message(`"parts":[{"text":"Cite"}],"parts":[{"text":"Pay"}]`):                      `member "parts" is there twice`,
+		message(`"parts":[{"text":"Cite"}],"parts":[{"text":"Pay"}]`):                      `duplicate member "parts"`,
 		strings.Replace(message(`"parts":[{"text":"Cite"}]`), `"message"`, `"Message"`, 1): "message",
 	} {
 		got := ada.call(t, bob.path(), "SendMessage", params)

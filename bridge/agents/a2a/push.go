@@ -63,7 +63,7 @@ func pushError(err error) error {
 	case errors.Is(err, bridge.ErrAddress):
 		return badParams("url: " + err.Error())
 	case errors.Is(err, federation.ErrTooManyWebhooks):
-		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the task has as many push configurations as may be; delete one"}
+		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the task has the maximum number of push configurations; delete one"}
 	}
 	return err
 }
@@ -178,7 +178,7 @@ func (l *Link) listPushes(ctx context.Context, req request) (any, error) {
 		return nil, err
 	}
 	if p.PageToken != "" {
-		return nil, badParams("pageToken: there is one page")
+		return nil, badParams("pageToken: the list has only one page")
 	}
 	found, err := l.followers(ctx, req, p.TaskID)
 	if err != nil {

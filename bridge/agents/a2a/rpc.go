@@ -209,7 +209,7 @@ func versionOf(r *http.Request) string {
 // spec: a2a-1.0 §3.6
 func checkVersion(r *http.Request) error {
 	if version := versionOf(r); version != string(wire.Version) {
-		return fault(codeVersion, fmt.Sprintf("%s %q is not spoken here; want %s", wire.SvcParamVersion, version, wire.Version))
+		return fault(codeVersion, fmt.Sprintf("%s %q is not supported; want %s", wire.SvcParamVersion, version, wire.Version))
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ type waker struct {
 }
 
 // Connect implements [mcp.Transport].
-func (w *waker) Connect(ctx context.Context) (mcp.Connection, error) { //nolint:ireturn // the SDK has it so
+func (w *waker) Connect(ctx context.Context) (mcp.Connection, error) { //nolint:ireturn // the SDK requires an interface
 	conn, err := w.Transport.Connect(ctx)
 	w.conn = conn
 	return &greeting{Connection: conn, waker: w}, err
@@ -88,7 +88,7 @@ type greeting struct {
 }
 
 // Read implements [mcp.Connection].
-func (g *greeting) Read(ctx context.Context) (jsonrpc.Message, error) { //nolint:ireturn // the SDK has it so
+func (g *greeting) Read(ctx context.Context) (jsonrpc.Message, error) { //nolint:ireturn // the SDK requires an interface
 	m, err := g.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "initialize" {
 		g.mu.Lock()

@@ -122,7 +122,7 @@ func parseAssertion(text string) (assertion, error) {
 		{"jti", claims["jti"], &a.id},
 	} {
 		if member.raw != nil && federation.DecodeJSON(member.raw, member.into) != nil {
-			return a, errors.New(member.name + " is no string")
+			return a, errors.New(member.name + " is not a string")
 		}
 	}
 	var one string
@@ -155,7 +155,7 @@ func (s *Server) checkClaims(claims assertion, now time.Time) (federation.DID, e
 	case !slices.Contains(append(assertionAlgorithms(), fullySpecified), claims.alg):
 		return "", badClient("client_assertion: alg is not EdDSA, Ed25519 or ES256")
 	case err != nil:
-		return "", badClient("client_assertion: sub is no DID")
+		return "", badClient("client_assertion: sub is not a DID")
 	case claims.issuer != claims.subject:
 		return "", badClient("client_assertion: iss is not sub")
 	case !slices.ContainsFunc(claims.audience, ours):

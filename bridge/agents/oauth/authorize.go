@@ -350,7 +350,7 @@ func (s *Server) decided(r *http.Request, now time.Time) (request, error) {
 	case errors.Is(err, credential.ErrSealExpired):
 		return request{}, badRequest("This form has expired. Start the login in your program again.")
 	case err != nil, cookie == "", form.Browser != digestOf(cookie):
-		return request{}, &oauthError{Status: http.StatusForbidden, Code: "access_denied", Description: "This form is not that of this browser. Start the login in your program again."}
+		return request{}, &oauthError{Status: http.StatusForbidden, Code: "access_denied", Description: "This form was opened in another browser. Start the login in your program again."}
 	}
 	return form.Request, nil
 }
@@ -366,7 +366,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, now time.Time)
 		return p, err
 	case "new":
 		if s.deps.Enrol == nil {
-			return p, participant.Forbidden("this gateway does not let strangers register")
+			return p, participant.Forbidden("this gateway does not allow open registration")
 		}
 		p.DID, err = s.deps.Enrol(r.Context(), r.PostForm.Get("name"), from)
 	default:

@@ -76,7 +76,7 @@ func readMetadata(text []byte) (metadata, error) {
 		"client_id": &m.ClientID, "client_name": &m.ClientName, "redirect_uris": &m.RedirectURIs, "token_endpoint_auth_method": &m.AuthMethod,
 	} {
 		if raw, ok := members[name]; ok && federation.DecodeJSON(raw, into) != nil {
-			return m, errors.New(name + " has another type")
+			return m, errors.New(name + " has the wrong type")
 		}
 	}
 	return m, nil
@@ -211,7 +211,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request, now time.Time)
 		return nil, err
 	}
 	if len(id) > maxClientBytes {
-		return nil, refused(errors.New("redirect_uris: they are too long together"))
+		return nil, refused(errors.New("redirect_uris: their total length is too large"))
 	}
 	return registration{
 		ClientID: id, IssuedAt: now.Unix(), ClientName: c.Name, RedirectURIs: c.Redirects, GrantTypes: []string{grantCode, grantRefresh, grantDevice},

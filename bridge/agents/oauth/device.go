@@ -100,7 +100,7 @@ func (s *Server) tokensForDevice(w http.ResponseWriter, r *http.Request, form ur
 	case early:
 		return nil, refuse("slow_down", "poll every five seconds")
 	case waits.DID == "":
-		return nil, refuse("authorization_pending", "nobody has approved the login yet")
+		return nil, refuse("authorization_pending", "the login is not approved yet")
 	}
 	if err := s.access.CheckBlocked(r.Context(), waits.DID); err != nil {
 		return nil, err

@@ -206,7 +206,7 @@ func readForm(r *http.Request) (url.Values, error) {
 func checkOnce(form url.Values) error {
 	for name, values := range form {
 		if len(values) > 1 {
-			return badRequest(name + " is there more than once")
+			return badRequest(name + " is given more than once")
 		}
 	}
 	return nil

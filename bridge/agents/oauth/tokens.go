@@ -119,11 +119,11 @@ func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) 
 	case clientKey(form.Get("client_id")) != g.Client:
 		return nil, badGrant("code: it was issued to another client")
 	case form.Get("redirect_uri") != g.Redirect:
-		return nil, badGrant("redirect_uri: it is not that of the authorization request")
+		return nil, badGrant("redirect_uri: it differs from the authorization request")
 	case form.Get("resource") != "" && g.Resource != "" && form.Get("resource") != g.Resource:
-		return nil, refuse("invalid_target", "resource: it is not that of the authorization request")
+		return nil, refuse("invalid_target", "resource: it differs from the authorization request")
 	case !verifies(form.Get("code_verifier"), g.Challenge):
-		return nil, badGrant("code_verifier: it does not fit the code_challenge")
+		return nil, badGrant("code_verifier: it does not match the code_challenge")
 	}
 	if err := s.access.CheckBlocked(r.Context(), g.DID); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) 
 	})
 	if errors.Is(err, federation.ErrTokenUsed) {
 		s.deps.PubSub.Wake(bridge.SessionsTopic(session.Participant), bridge.InboxTopic(session.Participant))
-		return nil, badGrant("code: it was used before, and the tokens of that use have ended")
+		return nil, badGrant("code: it was used before; the tokens issued for it are revoked")
 	}
 	if err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func (a *Service) Decide(ctx context.Context, who Caller, sender string, state f
 	now := time.Now()
 	err = a.deps.Messages.Decide(ctx, did, to.DID, state == federation.ContactAllowed)
 	if errors.Is(err, federation.ErrTooManyContacts) {
-		err = Conflict("the caller has decided about as many senders as it may: " + strconv.Itoa(federation.MaxContacts))
+		err = Conflict("the caller has reached the maximum number of decisions about senders: " + strconv.Itoa(federation.MaxContacts))
 	}
 	return a.contact(ctx, federation.Contact{Sender: to.DID, State: state, Since: now}), err
 }

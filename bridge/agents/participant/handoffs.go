@@ -57,7 +57,7 @@ func (q Query) filter(own []federation.DID, states []federation.State) (federati
 	if q.Channel != "" {
 		venue, ok := translate.Channel(q.Channel)
 		if !ok {
-			return f, false, bridge.UsageProblem(fmt.Sprintf("channel: %q is none", q.Channel))
+			return f, false, bridge.UsageProblem(fmt.Sprintf("channel: %q is not a channel", q.Channel))
 		}
 		f.Venue = venue
 	}
@@ -278,18 +278,18 @@ func (a *Service) explainDeferred(ctx context.Context, who Caller, id federation
 	}
 	return Explanation{
 		EventID: id.String(), Verdict: federation.Unverifiable.String(), Deliveries: []ExplainedDelivery{},
-		Why:  "its signature cannot be checked yet: the key is not at hand",
+		Why:  "its signature cannot be verified yet: the key is not available",
 		Next: "it is judged again at " + stamp(d.Next),
 	}, nil
 }
 
 func why(ev federation.Event) string {
 	if ev.Provenance == federation.Signed {
-		return fmt.Sprintf("the signature holds under key %s of %s", federation.KeyID(ev.Signature.Key), ev.From)
+		return fmt.Sprintf("the signature is valid under key %s of %s", federation.KeyID(ev.Signature.Key), ev.From)
 	}
-	text := fmt.Sprintf("a gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
+	text := fmt.Sprintf("a gateway signed it with its key for %s, and vouches for the step", ev.Actor())
 	if ev.Evidence != nil {
-		text += "; what it received is the evidence"
+		text += "; the received message is the evidence"
 	}
 	return text
 }

@@ -218,7 +218,7 @@ func (a *Service) readPage(ctx context.Context, did federation.DID, at place) (*
 func errTooManyStreams(limit int) error {
 	return &bridge.ProblemError{
 		Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(pollInterval.Seconds()),
-		Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: list without waiting, or come again", limit),
+		Detail: fmt.Sprintf("%d inboxes are watched, the maximum: list without waiting, or try again later", limit),
 	}
 }
 

@@ -198,7 +198,7 @@ func (a *Service) Resolve(ctx context.Context, text string) (federation.DID, *Re
 	}
 	to, resolved, err := a.Recipient(ctx, text)
 	if err == nil && to.Place.Link != "" && to.DID == a.deps.Messages.Guest(to.Place.Link, to.Place.Venue) {
-		err = &federation.RefusalError{Code: federation.InvalidTarget, Detail: "to: " + text + " has no DID, so that it could not answer; write a message to it"}
+		err = &federation.RefusalError{Code: federation.InvalidTarget, Detail: "to: " + text + " has no DID, so it could not answer; write a message to it"}
 	}
 	return to.DID, resolved, err
 }

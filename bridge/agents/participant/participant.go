@@ -72,7 +72,7 @@ type Caller struct {
 // Person returns the caller's DID. It refuses an operator, which has none.
 func (c Caller) Person() (federation.DID, error) {
 	if c.DID == "" {
-		return "", Forbidden("this is for agents: an operator has no DID, and asks the operator API")
+		return "", Forbidden("this route is for agents: an operator has no DID; use the operator API")
 	}
 	return c.DID, nil
 }

@@ -78,21 +78,21 @@ func errNone() error { return &federation.RefusalError{Code: federation.UnknownH
 func ProblemOf(err error) bridge.ProblemError {
 	switch {
 	case errors.Is(err, federation.ErrLeaseLost):
-		err = Conflict("the lease holds no more: the entry was given out again, or does not wait")
+		err = Conflict("the lease has expired: the entry was leased again, or is no longer pending")
 	case errors.Is(err, federation.ErrTooManyDevices):
-		err = Conflict("there are as many devices as may be: " + strconv.Itoa(federation.MaxDevices))
+		err = Conflict("the maximum number of devices is reached: " + strconv.Itoa(federation.MaxDevices))
 	case errors.Is(err, credential.ErrTokenExpired):
 		err = Unauthorized("this token has expired")
 	case errors.Is(err, credential.ErrSession), errors.Is(err, federation.ErrSessionEnded):
 		err = Unauthorized("the session of this token has ended")
 	case errors.Is(err, credential.ErrToken):
-		err = Unauthorized("this token is not good here")
+		err = Unauthorized("this token is not valid here")
 	case errors.Is(err, credential.ErrNoToken):
 		err = Unauthorized("a token is needed: Authorization: Bearer …")
 	case errors.Is(err, credential.ErrPairing):
 		err = Unauthorized("this pairing code is unknown, used or expired; ask for another")
 	case errors.Is(err, credential.ErrChallenge):
-		err = Unauthorized("this challenge was not given out for this DID, or was used before")
+		err = Unauthorized("this challenge was not issued for this DID, or was used before")
 	case errors.Is(err, credential.ErrChallengeExpired):
 		err = Unauthorized("this challenge has expired; ask for another")
 	}

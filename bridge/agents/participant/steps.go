@@ -200,7 +200,7 @@ func (a *Service) submit(ctx context.Context, q ask, id string, content json.Raw
 	}
 	signed := q.proof != stepbuilder.Proof{}
 	if signed && (!q.bare || q.proof.Document == "" || q.proof.Signature == "") {
-		return Filed{}, bridge.UsageProblem("a signed step is document and signature, and nothing that is in the document besides")
+		return Filed{}, bridge.UsageProblem("a signed step has only document and signature; all other fields belong in the document")
 	}
 	var err error
 	if q.draft.Context, err = Context(content); err != nil {
@@ -290,7 +290,7 @@ func (a *Service) event(ctx context.Context, q ask, now time.Time) (federation.E
 		}
 		own, err := a.deps.Gateway.Same(ctx, q.from, ev.From)
 		if err == nil && !own {
-			err = federation.Refuse(ev, federation.ActorMismatch, "the token is that of "+string(q.from))
+			err = federation.Refuse(ev, federation.ActorMismatch, "the token belongs to "+string(q.from))
 		}
 		return ev, nil, err
 	}

@@ -191,11 +191,11 @@ func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	members, _ := value.(map[string]any)
 	ask.ID, _ = members["id"].(string) // errors also carry the ID
 	if err := conforms(value, reflect.TypeFor[contract.SocketAsk](), ""); err != nil {
-		return ask, "", usage("the message is no SocketAsk: " + err.Error())
+		return ask, "", usage("the message is not a SocketAsk: " + err.Error())
 	}
 	delete(members, "id")
 	if len(members) != 1 {
-		return ask, "", usage("one thing is asked for at a time: ack, nack, extend or lease")
+		return ask, "", usage("want exactly one of ack, nack, extend and lease")
 	}
 	what = slices.Collect(maps.Keys(members))[0]
 	return ask, what, federation.DecodeJSON(text, &ask)

@@ -147,7 +147,7 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 	now := time.Now()
 	claims, err := l.access.Tokens().Read(text, credential.Access, now)
 	if err != nil {
-		return who, false, nil //nolint:nilerr // the token may be that of another link
+		return who, false, nil //nolint:nilerr // the token may belong to another link
 	}
 	who.DID = federation.DID(claims.Subject)
 	who.Session, err = credential.SessionOf(r.Context(), l.deps.Record.Participants, claims, now)

@@ -147,7 +147,7 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watc
 	if !l.acquire() {
 		return nil, &bridge.ProblemError{
 			Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(heartbeat.Seconds()),
-			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
+			Detail: fmt.Sprintf("%d inboxes are watched, the maximum: poll with wait, or try again later", l.cfg.MaxStreams),
 		}
 	}
 	w := &watch{Subscriber: l.topics.Subscribe(did), link: l, seen: after}

@@ -131,7 +131,7 @@ func (l *Link) createWebhook(ctx context.Context, req route.Body[contract.Webhoo
 	case errors.Is(err, federation.ErrTaken):
 		return made{}, participant.Conflict("there is a webhook with this address already; delete it to get another secret")
 	case errors.Is(err, federation.ErrTooManyWebhooks):
-		return made{}, participant.Conflict("there are as many webhooks as may be; delete one")
+		return made{}, participant.Conflict("the maximum number of webhooks is reached; delete one")
 	case err != nil:
 		return made{}, err
 	}
@@ -224,7 +224,7 @@ func (l *Link) redeliverWebhook(ctx context.Context, req contract.WebhookRedeliv
 		return none, fmt.Errorf("redeliver: %w", err)
 	}
 	if n == 0 && body.Of != "" {
-		return none, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "this webhook was never owed " + body.Of}
+		return none, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "this webhook has no delivery of " + body.Of}
 	}
 	l.deps.PubSub.Wake(bridge.WebhooksTopic)
 	return contract.Redelivered{Deliveries: n}, nil

@@ -87,7 +87,7 @@ func (f found) put(of wire.Address, one finding) {
 // the caller's address.
 func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.Time) error {
 	if !wire.ValidDomain(registry) {
-		return wire.Refuse(wire.CodeBadRequest, "registry is no host name")
+		return wire.Refuse(wire.CodeBadRequest, "registry is not a host name")
 	}
 	if _, federated := ps.Exchanges(registry); !federated {
 		return ErrBlocked()
@@ -115,7 +115,7 @@ func (ps *Registries) Identity(ctx context.Context, registry, handle string, now
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		one.until = now.Add(silenceLife)
-		one.err = wire.Refuse(wire.CodeRemoteIdentityNotFound, "that registry knows no agent of this handle")
+		one.err = wire.Refuse(wire.CodeRemoteIdentityNotFound, "that registry has no agent with this handle")
 	case err != nil:
 		return Identity{}, unreachable(err)
 	}
@@ -150,7 +150,7 @@ func unreachable(err error) error {
 	if _, refused := errors.AsType[*wire.ProblemError](err); refused {
 		return err
 	}
-	return wire.Refuse(wire.CodeFederationUnavailable, "that registry cannot be asked now")
+	return wire.Refuse(wire.CodeFederationUnavailable, "that registry is not available now")
 }
 
 // parseElsewhere reads a registry's description of one of its agents, in any dialect. It rejects a
@@ -161,7 +161,7 @@ func parseElsewhere(text []byte, of wire.Address) (Identity, error) {
 		o, err = wire.ParseObject(o.Members["identity"])
 	}
 	if err != nil {
-		return Identity{}, useless(of.Domain, unusableJSON, "its answer is no identity")
+		return Identity{}, useless(of.Domain, unusableJSON, "its answer is not an identity")
 	}
 	if handle := wire.PlainHandle(o.First("handle")); handle != of.Handle && handle != of.String() {
 		return Identity{}, useless(of.Domain, unusableJSON, "its answer is about another agent")
@@ -267,7 +267,7 @@ func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, 
 	}
 	text, err := ps.deps.Fetch.Get(ctx, address)
 	if err == nil && federation.ExactJSON(text) != nil {
-		err = useless(p.Domain, unusableJSON, "it answered no JSON that one reads alike everywhere")
+		err = useless(p.Domain, unusableJSON, "its answer is not JSON that all parsers read alike")
 	}
 	ps.noteUnusable(ctx, p.Domain, err)
 	return text, err
@@ -329,7 +329,7 @@ func (ps *Registries) push(ctx context.Context, p Peer, address string, body []b
 	case reply.Status >= http.StatusMultipleChoices && reply.Status < http.StatusBadRequest:
 		ps.noteUnusable(ctx, p.Domain, useless(p.Domain, unusableElsewhere, "it answered with a redirect"))
 	case !json.Valid(reply.Body):
-		ps.noteUnusable(ctx, p.Domain, useless(p.Domain, unusableJSON, "it answered no JSON"))
+		ps.noteUnusable(ctx, p.Domain, useless(p.Domain, unusableJSON, "its answer is not JSON"))
 	}
 	return reply, err
 }

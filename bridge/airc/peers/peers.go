@@ -339,7 +339,7 @@ func (ps *Registries) describe(ctx context.Context, p *Peer) error {
 	}
 	var doc wellKnown
 	if federation.ExactJSON(text) != nil || federation.DecodeJSON(text, &doc) != nil || doc.Protocol == "" && doc.ProtocolVersion == "" {
-		return useless(p.Domain, unusableJSON, "its well-known document is none")
+		return useless(p.Domain, unusableJSON, "its well-known document is invalid")
 	}
 	if text := cmp.Or(p.PublicKey, doc.PublicKey); text != "" {
 		if p.key, err = wire.ParsePublicKey(text); err != nil {

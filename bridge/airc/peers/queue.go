@@ -192,7 +192,7 @@ func (ps *Registries) ended(ctx context.Context, row federation.PeerDelivery, ho
 
 func (ps *Registries) noteRelay(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		ps.deps.Log.LogAttrs(ctx, slog.LevelError, "relay not noted", slog.String("network", wire.Network), slog.String("link", wire.Network), slog.Any("err", err))
+		ps.deps.Log.LogAttrs(ctx, slog.LevelError, "relay attempt not recorded", slog.String("network", wire.Network), slog.String("link", wire.Network), slog.Any("err", err))
 	}
 }
 

@@ -179,7 +179,7 @@ func classify(err error) Failure {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return unavailable("not now; send it again", 0)
 	case errors.Is(err, translate.ErrNotHandoff):
-		return Failure{Code: CodeUnsupportedPayload, Message: "this payload is no step of a handoff", Status: http.StatusBadRequest}
+		return Failure{Code: CodeUnsupportedPayload, Message: "this payload is not a step of a handoff", Status: http.StatusBadRequest}
 	case errors.Is(err, federation.ErrTaken):
 		return Failure{Code: codeHandleTaken, Message: "this handle is taken: sign the request with its registered key, or have the operator run baton airc release HANDLE", Status: http.StatusConflict}
 	case errors.Is(err, agents.ErrDuplicate):
@@ -187,9 +187,9 @@ func classify(err error) Failure {
 	case errors.Is(err, federation.ErrTokenUsed):
 		return Failure{Code: CodeUnauthorized, Message: "this refresh token was used before, and its session has ended", Status: http.StatusUnauthorized}
 	case errors.Is(err, federation.ErrUnknownCursor):
-		return Failure{Code: CodeBadRequest, Message: "this cursor was not given out for this inbox", Status: http.StatusBadRequest}
+		return Failure{Code: CodeBadRequest, Message: "this cursor was not issued for this inbox", Status: http.StatusBadRequest}
 	}
-	return Failure{Code: CodeInternal, Message: "something went wrong here", Status: http.StatusInternalServerError}
+	return Failure{Code: CodeInternal, Message: "internal error", Status: http.StatusInternalServerError}
 }
 
 func unavailable(message string, after time.Duration) Failure {

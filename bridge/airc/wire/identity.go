@@ -160,7 +160,7 @@ const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
 // ParsePublicKey reads a public key in any form in use by clients: PEM, or 32 bytes or X.509 in base64
 // of either alphabet, with or without padding and the prefix "ed25519:".
 func ParsePublicKey(text string) (ed25519.PublicKey, error) {
-	malformed := Refuse(CodeBadRequest, "the public key is no Ed25519 key that can be read")
+	malformed := Refuse(CodeBadRequest, "the public key is not a valid Ed25519 key")
 	encoded := strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"), "=")
 	raw, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(encoded))
 	if block, _ := pem.Decode([]byte(text)); block != nil {

@@ -128,7 +128,7 @@ func ParseObject(text []byte) (*Object, error) {
 	}
 	var o Object
 	if err := federation.DecodeJSON(text, &o.Members); err != nil || o.Members == nil {
-		return nil, unreadable("the body is no JSON object")
+		return nil, unreadable("the body is not a JSON object")
 	}
 	return &o, nil
 }
@@ -143,7 +143,7 @@ func (o *Object) Has(name string) bool {
 func (o *Object) Text(name string) string {
 	var s string
 	if federation.DecodeJSON(o.Members[name], &s) != nil || s == "" {
-		o.Fail(name + " is missing or no string")
+		o.Fail(name + " is missing or not a string")
 	}
 	return s
 }
@@ -154,7 +154,7 @@ func (o *Object) Nested(name string) json.RawMessage {
 		return nil
 	}
 	if o.Members[name][0] != '{' {
-		o.Fail(name + " is no object")
+		o.Fail(name + " is not an object")
 	}
 	return o.Members[name]
 }

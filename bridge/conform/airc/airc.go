@@ -69,7 +69,7 @@ func cases() []oneCase {
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	at, err := url.Parse(cfg.URL)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no address: want http://HOST:PORT or https://HOST", cfg.URL)
+		return nil, fmt.Errorf("%q is not an address: want http://HOST:PORT or https://HOST", cfg.URL)
 	}
 	s := &stage{url: strings.TrimSuffix(cfg.URL, "/"), key: cfg.Key, http: &http.Client{Timeout: patience}, agents: map[string]*agent{}}
 	defer s.http.CloseIdleConnections()

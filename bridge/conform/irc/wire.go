@@ -30,7 +30,7 @@ type dial func(ctx context.Context) (*wire, error)
 func dialler(address string) (dial, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("%q is no URL of an IRC server", address)
+		return nil, fmt.Errorf("%q is not a URL of an IRC server", address)
 	}
 	switch u.Scheme {
 	case "irc":

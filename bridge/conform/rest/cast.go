@@ -29,7 +29,7 @@ type cast struct {
 func newCast(cfg Config) (*cast, error) {
 	at, err := url.Parse(cfg.URL)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no address: want http://HOST:PORT or https://HOST", cfg.URL)
+		return nil, fmt.Errorf("%q is not an address: want http://HOST:PORT or https://HOST", cfg.URL)
 	}
 	c := &cast{
 		api: strings.TrimSuffix(cfg.URL, "/") + "/api/v1", http: &http.Client{Timeout: patience},

@@ -104,7 +104,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, &OddError{Unreadable, err}
 	case !info.Mode().IsRegular():
-		return nil, &OddError{Irregular, errors.New("it is no regular file")}
+		return nil, &OddError{Irregular, errors.New("it is not a regular file")}
 	}
 	content, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
@@ -249,7 +249,7 @@ func FolderAt(path string) (Folder, error) {
 		return Folder{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return Folder{}, fmt.Errorf("%s is no folder", path)
+		return Folder{}, fmt.Errorf("%s is not a folder", path)
 	}
 	return Folder{uint64(st.Dev), st.Ino, birth(path)}, nil //nolint:unconvert // the type of Dev differs between systems
 }

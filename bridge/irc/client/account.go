@@ -100,7 +100,7 @@ func (s *server) unregistered(ctx context.Context, refuse func(code, sentence st
 	}
 	switch {
 	case errors.Is(err, federation.ErrTaken):
-		refuse("ACCOUNT_EXISTS", "There is an account of that name")
+		refuse("ACCOUNT_EXISTS", "There is already an account with that name")
 	case errors.Is(err, credential.ErrPassword):
 		refuse("UNACCEPTABLE_PASSWORD", "That is no password: "+credential.ErrPassword.Error())
 	default:

@@ -317,7 +317,7 @@ func (s *server) show(ctx context.Context, write func(shown chan<- error)) error
 
 var (
 	errAway = errors.New("no client has that nick")
-	errLeft = errors.New("the client left before it had read the message")
+	errLeft = errors.New("the client left before reading the message")
 )
 
 func (s *server) showText(t federation.Text, name string, shown chan<- error) {

@@ -63,7 +63,7 @@ func (c Config) check(secure, web bool) error {
 		}
 	}
 	if c.TLSListen != "" && !secure {
-		wrong("tls_listen", "needs a certificate of ours: see [tls]")
+		wrong("tls_listen", "needs a certificate of this gateway: see [tls]")
 	}
 	if c.WebSocket && !web {
 		wrong("websocket", "needs http.listen")
@@ -115,7 +115,7 @@ func checkChannels(names []string) error {
 		case !ok:
 			return fmt.Errorf("%q is no channel: want \"#\" and up to %d bytes without space, comma or capital letters outside of ASCII", name, maxChannelBytes-1)
 		case slices.Contains(venues, venue):
-			return fmt.Errorf("%q is there twice", name)
+			return fmt.Errorf("%q is listed twice", name)
 		}
 		venues = append(venues, venue)
 	}

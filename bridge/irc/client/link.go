@@ -189,7 +189,7 @@ func (l *Link) Replays() {}
 // Describe implements [bridge.Describer].
 func (l *Link) Describe() bridge.Description {
 	d := bridge.Description{Channels: l.channels, NotCarried: []string{
-		"what people say in channels that relay_chat does not list: it stays on this server",
+		"messages in channels that relay_chat does not list: they stay on this server",
 	}}
 	if s := l.live.Load(); s != nil {
 		d.Negotiated = map[string]string{"casemapping": "ascii"}

@@ -213,7 +213,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 		err = federation.DecodeJSON(raw, &p)
 	}
 	if err != nil {
-		return "", "", loginError("the answer is no JSON in base64")
+		return "", "", loginError("the answer is not JSON in base64")
 	}
 	did, err := federation.ParseDID(p.DID)
 	signature, badSignature := decode64(p.Signature)
@@ -243,7 +243,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 		}
 		return "", "", loginError("the signature is not by a key of the DID")
 	case federation.Unverifiable:
-		return "", "", fmt.Errorf("the keys of %s cannot be had: %w", did, err)
+		return "", "", fmt.Errorf("get the keys of %s: %w", did, err)
 	default:
 		return "", "", err
 	}
@@ -453,7 +453,7 @@ func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	attempt.answer, attempt.reply = "", ""
 	if attempt.scram.Valid() {
 		if as != "" && fold(as) != fold(attempt.name) && as != string(attempt.did) {
-			return "", "", loginError("the password is that of " + string(attempt.did))
+			return "", "", loginError("the password belongs to " + string(attempt.did))
 		}
 		attempt.revoked = s.passwordless(attempt.did)
 		return attempt.did, attempt.name, nil

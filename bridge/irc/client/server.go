@@ -212,7 +212,7 @@ func (s *server) contain(ctx context.Context, u *user, do func()) {
 	err := fault.Catch(func() error { do(); return nil })
 	if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
 		u.work = nil
-		s.quit(u, "a fault of this server")
+		s.quit(u, "an internal error")
 	}
 }
 

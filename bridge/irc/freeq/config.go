@@ -77,13 +77,13 @@ func (c Config) check() error {
 		wrong("server_name", `want the name of the other server, as in "irc.example"`)
 	}
 	if _, err := parseEndpointID(c.EndpointID); err != nil {
-		wrong("endpoint_id", "want theirs, 64 lower-case hexadecimal digits")
+		wrong("endpoint_id", "want the id of the other server, 64 lower-case hexadecimal digits")
 	}
 	if federation.CheckBaseURL(c.PeerAPI) != nil || strings.HasSuffix(c.PeerAPI, "/") {
 		wrong("peer_api", `want the address of its web API, as in "https://irc.example"`)
 	}
 	if !irc.ValidNickSuffix(c.NickSuffix) {
-		wrong("nick_suffix", "has characters that no IRC nick may have")
+		wrong("nick_suffix", "has characters that are not allowed in an IRC nick")
 	}
 	if channels, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
 		wrong("channels", err.Error())
@@ -126,7 +126,7 @@ func (c Config) checkExec() error {
 	}
 	if t, err := parseTicket(c.Address); err == nil {
 		if EndpointID(t.endpoint) != c.EndpointID {
-			return wrong("address", "is the ticket of another endpoint than endpoint_id")
+			return wrong("address", "belongs to another endpoint than endpoint_id")
 		}
 	} else if c.Address != "" && !numeric(c.Address) {
 		return wrong("address", `want "ip:port" of an endpoint, or its ticket`)

@@ -41,7 +41,7 @@ func TestOpenNamesTheKeysOfMistakes(t *testing.T) {
 		"a socket to nowhere":        {func(c *freeq.Config) { c.Transport = freeq.TCP }, "address"},
 		"a socket without a port":    {func(c *freeq.Config) { c.Transport, c.Address = freeq.TCP, "irc.example" }, "address"},
 		"the gateway's own id":       {func(c *freeq.Config) { c.EndpointID = hexOf("our endpoint") }, "endpoint_id"},
-		"the ticket of another":      {func(c *freeq.Config) { c.Address = freeq.Ticket(hexOf("somebody"), nil, nil) }, "address"},
+		"belongs to another":         {func(c *freeq.Config) { c.Address = freeq.Ticket(hexOf("somebody"), nil, nil) }, "address"},
 		"a port of no program":       {func(c *freeq.Config) { c.Address, c.Listen = "127.0.0.1:1", "localhost" }, "listen"},
 		"nowhere to be dialled":      {func(c *freeq.Config) { c.Transport, c.Address, c.Listen = freeq.TCP, "irc.example:1", "here" }, "listen"},
 	} {

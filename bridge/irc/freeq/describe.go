@@ -175,13 +175,13 @@ type actionEvent struct {
 func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
 	if now.Sub(p.held.Since) > maxWait {
-		return federation.IllegalStep, "its home said nothing for " + maxWait.String()
+		return federation.IllegalStep, "its home did not answer for " + maxWait.String()
 	}
 	var found action
 	err := l.ask(ctx, actionsPath.Join(ev.Handoff.String()), nil, &found)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return federation.UnknownHandoff, "its home does not know the handoff any more"
+		return federation.UnknownHandoff, "its home no longer has the handoff"
 	case err != nil:
 		return l.overdue(p, now)
 	}
@@ -190,7 +190,7 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	case len(found.Events) == 0:
 		return "", ""
 	case i < 0:
-		return federation.IllegalStep, "its home did not take it"
+		return federation.IllegalStep, "its home did not accept it"
 	case found.Events[i].State != nil && *found.Events[i].State == "superseded":
 		return federation.IllegalStep, "its home took another step first"
 	}

@@ -160,7 +160,7 @@ type transport interface {
 	Close() error
 }
 
-func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // which one it is the configuration says
+func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // the configuration selects the implementation
 	if cfg.Transport == Exec {
 		return newDiallingChild(cfg, d)
 	}
@@ -225,7 +225,7 @@ func (d *listening) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 		if err == nil {
 			return greeted, nil
 		}
-		d.log.LogAttrs(ctx, slog.LevelInfo, "somebody else has connected", slog.Any("err", err))
+		d.log.LogAttrs(ctx, slog.LevelInfo, "another endpoint has connected", slog.Any("err", err))
 	}
 }
 

@@ -132,7 +132,7 @@ func (t ticket) String() string {
 
 func ticketEncoding() *base32.Encoding { return base32.StdEncoding.WithPadding(base32.NoPadding) }
 
-var errTicket = errors.New("freeq: no ticket of an endpoint")
+var errTicket = errors.New("freeq: not an endpoint ticket")
 
 // The error wraps errTicket.
 func parseTicket(s string) (ticket, error) {

@@ -232,7 +232,7 @@ func (s *session) decode(a arriving) (*inbound, error) {
 	case ev.From == "":
 		return in, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/from")
 	case ev.From.Method() == "web" && ev.From != s.link.Home().DID():
-		return in, federation.Refuse(ev, federation.ActorMismatch, "a did:web is a server's")
+		return in, federation.Refuse(ev, federation.ActorMismatch, "a did:web belongs to a server")
 	case serverVerb(ev.Verb) != (ev.From == s.link.Home().DID()):
 		return in, federation.Refuse(ev, federation.WrongSender, "")
 	}

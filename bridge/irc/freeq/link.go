@@ -118,7 +118,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		return nil, err
 	}
 	if len(d.Endpoint.Public) > 0 && peer.Equal(d.Endpoint.Public) {
-		return nil, &bridge.KeyError{Key: "endpoint_id", Why: "is this gateway's own; want theirs"}
+		return nil, &bridge.KeyError{Key: "endpoint_id", Why: "is the id of this gateway; want the id of the other server"}
 	}
 	return &Link{
 		DisconnectSignal: bridge.NewDisconnectSignal(),

@@ -164,7 +164,7 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 	return false, irc.Disconnected(l.cfg.Name)
 }
 
-var errReplaced = errors.New("another connection with the other server stands instead")
+var errReplaced = errors.New("replaced by another connection with the same server")
 
 // Both ends keep the connection dialled by the end with the smaller ID.
 //

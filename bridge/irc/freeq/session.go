@@ -250,7 +250,7 @@ func (s *session) lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		why := "closed by the other server"
 		if !s.greeted {
-			why += " without a word: it has no place for this endpoint id, or holds a link with it already"
+			why += " without an error: it does not accept this endpoint id, or already has a link with it"
 		}
 		if more, known := strings.CutPrefix(err.Error(), io.EOF.Error()+": "); known {
 			why += " (" + more + ")"

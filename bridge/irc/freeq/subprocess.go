@@ -162,7 +162,7 @@ func (p *pipe) lastLine() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stderrLine == "" {
-		return "it ended without a word"
+		return "it exited without output"
 	}
 	return p.stderrLine
 }

@@ -108,7 +108,7 @@ func (d *door) open(ctx context.Context) {
 				d.admit(ctx, conn)
 			})
 		default:
-			d.link.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", "too many strangers"))
+			d.link.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", "too many unauthenticated connections"))
 			_ = conn.Close()
 		}
 	}
@@ -145,13 +145,13 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {
 	case !cfg.TLS && cfg.TLSFingerprint != "":
-		return nil, &bridge.KeyError{Key: "tls_fingerprint", Why: "means nothing without tls"}
+		return nil, &bridge.KeyError{Key: "tls_fingerprint", Why: "has no effect without tls"}
 	case !cfg.TLS:
 		return nil, nil
 	case !validFingerprint(cfg.TLSFingerprint):
-		return nil, &bridge.KeyError{Key: "tls_fingerprint", Why: "want 64 lower-case hex characters, the SHA-256 of their certificate"}
+		return nil, &bridge.KeyError{Key: "tls_fingerprint", Why: "want 64 lower-case hex characters, the SHA-256 of the other server's certificate"}
 	case cert == nil:
-		return nil, &bridge.KeyError{Key: "tls", Why: "needs a certificate of ours: see [tls]"}
+		return nil, &bridge.KeyError{Key: "tls", Why: "needs a certificate of this gateway: see [tls]"}
 	}
 	secure := cert.Config()
 	secure.ServerName, secure.ClientAuth = cfg.ServerName, tls.RequireAnyClientCert
@@ -167,11 +167,11 @@ func validFingerprint(s string) bool {
 
 func checkFingerprint(state tls.ConnectionState, want string) error {
 	if len(state.PeerCertificates) == 0 {
-		return errors.New("it showed no certificate")
+		return errors.New("it presented no certificate")
 	}
 	sum := sha256.Sum256(state.PeerCertificates[0].Raw)
 	if got := hex.EncodeToString(sum[:]); got != want {
-		return fmt.Errorf("its certificate is another one than tls_fingerprint: %s", got)
+		return fmt.Errorf("its certificate does not match tls_fingerprint: %s", got)
 	}
 	return nil
 }

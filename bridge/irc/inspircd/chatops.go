@@ -169,7 +169,7 @@ func (s *session) notice(ctx context.Context, user, text, ref string) {
 	self := s.link.roster.Self
 	s.present(self)
 	if err := s.putMessage(noticeLine(self.uuid, user, text, ref)); err != nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "user not told", slog.Any("err", err))
+		s.log.LogAttrs(ctx, slog.LevelError, "notice not sent to user", slog.Any("err", err))
 	}
 }
 

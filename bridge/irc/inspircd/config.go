@@ -74,10 +74,10 @@ func (c Config) check() error {
 		wrong("dialect", fmt.Sprintf("want %q or %q", federation.HandoffTags, federation.ActTags))
 	}
 	if !irc.ValidNick(c.Nick) {
-		wrong("nick", "is no IRC nick")
+		wrong("nick", "is not an IRC nick")
 	}
 	if !irc.ValidNickSuffix(c.NickSuffix) {
-		wrong("nick_suffix", "has characters that no IRC nick may have")
+		wrong("nick_suffix", "has characters that are not allowed in an IRC nick")
 	}
 	if channels, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
 		wrong("channels", err.Error())
@@ -160,7 +160,7 @@ const (
 func choose(announced string) (version, error) {
 	theirs, err := strconv.Atoi(announced)
 	if err != nil || version(theirs) < version1205 {
-		return 0, fmt.Errorf("it speaks protocol %q, want %d or newer", announced, version1205)
+		return 0, fmt.Errorf("the peer speaks protocol %q, want %d or newer: upgrade it", announced, version1205)
 	}
 	return min(version(theirs), version1206), nil
 }

@@ -157,7 +157,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error
 		r.copied, r.plain = &step, irc.Summary(step)
 		r.open = !r.originatedHere && ev.Verb == federation.Offer && ev.To == ""
 		if r.open && r.personal && d.View.State != federation.Open {
-			return nil, federation.Refuse(ev, federation.InvalidTarget, "nobody was in "+r.venue+" while it was open")
+			return nil, federation.Refuse(ev, federation.InvalidTarget, "no user was in "+r.venue+" while it was open")
 		}
 		if l.cfg.Summaries && (d.Attempt == 0 || r.open && r.personal) { // no member has seen the line of a waiting offer yet
 			r.line = r.plain
@@ -369,7 +369,7 @@ func (s *session) proved(r *outbound) {
 // strip reduces a row to its line, for a peer without message tags: a TAGMSG would end the link.
 func (s *session) strip(ctx context.Context, r *outbound) {
 	if !s.tagless {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "peer takes no message tags", slog.Any("err", errNoTags))
+		s.log.LogAttrs(ctx, slog.LevelWarn, "peer does not support message tags", slog.Any("err", errNoTags))
 	}
 	s.tagless = true
 	r.tags, r.line = nil, r.plain

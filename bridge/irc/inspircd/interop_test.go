@@ -403,7 +403,7 @@ func testInspIRCdLinks(t *testing.T, server func(*setup)) {
 	wrongOfOurs := func(s *setup) { s.ircd.TLS.Fingerprint = strings.Repeat("ab", 32) }
 	t.Run("never to a server with another certificate than the pinned one", func(t *testing.T) {
 		r := openReal(t, server, securely(t), wrongOfTheirs)
-		if err := runOnce(t, r); !strings.Contains(err.Error(), "another one than tls_fingerprint") {
+		if err := runOnce(t, r); !strings.Contains(err.Error(), "does not match tls_fingerprint") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -416,7 +416,7 @@ func testInspIRCdLinks(t *testing.T, server func(*setup)) {
 	t.Run("never, being dialled, with a server that has another certificate than the pinned one", func(t *testing.T) {
 		r := openReal(t, server, dials(t), securely(t), wrongOfTheirs)
 		stop := keepRunning(r.house, func() { t.Error("the link came up") })
-		awaitLog(t, r.house, "another one than tls_fingerprint")
+		awaitLog(t, r.house, "does not match tls_fingerprint")
 		stop()
 	})
 	t.Run("never, being dialled, with a server that pins another certificate", func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestTaglessPeerGetsReadableLines(t *testing.T) {
 		if n := countOf(peer, "TAGMSG"); n != 0 {
 			t.Errorf("%d TAGMSG", n)
 		}
-		if n := strings.Count(h.log.String(), "peer takes no message tags"); n != 1 {
+		if n := strings.Count(h.log.String(), "peer does not support message tags"); n != 1 {
 			t.Errorf("told the log %d times", n)
 		}
 		d := h.link.Describe()

@@ -285,7 +285,7 @@ func readMember(in *tar.Reader, want Member, create func(name string) (io.WriteC
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != want.SHA256 {
-		return errors.New("its SHA-256 is another")
+		return errors.New("its SHA-256 does not match")
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ const leftoverPrefix = ".backup-"
 // function write makes the draft in its own folder, which Save removes.
 func Save(path string, write func(draft, folder string) (Manifest, error)) (made Manifest, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return made, errors.Join(fmt.Errorf("%s: there is something already", path), err)
+		return made, errors.Join(fmt.Errorf("%s: the file already exists", path), err)
 	}
 	folder, err := os.MkdirTemp(filepath.Dir(path), ".baton-backup-") // of mode 0700
 	if err != nil {

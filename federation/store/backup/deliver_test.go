@@ -30,7 +30,7 @@ func TestDeliverSavesABackupWholeOrNotAtAll(t *testing.T) {
 	if made, err := backup.Save(path, write); err != nil || made.Home != "gw.example" {
 		t.Errorf("got %+v, %v", made, err)
 	}
-	if _, err := backup.Save(path, write); err == nil || !strings.Contains(err.Error(), "there is something already") {
+	if _, err := backup.Save(path, write); err == nil || !strings.Contains(err.Error(), "the file already exists") {
 		t.Errorf("over another file: %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {

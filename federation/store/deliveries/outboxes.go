@@ -111,7 +111,7 @@ func (s *Outboxes) ListCompleted(ctx context.Context, link string, since time.Ti
 		WHERE f.destination = `+ofName+` AND f.state = 'delivered' AND f.delayed < 2 AND f.ended >= ?2 ORDER BY f.ended, f.item LIMIT 0 + ?3`,
 		link, engine.Stamp(since), max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("read what %s was given: %w", link, err)
+		return nil, fmt.Errorf("read completed deliveries to %s: %w", link, err)
 	}
 	return slices.DeleteFunc(done, func(d federation.CompletedDelivery) bool { return d.Row == 0 }), nil
 }
@@ -370,7 +370,7 @@ func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation
 		})
 	}
 	if err != nil {
-		return 0, fmt.Errorf("hurry messages of %s: %w", link, err)
+		return 0, fmt.Errorf("reschedule messages of %s: %w", link, err)
 	}
 	return waiting, nil
 }

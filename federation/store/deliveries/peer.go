@@ -70,7 +70,7 @@ func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error 
 	case err != nil:
 		return err
 	case full:
-		return &federation.UnavailableError{What: "peer " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
+		return &federation.UnavailableError{What: "peer " + r.Peer, RetryAfter: time.Minute, Err: errors.New("its queue is full")}
 	}
 	row := queue.Row{Destination: to, Lane: r.OrderKey, Rank: federation.RankAnswer, Queued: engine.Stamp(r.Queued)}
 	kind := cmp.Or(r.Kind, federation.MessageDelivery)

@@ -136,7 +136,7 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 		rest, err = s.pushes(ctx, s.db.Reads(), h, page, before, limit-len(found))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what webhook %s was owed: %w", id, err)
+		return nil, fmt.Errorf("read deliveries of webhook %s: %w", id, err)
 	}
 	return append(found, rest...), nil
 }

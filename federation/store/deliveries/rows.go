@@ -50,7 +50,7 @@ func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([
 		due, err = engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], headsOf, n, engine.Stamp(now), max(limit, 0))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is due to %s: %w", to, err)
+		return nil, fmt.Errorf("read due deliveries to %s: %w", to, err)
 	}
 	return due, nil
 }
@@ -67,7 +67,7 @@ const unknownSender = federation.DID("unknown")
 func (s Rows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
 	turn, err := s.turn(ctx, to, after, now, limit)
 	if err != nil {
-		return Turn{}, fmt.Errorf("read whose turn it is at %s: %w", to, err)
+		return Turn{}, fmt.Errorf("read next deliveries to %s: %w", to, err)
 	}
 	return turn, nil
 }
@@ -124,7 +124,7 @@ func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]fede
 			FROM delivery f LEFT JOIN notice o ON o.n = f.item - `+queue.NoticeBase+``+which, args...)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what %s is owed of %s: %w", to, lane, err)
+		return nil, fmt.Errorf("read pending deliveries to %s of %s: %w", to, lane, err)
 	}
 	return found, nil
 }
@@ -189,7 +189,7 @@ func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time
 		party, err = s.db.Actor(ctx, did)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read what waits for %s: %w", to, err)
+		return "", fmt.Errorf("read pending deliveries to %s: %w", to, err)
 	}
 	first, ofDID := []any{n, engine.Stamp(now)}, []any{n, engine.Stamp(now), party, stuckLook}
 	ofParty, withParty, ofAnyone := stuckLooks()
@@ -209,7 +209,7 @@ func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time
 			break
 		}
 	}
-	return "", fmt.Errorf("read what waits for %s: %w", to, err)
+	return "", fmt.Errorf("read pending deliveries to %s: %w", to, err)
 }
 
 // Settle ends rows as delivered, refused, or abandoned, and applies the outcome to their items. It
@@ -257,7 +257,7 @@ func (s Rows) Hurry(ctx context.Context, to string) error {
 		return q.Put(ctx, `UPDATE delivery SET next = 0 WHERE destination = `+ofName+` AND next > 0`, to)
 	})
 	if err != nil {
-		return fmt.Errorf("hurry outbox of %s: %w", to, err)
+		return fmt.Errorf("reschedule outbox of %s: %w", to, err)
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, un
 		AND NOT EXISTS (SELECT 1 FROM destination h WHERE d.kind = 'peer' AND h.name = substr(d.name, 6) AND h.held > 0) ORDER BY d.due, d.n LIMIT 0 + ?3`
 	some, err := engine.Rows(ctx, s.db.Reads(), scan, due, engine.Stamp(now), string(kind), min(max(room, 0), 1))
 	if err != nil || len(some) == 0 {
-		return nil, wrapWebhooks("look for destinations that are due", err)
+		return nil, wrapWebhooks("read due destinations", err)
 	}
 	taken, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Destination, error) {
 		taken, err := engine.Rows(ctx, q, scan, due, engine.Stamp(now), string(kind), room)
@@ -287,7 +287,7 @@ func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, un
 		return taken, err
 	})
 	if err != nil {
-		return nil, wrapWebhooks("take destinations that are due", err)
+		return nil, wrapWebhooks("lease due destinations", err)
 	}
 	return taken, nil
 }
@@ -298,7 +298,7 @@ func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKin
 	const left = ` FROM destination WHERE due IS NOT NULL AND taken > 0 AND kind || '' = ?1`
 	var some bool
 	if err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1`+left+`)`, []any{string(kind)}, &some); err != nil || !some {
-		return wrapWebhooks("look for leases", err)
+		return wrapWebhooks("read leases", err)
 	}
 	return wrapWebhooks("end leases", s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n IN (SELECT n`+left+`)`, string(kind))
@@ -311,7 +311,7 @@ func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, afte
 	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT max(max(due, next), taken) FROM destination WHERE due IS NOT NULL AND due > ?1 AND kind || '' = ?2
 		UNION ALL SELECT max(max(due, next), taken) FROM destination WHERE due <= ?1 AND (next > ?1 OR taken > ?1) AND kind || '' = ?2 ORDER BY 1 LIMIT 1`, engine.Stamp(after), string(kind))
 	if err != nil || len(due) == 0 {
-		return time.Time{}, wrapWebhooks("look when a destination is due", err)
+		return time.Time{}, wrapWebhooks("read next due time", err)
 	}
 	return engine.Moment(due[0]), nil
 }
@@ -349,7 +349,7 @@ func (s Rows) Unlock(ctx context.Context, to string, at time.Time) error {
 		return queue.SetDue(ctx, q, n, at)
 	})
 	if err != nil {
-		return fmt.Errorf("let %s go: %w", to, err)
+		return fmt.Errorf("release %s: %w", to, err)
 	}
 	return nil
 }
@@ -360,7 +360,7 @@ func (s Rows) Pause(ctx context.Context, to string, failures int, next time.Time
 		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, failures, engine.Stamp(next), to)
 	})
 	if err != nil {
-		return fmt.Errorf("note pause of %s: %w", to, err)
+		return fmt.Errorf("record pause of %s: %w", to, err)
 	}
 	return nil
 }

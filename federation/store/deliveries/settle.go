@@ -148,7 +148,7 @@ func (s *Outboxes) Delay(ctx context.Context, before, now time.Time, limit int) 
 // Expire abandons up to limit deliveries to links filed at or before a given time.
 func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
-		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
+		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it was pending for too long", At: now,
 	}
 	return s.eachDelivery(ctx, `f.delayed IN (0, 1) AND f.rank <> `+rankMessage, before, limit, func(ctx context.Context, q engine.Tx, k overdue) error {
 		return End(ctx, q, k.to, k.row, how)
@@ -159,7 +159,7 @@ func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int)
 // Unread text needs no decision by an operator, so it leaves no dead letter.
 func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
-		State: federation.DeliveryExpired, Code: string(federation.DeadExpired), Why: "the recipient did not come back in time", At: now,
+		State: federation.DeliveryExpired, Code: string(federation.DeadExpired), Why: "the recipient did not reconnect in time", At: now,
 	}
 	return s.eachDelivery(ctx, `f.delayed IN (0, 1) AND f.rank = `+rankMessage, before, limit, func(ctx context.Context, q engine.Tx, k overdue) error {
 		return End(ctx, q, k.to, k.row, how)
@@ -273,7 +273,7 @@ func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to strin
 	}
 	owner, err := s.db.Actor(ctx, did)
 	if err != nil {
-		return 0, fmt.Errorf("route what %s has not read: %w", did, err)
+		return 0, fmt.Errorf("route unread deliveries of %s: %w", did, err)
 	}
 	routed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		target, err := engine.InternDestination(ctx, q, federation.ToLink, to)
@@ -296,7 +296,7 @@ func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to strin
 		return len(unread), nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("route what %s has not read: %w", did, err)
+		return 0, fmt.Errorf("route unread deliveries of %s: %w", did, err)
 	}
 	return routed, nil
 }

@@ -209,7 +209,7 @@ func (s *Outboxes) Shapes(ctx context.Context, now time.Time) ([]federation.Shap
 		among(`f.queued <= ?3 AND f.queued > ?4`)+`, `+among(`f.queued <= ?4`)+`, min(f.queued)
 		FROM destination d JOIN delivery f ON f.destination = d.n WHERE f.state = 'waiting' AND d.kind IN ('link', 'peer', 'webhook', 'notices') GROUP BY d.kind, d.name ORDER BY d.kind, d.name`, args...)
 	if err != nil {
-		return nil, fmt.Errorf("count what waits: %w", err)
+		return nil, fmt.Errorf("count pending deliveries: %w", err)
 	}
 	return all, nil
 }
@@ -250,7 +250,7 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 		return q.Put(ctx, `UPDATE delivery SET next = ? WHERE item = ? AND destination = ? AND next IS NOT NULL`, next, w.row, w.to)
 	})
 	if err != nil {
-		return n, fmt.Errorf("hurry what waits: %w", err)
+		return n, fmt.Errorf("reschedule pending deliveries: %w", err)
 	}
 	return n, nil
 }
@@ -260,7 +260,7 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 func (s *Outboxes) EndWaiting(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,
-		Why: cmp.Or(reason, "an operator gave it up"),
+		Why: cmp.Or(reason, "failed by an operator"),
 	}
 	if drop {
 		how.Dead = ""
@@ -291,7 +291,7 @@ func (s *Outboxes) EndWaiting(ctx context.Context, f federation.WaitingFilter, d
 		return s.buryDocument(ctx, q, to, r, how)
 	})
 	if err != nil {
-		return n, fmt.Errorf("give up what waits: %w", err)
+		return n, fmt.Errorf("fail pending deliveries: %w", err)
 	}
 	return n, nil
 }

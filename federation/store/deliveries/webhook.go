@@ -230,7 +230,7 @@ func (s *Outboxes) WebhookBacklog(ctx context.Context, id federation.WebhookID) 
 	if err == nil {
 		err = s.db.Reads().Row(ctx, `SELECT count(*) FROM delivery WHERE destination = `+ofName+` AND state = 'dead'`, []any{federation.WebhookName(id)}, &b.Dead)
 	}
-	return b, wrapWebhooks("count what waits for webhook "+id.String(), err)
+	return b, wrapWebhooks("count pending deliveries of webhook "+id.String(), err)
 }
 
 // WebhooksBacklog counts the pending deliveries of all webhooks.
@@ -238,7 +238,7 @@ func (s *Outboxes) WebhooksBacklog(ctx context.Context) (b federation.Backlog, e
 	var oldest int64
 	err = s.db.Reads().Row(ctx, `SELECT count(*), coalesce(min(f.queued), 0) FROM destination d JOIN delivery f ON f.destination = d.n WHERE d.kind = 'webhook' AND f.state = 'waiting'`, nil, &b.Rows, &oldest)
 	b.Oldest = engine.Moment(oldest)
-	return b, wrapWebhooks("count what waits for hooks", err)
+	return b, wrapWebhooks("count pending deliveries of webhooks", err)
 }
 
 // noteDisabled files the notice to the owner of a disabled webhook, even if the webhook was

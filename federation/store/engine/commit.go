@@ -194,7 +194,7 @@ func (c *committer) drop() {
 }
 
 // errHalfDone means that a write of the batch failed after it had changed something.
-var errHalfDone = errors.New("a write failed half done")
+var errHalfDone = errors.New("a write failed partway")
 
 // applyAll applies the writes of a batch in order, without savepoints. In a file, a savepoint
 // copies each page that the write changes; on a server, it takes a round trip. A write almost

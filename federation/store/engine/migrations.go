@@ -136,7 +136,7 @@ func (u Upgrade) Sentence(dry, inFile bool) string {
 	case u.Backup == "":
 		return fmt.Sprintf("brought the record from version %d to version %d", u.From, u.To)
 	}
-	return fmt.Sprintf("brought the record from version %d to version %d; what was before is %s", u.From, u.To, u.Backup)
+	return fmt.Sprintf("brought the record from version %d to version %d; the previous record is %s", u.From, u.To, u.Backup)
 }
 
 // The application IDs in the header of an SQLite file. The first migration writes applicationID.

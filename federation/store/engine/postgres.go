@@ -140,11 +140,11 @@ func promise(ctx context.Context, conn *pgx.Conn) error {
 	case err != nil:
 		return err
 	case fsync != "on":
-		return errors.New("the server acknowledges what is not on disk: set fsync = on")
+		return errors.New("the server acknowledges writes before they are on disk: set fsync = on")
 	case encoding != "UTF8":
 		return fmt.Errorf("the database is encoded as %s: make one with ENCODING 'UTF8'", encoding)
 	case standby:
-		return &federation.UnavailableError{What: postgresRecord, Err: errors.New("the server is a standby, and takes no writes")}
+		return &federation.UnavailableError{What: postgresRecord, Err: errors.New("the server is a standby, which is read-only")}
 	}
 	if commit != "on" && commit != "remote_apply" {
 		_, err = conn.Exec(ctx, "SET synchronous_commit = on")

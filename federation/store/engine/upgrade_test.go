@@ -16,7 +16,7 @@ func TestUpgradeReportsItsStages(t *testing.T) {
 		{true, true, engine.Upgrade{From: 1, To: 3}, "would copy the record of version 1, and bring it to version 3"},
 		{true, false, engine.Upgrade{From: 1, To: 3}, "would bring the record from version 1 to version 3, and make no copy: make one with pg_dump first"},
 		{true, true, engine.Upgrade{From: 0, To: 3}, "would make a record of version 3"},
-		{false, true, engine.Upgrade{From: 1, To: 3, Backup: "b.bak"}, "brought the record from version 1 to version 3; what was before is b.bak"},
+		{false, true, engine.Upgrade{From: 1, To: 3, Backup: "b.bak"}, "brought the record from version 1 to version 3; the previous record is b.bak"},
 		{false, false, engine.Upgrade{From: 1, To: 3}, "brought the record from version 1 to version 3"},
 		{false, true, engine.Upgrade{From: 3, To: 3}, "the record is of version 3: nothing to do"},
 	} {

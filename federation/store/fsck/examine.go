@@ -275,7 +275,7 @@ type DamageError struct {
 func (r Report) Sentence() string {
 	line := fmt.Sprintf("sound: record of version %d, %d handoffs, %d events", r.Version, r.Handoffs, r.Events)
 	if r.Erased > 0 {
-		line += fmt.Sprintf(", %d of them erased: of these the chain has digests alone", r.Erased)
+		line += fmt.Sprintf(", %d of them erased: the chain has only their digests", r.Erased)
 	}
 	return line
 }

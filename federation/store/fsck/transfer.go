@@ -248,7 +248,7 @@ func sameValues(originals, copies *valuesOf) error {
 	}
 	for i := range original {
 		if plain(original[i]) != plain(copied[i]) {
-			return fmt.Errorf("a row of the copy is another: %v in place of %v", copied[i], original[i])
+			return fmt.Errorf("a row of the copy differs: %v instead of %v", copied[i], original[i])
 		}
 	}
 	return nil

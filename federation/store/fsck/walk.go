@@ -99,7 +99,7 @@ func (e *examination) begin(handoff string, row standing) *walk {
 	}
 	var err error
 	if w.row.decoded, err = handoffs.DecodeView(row.view); err != nil {
-		e.found(DamagedView, handoff, "the view is no JSON of one")
+		e.found(DamagedView, handoff, "the view is not valid JSON")
 		w.lost = true
 	}
 	return w
@@ -128,7 +128,7 @@ func (w *walk) step(ctx context.Context, f filed) {
 		return
 	}
 	if w.view = after; after.State != entry.State {
-		w.found(DamagedView, f.where(), "is noted as leading to %q, and leads to %q", entry.State, after.State)
+		w.found(DamagedView, f.where(), "is recorded as leading to %q, but leads to %q", entry.State, after.State)
 	}
 }
 
@@ -165,7 +165,7 @@ func (w *walk) end() {
 		return
 	}
 	if *w.row.version != w.version || !bytes.Equal(w.row.head, w.link) {
-		w.found(DamagedChain, w.handoff, "the newest step is not the one noted: a step was changed or is missing")
+		w.found(DamagedChain, w.handoff, "the newest step is not the recorded one: a step was changed or is missing")
 	}
 	if w.lost {
 		return

@@ -62,7 +62,7 @@ func (s *Logs) ListDue(ctx context.Context, clock federation.Clock, since time.T
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("look for overdue handoffs: %w", err)
+		return nil, fmt.Errorf("find overdue handoffs: %w", err)
 	}
 	return due, nil
 }

@@ -48,7 +48,7 @@ func (s *Logs) KeepPending(ctx context.Context, h federation.Pending, after fede
 func (s *Logs) ListPending(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanPending, `SELECT home, since, body FROM pending WHERE home = ? ORDER BY seq`+engine.AtMost, string(home), max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("read what waits for %s: %w", home, err)
+		return nil, fmt.Errorf("read pending steps of home %s: %w", home, err)
 	}
 	return held, nil
 }
@@ -57,7 +57,7 @@ func (s *Logs) ListPending(ctx context.Context, home federation.HomeID, limit in
 func (s *Logs) ListPendingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanPending, `SELECT home, since, body FROM pending WHERE handoff = ? ORDER BY seq`, id.String())
 	if err != nil {
-		return nil, fmt.Errorf("read what waits in %s: %w", id, err)
+		return nil, fmt.Errorf("read pending steps of %s: %w", id, err)
 	}
 	return held, nil
 }
@@ -188,7 +188,7 @@ func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]feder
 	}
 	waiting, err := engine.Rows(ctx, s.db.Reads(), scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE handoff = ? ORDER BY n`, id.String())
 	if err != nil {
-		return nil, fmt.Errorf("read what is deferred in %s: %w", id, err)
+		return nil, fmt.Errorf("read deferred steps of %s: %w", id, err)
 	}
 	return waiting, nil
 }
@@ -204,7 +204,7 @@ func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 		return some, err
 	})
 	if err != nil {
-		return false, fmt.Errorf("look for what is deferred: %w", err)
+		return false, fmt.Errorf("find deferred steps: %w", err)
 	}
 	return some, nil
 }
@@ -249,7 +249,7 @@ func (s *Logs) deferral(ctx context.Context, what, query string, args ...any) er
 		return q.Put(ctx, query, args...)
 	})
 	if err != nil {
-		return fmt.Errorf("%s what is deferred: %w", what, err)
+		return fmt.Errorf("%s deferred steps: %w", what, err)
 	}
 	return nil
 }
@@ -297,7 +297,7 @@ func (s *Logs) CountDeferred(ctx context.Context) (map[string]int, error) {
 	}
 	counts, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT network, steps FROM deferred_count WHERE origin > '' ORDER BY origin`)
 	if err != nil {
-		return nil, fmt.Errorf("count what is deferred: %w", err)
+		return nil, fmt.Errorf("count deferred steps: %w", err)
 	}
 	of := map[string]int{}
 	for _, c := range counts {

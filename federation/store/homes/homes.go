@@ -154,7 +154,7 @@ func (s *Homes) KnowsHomes(ctx context.Context, self federation.HomeID) (knows b
 	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home < ?1) OR EXISTS (SELECT 1 FROM mailbox_location WHERE home > ?1)
 		OR EXISTS (SELECT 1 FROM binding WHERE network = 'home')`, []any{string(self)}, &knows)
 	if err != nil {
-		return false, fmt.Errorf("look for other homes: %w", err)
+		return false, fmt.Errorf("list other homes: %w", err)
 	}
 	return knows, nil
 }
@@ -245,7 +245,7 @@ func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federa
 				(SELECT 1 FROM mailbox_location l JOIN actor a ON a.did = l.did WHERE l.home = ? AND a.n IN (h.offerer, h.offeree, h.assignee))))
 		ORDER BY h.id`+engine.AtMost, after.String(), federation.DeliveryDelivered, string(home), string(home), max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("read what %s was told of: %w", home, err)
+		return nil, fmt.Errorf("read handoffs announced to %s: %w", home, err)
 	}
 	return told, nil
 }

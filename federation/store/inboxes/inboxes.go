@@ -155,7 +155,7 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 		FROM inbox i JOIN actor a ON a.n = i.did JOIN event e ON e.seq = i.event JOIN handoff h ON h.id = e.handoff
 		WHERE i.event > 0 AND i.waiting IS NOT NULL ORDER BY i.event, i.did`+engine.AtMost, max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("look for what waits too long: %w", err)
+		return nil, fmt.Errorf("find expired inbox entries: %w", err)
 	}
 	// Events are numbered in filing order, so the first one that is too recent ends the scan.
 	young := func(u federation.Undelivered) bool { return u.Entry.Filed.After(before) }

@@ -107,7 +107,7 @@ func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 			WHERE i.did = mailbox.did AND i.event > mailbox.clear AND i.waiting IS NOT NULL ORDER BY i.event LIMIT 1) - 1, event)
 		WHERE did = ?`, owner)
 	if err != nil {
-		return fmt.Errorf("note what waits: %w", err)
+		return fmt.Errorf("skip read entries: %w", err)
 	}
 	return nil
 }

@@ -195,7 +195,7 @@ func (s *Inboxes) Delay(ctx context.Context, before, now time.Time, limit int) (
 			return s.delayEach(ctx, q, found, limit-delayed, now)
 		})
 		if err != nil {
-			return delayed, fmt.Errorf("note what waits in inboxes: %w", err)
+			return delayed, fmt.Errorf("notify signers of unread entries: %w", err)
 		}
 		delayed += n
 	}
@@ -216,7 +216,7 @@ func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []un
 		WHERE i.waiting IS NOT NULL AND i.event >= ?1 AND (i.event > ?1 OR i.did > ?2) ORDER BY i.event, i.did LIMIT 0 + ?3`,
 		at.event, at.did, delayPage)
 	if err != nil {
-		return nil, false, fmt.Errorf("look for unread entries: %w", err)
+		return nil, false, fmt.Errorf("find unread entries: %w", err)
 	}
 	// Events are numbered in filing order, so the first one that is too recent ends the scan.
 	if i := slices.IndexFunc(found, func(u unread) bool { return u.filed > engine.Stamp(before) }); i >= 0 {

@@ -25,7 +25,7 @@ func (s *Operators) Note(ctx context.Context, c federation.Change) error {
 			engine.Stamp(c.At), c.Actor, c.What, c.Subject, c.Reason)
 	})
 	if err != nil {
-		return fmt.Errorf("note change: %w", err)
+		return fmt.Errorf("record change: %w", err)
 	}
 	return nil
 }

@@ -466,7 +466,7 @@ func PutWindow(ctx context.Context, q engine.Tx, w federation.KeyWindow) error {
 		return nil
 	}
 	if err := EndKey(ctx, q, []string{string(w.DID)}, w.KeyID, w.Since, w.Seen); err != nil {
-		return fmt.Errorf("end what began with the key: %w", err)
+		return fmt.Errorf("end sessions of the key: %w", err)
 	}
 	return nil
 }

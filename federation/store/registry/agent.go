@@ -182,7 +182,7 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("set what %s shows: %w", handle, err)
+		return fmt.Errorf("set presence visibility of %s: %w", handle, err)
 	}
 	return nil
 }
@@ -347,7 +347,7 @@ func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) 
 	}
 	i := slices.IndexFunc(a.Keys, func(k agents.Key) bool { return !k.Signs(now) })
 	if i < 0 {
-		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the agent has too many keys that are good"}
+		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the agent has too many active keys"}
 	}
 	return q.Put(ctx, `DELETE FROM agent_key WHERE handle = ? AND id = ?`, a.Handle, a.Keys[i].ID)
 }

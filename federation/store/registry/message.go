@@ -354,7 +354,7 @@ func (s *Registry) HandOut(ctx context.Context, to string, events []federation.E
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("note what %s was handed: %w", to, err)
+		return fmt.Errorf("mark messages delivered to %s: %w", to, err)
 	}
 	return nil
 }
@@ -420,7 +420,7 @@ func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time,
 		return len(still), change(ctx, q, still)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("note what waits for agents: %w", err)
+		return 0, fmt.Errorf("mark pending messages: %w", err)
 	}
 	return changed, nil
 }

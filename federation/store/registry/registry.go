@@ -90,7 +90,7 @@ func (t Tables) Expire(ctx context.Context, before, now time.Time, limit int) (e
 func (Tables) Apply(ctx context.Context, q engine.Tx, effect federation.Effect) error {
 	p, ok := effect.(agents.Posting)
 	if !ok {
-		return fmt.Errorf("no table takes a %T", effect)
+		return fmt.Errorf("no table stores a %T", effect)
 	}
 	if _, err := post(ctx, q, p); err != nil {
 		return fmt.Errorf("post message: %w", err)

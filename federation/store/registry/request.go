@@ -97,7 +97,7 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	if asked >= agents.MaxRequests {
 		return &federation.RefusalError{
 			Code: federation.RateLimited, RetryAfter: engine.Moment(oldest).Add(agents.RequestWindow).Sub(now),
-			Detail: "too many handles were asked for consent within the hour",
+			Detail: "the hourly limit of consent requests is reached",
 		}
 	}
 	return nil
@@ -211,7 +211,7 @@ func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]f
 	views, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+engine.AtMost, engine.Stamp(opened), max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("look for unseen offers: %w", err)
+		return nil, fmt.Errorf("find unseen offers: %w", err)
 	}
 	return views, nil
 }

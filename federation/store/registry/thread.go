@@ -60,7 +60,7 @@ func (s *Registry) Unshown(ctx context.Context, to, from string) (u federation.I
 func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) error {
 	var n uint64
 	if err := positions(to).Parse(upTo, &n); err != nil {
-		return fmt.Errorf("note what %s was shown: %w", to, err)
+		return fmt.Errorf("mark messages shown to %s: %w", to, err)
 	}
 	var shown uint64
 	err := s.db.Reads().Row(ctx, `SELECT shown FROM agent WHERE handle = ?`, []any{to}, &shown)
@@ -73,7 +73,7 @@ func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) 
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("note what %s was shown: %w", to, err)
+		return fmt.Errorf("mark messages shown to %s: %w", to, err)
 	}
 	return nil
 }

@@ -288,7 +288,7 @@ func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
 	case algorithm == "EdDSA" && key.Kind == federation.Ed25519, algorithm == "ES256" && key.Kind == federation.P256:
 		return identity.Signed(key, text, signature), nil
 	}
-	return false, fmt.Errorf("the algorithm %s of the signature of the card is not known here", algorithm)
+	return false, fmt.Errorf("the signature of the card uses the unsupported algorithm %s", algorithm)
 }
 
 // canonicalCards returns the two forms of a card that libraries sign: unchanged, and without empty

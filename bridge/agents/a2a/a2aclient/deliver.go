@@ -38,7 +38,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 		return err
 	}
 	if err := l.deps.Record.ExpireUnread(ctx, cmp.Or(d.View.Offeree, l.did), []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
-		return fmt.Errorf("end the waiting in an inbox: %w", err)
+		return fmt.Errorf("expire unread inbox entry: %w", err)
 	}
 	return nil
 }

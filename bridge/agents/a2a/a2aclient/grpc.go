@@ -60,7 +60,7 @@ func (l *Link) grpcTransports() []a2aclient.FactoryOption {
 type protoTransport struct{ a2aclient.Transport }
 
 // SendMessage implements [a2aclient.Transport].
-func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, request *wire.SendMessageRequest) (wire.SendMessageResult, error) { //nolint:ireturn // the library wants it
+func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, request *wire.SendMessageRequest) (wire.SendMessageResult, error) { //nolint:ireturn // the library requires an interface
 	carried := *request
 	carried.Message = a2atask.ForProto(*request.Message)
 	return t.Transport.SendMessage(ctx, params, &carried)
@@ -158,7 +158,7 @@ func (l *Link) callGRPC(ctx context.Context, method string, request, answer any,
 }
 
 // streamGRPC adds credentials to a stream and bounds it. It implements [grpc.StreamClientInterceptor].
-func (l *Link) streamGRPC(ctx context.Context, kind *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) { //nolint:ireturn // the library wants it
+func (l *Link) streamGRPC(ctx context.Context, kind *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) { //nolint:ireturn // the library requires an interface
 	ctx, err := l.authorizeGRPC(ctx)
 	if err != nil {
 		return nil, err
