@@ -33,7 +33,7 @@ func TestUnsignedPeerNeedsNetworksAndIsWarnedOf(t *testing.T) {
 		t.Errorf("config check: exit code %d, %s", code, told)
 	}
 	h.configure(t, peer+"client_ca = \"peer.pem\"\n")
-	if told, code := h.checked(t); code != 1 || !strings.Contains(told, "peer.test: want http.tls") {
+	if told, code := h.checked(t); code != 1 || !strings.Contains(told, "peer.test: requires http.tls") {
 		t.Errorf("config check of client_ca without TLS: exit code %d, %s", code, told)
 	}
 	h.configure(t, peer+"networks = [\"192.0.2.0/24\"]\n")

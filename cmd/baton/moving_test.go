@@ -24,7 +24,7 @@ func TestMovingADIDTakesItsInboxAlong(t *testing.T) {
 	for _, id := range before {
 		agree(t, id, "offer", a, b)
 	}
-	if out := b.must(t, "inbox", "move", bobDID, "c.test", "--dry-run"); !strings.Contains(out, "dry run: ") || !strings.Contains(out, "2 wait here") {
+	if out := b.must(t, "inbox", "move", bobDID, "c.test", "--dry-run"); !strings.Contains(out, "dry run: ") || !strings.Contains(out, "2 are pending here") {
 		t.Errorf("a dry run says %q", out)
 	}
 	if out, ok := b.baton(t, "inbox", "move", bobDID, "d.test"); ok || !strings.Contains(out, "there is no peer d.test") {

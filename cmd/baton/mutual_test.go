@@ -125,7 +125,7 @@ func TestMutualTLSNeedsItsListener(t *testing.T) {
 	authorities := authoritiesOf(t, certify(t, h, "a.test"))
 	h.configure(t, fmt.Sprintf("[airc.mtls]\nca_file = %q\n", authorities))
 	h.launch(t)
-	if code := h.wait(t); code != 1 || !strings.Contains(h.told(t), "airc.mtls.ca_file: want http.tls") {
+	if code := h.wait(t); code != 1 || !strings.Contains(h.told(t), "airc.mtls.ca_file: requires http.tls") {
 		t.Errorf("exit code %d, told %q", code, h.told(t))
 	}
 }

@@ -98,7 +98,7 @@ func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 		var result mcp.Result
 		err := fault.Catch(func() (err error) { result, err = next(ctx, method, req); return err }) // runs on a goroutine of the SDK, not of the request
 		if fault.Of(err) != nil {
-			s.told(ctx, method, err)
+			s.onToolError(ctx, method, err)
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 		}
 		if initialized, ok := result.(*mcp.InitializeResult); ok && err == nil && !s.legacySubscriptions {
