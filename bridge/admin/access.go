@@ -143,7 +143,8 @@ func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor s
 	return "token:" + token.Name, nil
 }
 
-// wasGood reports whether a token was valid at any time since the start. It may be revoked now.
+// wasGood reports whether a token was valid at any time since the start. The token may have been
+// revoked since.
 func (b *TokenCheck) wasGood(digest [32]byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

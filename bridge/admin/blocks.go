@@ -33,7 +33,7 @@ func shapeBlock(b federation.Block) Block {
 	return Block{What: b.What, Kind: b.Kind, Reason: b.Reason, Since: Moment(b.Since), Expires: Moment(b.Expires)}
 }
 
-// addBlock replaces a block of the same source.
+// addBlock adds a block, and replaces an existing block of the same source.
 func (o *Operator) addBlock(ctx context.Context, body route.Body[BlockAsk]) (Blocked, error) {
 	ask, err := body.Read()
 	if err != nil {

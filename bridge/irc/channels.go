@@ -92,8 +92,8 @@ func (c Channels) In(there string) (here string, ok bool) {
 
 // PrivateVenue returns the venue of a step sent to one user of this gateway: its own user, or the
 // pseudo-client of another DID. The sender's signature covers the venue, which is a pair of DIDs. A
-// party of the handoff signs the pair of the handoff. Any other sender signs the pair of itself and
-// the other party of the step.
+// party of the handoff signs the pair of the handoff. Any other sender signs its own DID paired with
+// the DID of the other party of the step.
 //
 // It returns a [*federation.RefusalError] for a step sent to another user, or for an unknown handoff.
 // Other errors come from [bridge.Gateway].

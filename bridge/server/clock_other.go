@@ -4,7 +4,7 @@ package server
 
 import "time"
 
-// Uptime returns a clock of the time since the call.
+// Uptime returns a clock that measures the time since this call.
 func Uptime() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }

@@ -11,7 +11,8 @@ import (
 
 const lastErrorFile = "last-error"
 
-// LastError stores the last logged error in a file, for baton doctor of a stopped gateway.
+// LastError stores the last logged error in a file, so that baton doctor can show it for a stopped
+// gateway.
 type LastError struct {
 	path string
 

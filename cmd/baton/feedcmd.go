@@ -66,7 +66,7 @@ func (cmd feedHold) Run(ctx context.Context, c *cli, streams std) error {
 
 type feedRelease struct{ feedSwitch }
 
-// Run ends it.
+// Run ends the hold.
 func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "release", cmd.Name+" receives deliveries again")
 }

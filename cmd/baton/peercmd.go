@@ -86,7 +86,7 @@ Example:
 	baton peer add https://b.example`
 }
 
-// Run adds it, and fails unless the canary is green.
+// Run adds the peer, and fails unless the canary is green.
 func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

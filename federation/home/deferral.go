@@ -150,7 +150,7 @@ func alike(a, b federation.Event) bool {
 	return a.From == b.From && signing.NamedKey(a.Signature.Text) == signing.NamedKey(b.Signature.Text)
 }
 
-// retryBefore judges again the deferred steps with the handoff and the signing key of a new step.
+// retryBefore rejudges the deferred steps that share the handoff and the signing key of a new step.
 // It runs before the key lookup for the new step, to keep the order of the sender. It returns the
 // steps that are still deferred.
 func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Time) ([]federation.Deferred, error) {

@@ -225,9 +225,9 @@ var ErrNotCached = errors.New("its keys are not available yet")
 
 func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotCached) }
 
-// keyWait bounds the wait of a step for the lookup of its key, from the start of the lookup: about
-// twice the time for a distant host. A step with a longer lookup is deferred, and judged when the
-// lookup has ended.
+// keyWait is the longest time that a step waits for the lookup of its key, counted from the start of
+// the lookup: about twice the time for a distant host. A step with a longer lookup is deferred, and
+// judged when the lookup has ended.
 const keyWait = time.Second
 
 // CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays

@@ -30,8 +30,9 @@ type Record interface {
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id federation.HandoffID) (bool, error)
-	// Shared returns up to limit handoffs with a step receipted by a home, or delivered without a
-	// route to the mailbox home of a party. They are ordered by ID, after the given one.
+	// Shared returns up to limit handoffs after the given one, ordered by ID, with a step delivered
+	// to a home. A step of the outbox [federation.UnroutedLink] counts as delivered to the mailbox
+	// homes of the parties.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// OfHome returns up to limit handoffs of a home after the given one, ordered by ID.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)

@@ -102,9 +102,10 @@ type Question struct {
 	Text string
 }
 
-// Read returns the steps that correspond to a task. State is the state of the handoff. A task in a
-// state without a next step from there, such as an earlier state, yields no step. Work or a result
-// claims an open offer. After any other end of the task, the offer stays open for other agents.
+// Read returns the steps that correspond to a task. State is the state of the handoff. A task yields
+// no step if no step leads from there to its state, for example if its state is an earlier one. Work
+// or a result claims an open offer. After any other end of the task, the offer stays open for other
+// agents.
 func Read(task *wire.Task, state federation.State) Reading {
 	var r Reading
 	begun, first := state == federation.Assigned, federation.Accept

@@ -280,7 +280,7 @@ type terms struct {
 	} `json:"handoff"`
 }
 
-// task contains the members of a flat payload about the work.
+// task has the members of a flat payload that describe the work.
 type task struct {
 	Title    string          `json:"title"`
 	Intent   json.RawMessage `json:"intent"`

@@ -261,7 +261,7 @@ type Reason struct {
 func (r Reason) Bytes() []byte {
 	r.At = r.At.UTC().Truncate(time.Millisecond)
 	text, err := json.Marshal(r)
-	if err != nil { // three texts have a JSON form
+	if err != nil { // each field has a JSON form
 		panic("voicefile: " + err.Error())
 	}
 	return append(text, '\n')

@@ -28,7 +28,7 @@ type Table[T any] struct {
 	Wide    []string // page headings of the columns omitted in a narrow window
 }
 
-// Column is a column of a list. An output omits it if the heading there is "".
+// Column is a column of a list. An output omits a column whose heading for that output is empty.
 type Column[T any] struct {
 	Page, Terminal string
 	Value          func(item T) Value

@@ -202,8 +202,8 @@ type message struct {
 // waits reports whether a request may block for long.
 func (m message) waits() bool { return m.Method == "tools/call" || m.Method == "subscriptions/listen" }
 
-// isUnknown reports whether a request of a revision with sessions has an unknown method. In those
-// revisions, the SDK has no message for such requests.
+// isUnknown reports whether a request has an unknown method, in a protocol revision with sessions. In
+// those revisions, the SDK has no message for such requests.
 func (m message) isUnknown(r *http.Request) bool {
 	if len(m.ID) == 0 || r.Header.Get("Mcp-Protocol-Version") >= newestRevision {
 		return false

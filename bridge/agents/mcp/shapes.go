@@ -231,8 +231,8 @@ func (f fence) String() string {
 	return "<external_message" + tag.String() + ">\n" + escape(string(text)) + "\n</external_message>\n"
 }
 
-// escape keeps JSON on one line. It writes each character that could end a fence, break its line, or
-// hide text from people as \uXXXX.
+// escape keeps JSON on one line. It writes a character as \uXXXX if it could end a fence, break its
+// line, or hide text from people.
 func escape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {

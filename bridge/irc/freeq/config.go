@@ -165,7 +165,7 @@ func validServerName(s string) bool {
 var referenceFile string
 
 // Network describes freeq servers. The function endpoint returns this gateway's key for freeq, and
-// its seed in hexadecimal for the transport program. It is nil for checking a configuration.
+// its seed in hexadecimal for the transport program. It is nil if a configuration is only checked.
 func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string, err error)) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "irc.freeq", Many: true, Reference: referenceFile,

@@ -148,8 +148,8 @@ func (s *Homes) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) 
 	return known, nil
 }
 
-// KnowsHomes reports whether the record has a location at another home than self, or a binding of a
-// DID announced by a home.
+// KnowsHomes reports whether the record has a mailbox location at a home other than self, or a
+// binding of a DID that a home announced.
 func (s *Homes) KnowsHomes(ctx context.Context, self federation.HomeID) (knows bool, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home < ?1) OR EXISTS (SELECT 1 FROM mailbox_location WHERE home > ?1)
 		OR EXISTS (SELECT 1 FROM binding WHERE network = 'home')`, []any{string(self)}, &knows)

@@ -1,5 +1,5 @@
-// Package operators stores the decisions and views of operators: changes with their authors,
-// tokens, blocks, modes of peers, newcomers and the growth of the record.
+// Package operators stores what operators decide and what they view: changes and their authors,
+// tokens, blocks, peer modes, newcomers, and the growth of the record.
 package operators
 
 import (

@@ -247,8 +247,8 @@ func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.D
 	return did, nil
 }
 
-// bindingAge bounds the lag of the time of a binding behind the newest step: only one step per
-// minute writes the row.
+// bindingAge bounds how far the time of a binding may lag behind the newest step: the row is written
+// at most once per minute.
 const bindingAge = time.Minute
 
 // HasBinding reports whether the cache has a binding, with a time at most a minute older. It does
