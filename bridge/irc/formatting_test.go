@@ -52,7 +52,17 @@ func FuzzSplitFormatted(f *testing.F) {
 	f.Add("\x0304,02red\x02 and bold" + strings.Repeat("e\u0301 ", 40))
 	f.Add(strings.Repeat("\x03", 90) + strings.Repeat("a\u0308", 90))
 	f.Add("a" + strings.Repeat("\u0308", 90) + "\x1Db")
-	squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
+	f.Add(strings.Repeat("a\u0308", 20) + "\n\xe2\x80\n\x88")
+	// Broken characters may form another space when a space between them is removed.
+	squeeze := func(s string) string {
+		for {
+			squeezed := strings.Join(strings.Fields(s), "")
+			if squeezed == s {
+				return s
+			}
+			s = squeezed
+		}
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var shown strings.Builder
 		for _, part := range irc.SplitFormatted(text, 64) {
