@@ -45,11 +45,8 @@ func (g *Gateway) DIDs(ctx context.Context, did federation.DID) ([]federation.DI
 // ownDIDs returns the DIDs that the agent with the given DID may act as now, including that one.
 func (g *Gateway) ownDIDs(ctx context.Context, did federation.DID) ([]federation.DID, error) {
 	known, err := g.participants.WithDID(ctx, did)
-	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return nil, fmt.Errorf("look up the agent of %s: %w", did, err)
-	}
 	if !slices.Contains(known.DIDs, did) { // no agent, or its former DID
-		return []federation.DID{did}, nil
+		return []federation.DID{did}, err
 	}
 	return known.DIDs, nil
 }

@@ -48,15 +48,15 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 	var all []Participant
 	for _, did := range s.DIDs {
 		each, err := g.participants.WithDID(ctx, did)
-		if err != nil && !errors.Is(err, federation.ErrNotFound) {
-			return s, fmt.Errorf("look up agent of %s: %w", did, err)
+		if err != nil {
+			return s, err
 		}
 		all = append(all, each)
 	}
 	for _, handle := range s.Participants {
 		each, err := g.participants.WithHandle(ctx, handle)
-		if err != nil && !errors.Is(err, federation.ErrNotFound) {
-			return s, fmt.Errorf("look up agent %s: %w", handle, err)
+		if err != nil {
+			return s, err
 		}
 		all = append(all, each)
 	}

@@ -69,13 +69,10 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 		return did, err
 	}
 	known, err := g.participants.WithDID(ctx, did)
-	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return did, fmt.Errorf("look up %s: %w", did, err)
+	if len(known.DIDs) > 0 {
+		did = known.DIDs[0]
 	}
-	if err == nil && len(known.DIDs) > 0 {
-		return known.DIDs[0], nil
-	}
-	return did, nil
+	return did, err
 }
 
 // answerContact records that a sender allows messages from the recipient of its message, unless it

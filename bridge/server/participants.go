@@ -38,8 +38,8 @@ type Participant struct {
 	Bound federation.DID
 }
 
-// participants are the registered agents. Its errors wrap [federation.ErrNotFound] for an unknown
-// one.
+// participants are the registered agents. An unknown one is the zero [Participant]; the errors are
+// record errors.
 type participants struct{ registry.Bound }
 
 // WithHandle returns the participant with the given handle.
@@ -53,8 +53,11 @@ func (a participants) WithDID(ctx context.Context, did federation.DID) (Particip
 }
 
 func participantOf(agent agents.Agent, err error) (Participant, error) {
+	if errors.Is(err, federation.ErrNotFound) {
+		return Participant{}, nil
+	}
 	if err != nil {
-		return Participant{}, err
+		return Participant{}, fmt.Errorf("look up agent: %w", err)
 	}
 	all := []federation.DID{agent.DID, agent.OwnDID}
 	if agent.Bound.Vouch {

@@ -211,7 +211,7 @@ func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation
 
 // Name implements [bridge.Gateway]. It ignores errors of the record.
 func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
-	if known, err := g.participants.WithDID(ctx, did); err == nil {
+	if known, err := g.participants.WithDID(ctx, did); err == nil && known.Handle != "" {
 		return known.Handle
 	}
 	if declaration, err := g.participants.Declaration(ctx, did); err == nil && declaration.Name != "" {

@@ -252,6 +252,9 @@ func (o Owners) kept(did federation.DID) federation.SigningKey {
 
 // KeepsFor reports whether kept is the DID of the key that the gateway keeps for another DID.
 func (o Owners) KeepsFor(kept, of federation.DID) bool {
+	if kept.Method() != "key" { // deriving a key takes longer
+		return false
+	}
 	did, keeps := o.KeptDID(of)
 	return keeps && did == kept
 }

@@ -45,8 +45,8 @@ const (
 var verbose bool
 
 func TestMain(m *testing.M) {
-	runtime.GOMAXPROCS(1) // so that the goroutines of a federation take turns in one order
-	debug.SetGCPercent(400)
+	runtime.GOMAXPROCS(1)   // so that the goroutines of a federation take turns in one order
+	debug.SetGCPercent(400) // the processes are short, and the machine has the memory
 	os.Exit(m.Run())
 }
 
