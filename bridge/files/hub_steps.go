@@ -21,7 +21,7 @@ func startKey(id string) string { return "hub\x00" + id }
 func startedKey(id federation.HandoffID) string { return "started\x00" + id.String() }
 
 // start files the offer of a handoff sent to the hub by an agent. A repeated handoff gets the same
-// response; another handoff with its handoff_id is a conflict; start writes no file: if the recipient
+// response; another handoff with its handoff_id is a conflict. The call writes no file: if the recipient
 // reads the directory, the delivery of the offer writes it.
 func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sealed) (hubAnswer, error) {
 	file, err := sealed.Trusted(l.secretsOf(sealed))

@@ -162,7 +162,7 @@ func firstContext(ctx context.Context, record *journals.Journals, name string, a
 	return nil, nil, nil
 }
 
-// cancel ends the session; event is the step behind the cancel; "" for none.
+// cancel ends the session because of the given event, which is "" if no step is behind it.
 func (t *turn) cancel(reason, event string) error {
 	if t.session.Over() {
 		return nil

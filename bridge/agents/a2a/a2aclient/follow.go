@@ -140,8 +140,8 @@ func (s *session) subscribe(ctx context.Context, id wire.TaskID, token string) {
 	}
 }
 
-// lookAt polls a task and files its steps; over reports that there is nothing more to follow; moved
-// reports that a step was filed.
+// lookAt polls a task and files its steps. It returns whether there is nothing more to follow, and
+// whether a step was filed.
 func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err error) {
 	select {
 	case s.looks <- struct{}{}:
