@@ -30,7 +30,7 @@ type Pebble struct {
 
 	// Broken makes the server answer each request with status 500.
 	Broken atomic.Bool
-	// Orders counts orders.
+	// Orders counts accepted orders. The server rejects some requests by chance, for their nonces.
 	Orders atomic.Int64
 }
 
@@ -68,14 +68,15 @@ func NewPebble(tb testing.TB, cfg PebbleConfig) *Pebble {
 	p := &Pebble{Roots: x509.NewCertPool()}
 	handler := front.Handler()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/order-plz" {
-			p.Orders.Add(1)
-		}
 		if p.Broken.Load() {
 			http.Error(w, `{"type":"urn:ietf:params:acme:error:serverInternal","detail":"out of order"}`, http.StatusInternalServerError)
 			return
 		}
-		handler.ServeHTTP(w, r)
+		answer := &statusWriter{ResponseWriter: w}
+		handler.ServeHTTP(answer, r)
+		if r.URL.Path == "/order-plz" && answer.status == http.StatusCreated {
+			p.Orders.Add(1)
+		}
 	}))
 	tb.Cleanup(server.Close)
 	p.Directory, p.CAFile = server.URL+wfe.DirectoryPath, filepath.Join(tb.TempDir(), "pebble.pem")
@@ -85,4 +86,17 @@ func NewPebble(tb testing.TB, cfg PebbleConfig) *Pebble {
 		tb.Fatal(err)
 	}
 	return p
+}
+
+// statusWriter keeps the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+
+	status int
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
 }
