@@ -122,6 +122,7 @@ func TestA2AServersOfOtherSDKsTakeWork(t *testing.T) {
 		})
 	}
 	b.kill(t)
+	http.DefaultClient.CloseIdleConnections() // a server may close an idle one now, and a POST is not sent again
 	for _, address := range servers {
 		response, err := http.Post(address+"/finish", "", http.NoBody) //nolint:noctx // a test's own server
 		if err != nil {
