@@ -157,6 +157,58 @@ func TestTasksCountOnceIfTheSessionEndsAfterAStep(t *testing.T) {
 	}
 }
 
+// leaving holds back the first waiter that stops to wait for a handoff.
+type leaving struct {
+	bridge.PubSub
+
+	begun, end chan struct{}
+	once       sync.Once
+}
+
+// Subscribe implements [bridge.PubSub].
+func (l *leaving) Subscribe(topic string) (<-chan struct{}, func()) {
+	wake, stop := l.PubSub.Subscribe(topic)
+	return wake, func() {
+		l.once.Do(func() {
+			close(l.begun)
+			<-l.end
+		})
+		stop()
+	}
+}
+
+func TestTaskIsFollowedIfItIsMadeWhileASessionStopsToFollowIt(t *testing.T) {
+	t.Parallel()
+	var sends atomic.Int32
+	agent := liar(t, nil, func(w http.ResponseWriter, method string, id any) {
+		switch {
+		case method == "GetTask":
+			result(w, id, taskOf("t1", wire.TaskStateCompleted))
+		case sends.Add(1) == 1:
+			w.WriteHeader(http.StatusTooManyRequests)
+		default:
+			result(w, id, map[string]any{"task": taskOf("t1", wire.TaskStateSubmitted)})
+		}
+	})
+	w := newWorld(t, agent.URL)
+	waits := &leaving{PubSub: w.ports.PubSub, begun: make(chan struct{}), end: make(chan struct{})}
+	w.ports.PubSub = waits
+	w.link = w.open(t, a2aclient.Config{Name: "researcher", Card: agent.URL, AllowPrivate: true, OfferFrom: []string{"any"}})
+	stop := w.run(t)
+	d := w.offer(t, "x")
+	if err := w.link.Deliver(t.Context(), d); err == nil {
+		t.Fatal("the agent takes the first message")
+	}
+	stop()
+	w.run(t) // reads the journal of the task, which the agent does not have yet
+	<-waits.begun
+	if err := w.link.Deliver(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	close(waits.end)
+	w.awaitState(t, d.View.ID, federation.Completed)
+}
+
 // refusing is a gateway whose home refuses the steps of one verb.
 type refusing struct {
 	bridge.Gateway

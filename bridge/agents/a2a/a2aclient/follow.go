@@ -48,11 +48,6 @@ type session struct {
 }
 
 func (s *session) follow(ctx context.Context, t *task) error {
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.followed = false
-	}()
 	wake, stop := s.ports.PubSub.Subscribe(bridge.HandoffTopic(t.handoff))
 	defer stop()
 	stopWatching := s.watch(ctx, t)
@@ -141,7 +136,7 @@ func (s *session) subscribe(ctx context.Context, id wire.TaskID, token string) {
 }
 
 // lookAt polls a task and files its steps. It returns whether there is nothing more to follow, and
-// whether a step was filed.
+// whether a step was filed. It clears followed before a delivery can create a new task at the agent.
 func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err error) {
 	select {
 	case s.looks <- struct{}{}:
@@ -151,6 +146,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer func() { t.followed = !over }()
 	if err := s.load(ctx, t); err != nil {
 		return false, false, err
 	}

@@ -142,14 +142,17 @@ func (l *Link) forget(t *task) {
 	}
 }
 
-// reset drops all tasks from memory, because another replica may have written their journals.
-func (l *Link) reset() {
+// reset drops all tasks from memory, because another replica may have written their journals. It
+// returns the queue of a new session.
+func (l *Link) reset() (begun <-chan *task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.tasks)
 	clear(l.blocked)
 	l.openTasks()
 	l.open = federation.HandoffID{}
+	l.begun = make(chan *task, maxTasks)
+	return l.begun
 }
 
 func (l *Link) load(ctx context.Context, t *task) (err error) {

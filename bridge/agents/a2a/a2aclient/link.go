@@ -44,9 +44,9 @@ type Link struct {
 	lost       chan error   // receives the reason to end the session
 	changed    atomic.Bool  // the key of the card differs from the pinned one
 	confirmed  atomic.Bool  // an operator accepted the changed key
-	begun      chan *task
 
 	mu      sync.Mutex
+	begun   chan *task // of the current session: tasks to follow
 	tasks   map[federation.HandoffID]*task
 	open    federation.HandoffID            // the open offer at the agent; zero for none
 	blocked map[federation.HandoffID]string // why a task waits for an operator
@@ -156,8 +156,7 @@ const (
 // Run implements [bridge.Link]. It reads the card, follows the agent's tasks, and rereads the card when
 // it expires. It returns if the agent stops responding or the card cannot be reread.
 func (l *Link) Run(ctx context.Context, up func()) error {
-	l.reset()
-	l.begun = make(chan *task, maxTasks)
+	begun := l.reset()
 	l.unanswered.Store(0)
 	select {
 	case <-l.lost: //nolint:errcheck // the reason for the end of an earlier session
@@ -177,7 +176,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	group.Go(fault.Func(func() error {
 		for {
 			select {
-			case t := <-l.begun:
+			case t := <-begun:
 				group.Go(fault.Func(func() error { return s.follow(ctx, t) }))
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -231,6 +230,8 @@ func (l *Link) start(t *task) {
 		t.look()
 		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	select {
 	case l.begun <- t:
 		t.followed = true
