@@ -8,10 +8,12 @@ import (
 
 	"github.com/baton-gateway/baton/bridge/irc/freeq"
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/delivery"
 )
 
 // deliverAll delivers as many offers as given side by side, as an outbox does, each until it
-// is delivered. It fails for an offer that counts as delivered and is not on file.
+// is delivered, with the waits of an outbox. It fails for an offer that counts as delivered and is
+// not on file.
 func (h *house) deliverAll(t *testing.T, n int) {
 	t.Helper()
 	offers := make(chan federation.Delivery, n)
@@ -21,6 +23,7 @@ func (h *house) deliverAll(t *testing.T, n int) {
 	close(offers)
 	var running sync.WaitGroup
 	const lanes = 64 // as an outbox has
+	retry := delivery.ToLink().Retry
 	for range lanes {
 		running.Go(func() {
 			for d := range offers {
@@ -31,6 +34,7 @@ func (h *house) deliverAll(t *testing.T, n int) {
 						t.Errorf("%s is not delivered", d.View.ID)
 						return
 					}
+					time.Sleep(retry.After(d.Attempt, 0))
 				}
 				if !h.server.Filed(d.View.ID.String()) {
 					t.Errorf("%s counts as delivered and is not on file", d.View.ID)
