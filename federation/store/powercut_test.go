@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -12,8 +13,10 @@ import (
 
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/engine"
 	"github.com/baton-gateway/baton/federation/store/fsck"
 	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // Three lives of a record under several callers, with an orderly end between them, which empties
@@ -37,7 +40,7 @@ func TestAppendSurvivesAPowerCut(t *testing.T) {
 					if _, err := record.Append(t.Context(), offer(n)); err != nil {
 						t.Errorf("Append: %v", err)
 					}
-					d.acknowledged(n)
+					d.Mark(n)
 				}
 			})
 		}
@@ -48,16 +51,25 @@ func TestAppendSurvivesAPowerCut(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
 	// One falls for sure between a commit and its acknowledgement.
-	at := []int{last(d.done, acknowledge)}
+	done := d.Done()
+	at := []int{lastMark(done)}
 	for len(at) < moments {
-		at = append(at, random.IntN(len(d.done)+1))
+		at = append(at, random.IntN(len(done)+1))
 	}
-	checkCuts(t, d, random, at)
+	checkCuts(t, done, random, at)
 }
 
-func last(deeds []deed, what int) int {
-	for i, one := range slices.Backward(deeds) {
-		if one.what == what {
+// mount puts a disk below a folder until the test ends.
+func mount(t *testing.T, dir string) *storetest.Disk {
+	t.Helper()
+	d := storetest.Mount(dir)
+	t.Cleanup(d.Unmount)
+	return d
+}
+
+func lastMark(done []storetest.Deed) int {
+	for i, one := range slices.Backward(done) {
+		if one.Kind == storetest.Mark {
 			return i
 		}
 	}
@@ -65,12 +77,20 @@ func last(deeds []deed, what int) int {
 }
 
 // checkCuts cuts the power at each of some moments, and looks for the steps acknowledged by then.
-func checkCuts(t *testing.T, d *disk, random *rand.Rand, moments []int) {
+func checkCuts(t *testing.T, done []storetest.Deed, random *rand.Rand, moments []int) {
 	t.Helper()
 	var unsynced, kept int
 	for _, moment := range moments {
 		image := t.TempDir()
-		acknowledged := crash(t, d.done[:moment], random, image)
+		if err := storetest.Crash(done[:moment], random, image); err != nil {
+			t.Fatal(err)
+		}
+		var acknowledged []int
+		for _, one := range done[:moment] {
+			if one.Kind == storetest.Mark {
+				acknowledged = append(acknowledged, int(one.At))
+			}
+		}
 		record := open(t, image, prometheus.NewRegistry())
 		filed, err := record.Replay(t.Context(), bob, "", 1000)
 		if err != nil {
@@ -90,7 +110,7 @@ func checkCuts(t *testing.T, d *disk, random *rand.Rand, moments []int) {
 		kept += len(acknowledged)
 		unsynced += len(filed) - len(acknowledged)
 	}
-	t.Logf("%d power cuts among %d deeds: %d acknowledged steps, 0 lost; %d more were on disk", len(moments), len(d.done), kept, unsynced)
+	t.Logf("%d power cuts among %d deeds: %d acknowledged steps, 0 lost; %d more were on disk", len(moments), len(done), kept, unsynced)
 	if kept == 0 || unsynced == 0 {
 		t.Error("the cuts fell where they show nothing")
 	}
@@ -106,14 +126,16 @@ func TestOpenDetectsADiskThatDidNotSync(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var lying []deed
-	for _, one := range d.done {
-		if one.what != flush || !ofWAL(one) {
+	var lying []storetest.Deed
+	for _, one := range d.Done() {
+		if one.Kind != storetest.Sync || !ofWAL(one) {
 			lying = append(lying, one)
 		}
 	}
 	image := t.TempDir()
-	crash(t, lying, rand.New(rand.NewPCG(1, 1)), image)
+	if err := storetest.Crash(lying, rand.New(rand.NewPCG(1, 1)), image); err != nil {
+		t.Fatal(err)
+	}
 	var filed []federation.Entry
 	if after, err := registry.Open(t.Context(), at(image), prometheus.NewRegistry()); err == nil {
 		filed, err = after.Replay(t.Context(), bob, "", 100)
@@ -127,11 +149,11 @@ func TestOpenDetectsADiskThatDidNotSync(t *testing.T) {
 }
 
 func TestWriteReturnsUnavailableWhileTheDiskFails(t *testing.T) {
-	syncs := func(one deed) bool { return one.what == flush && ofWAL(one) }
-	writes := func(one deed) bool { return one.what == write && ofWAL(one) }
+	syncs := func(one storetest.Deed) bool { return one.Kind == storetest.Sync && ofWAL(one) }
+	writes := func(one storetest.Deed) bool { return one.Kind == storetest.Write && ofWAL(one) }
 	for name, fault := range map[string]struct {
 		code   int32
-		chosen func(deed) bool
+		chosen func(storetest.Deed) bool
 	}{
 		"full":                         {sqlite3.SQLITE_FULL, writes},
 		"full in the midst":            {sqlite3.SQLITE_FULL, everyOther(writes)},
@@ -146,7 +168,12 @@ func TestWriteReturnsUnavailableWhileTheDiskFails(t *testing.T) {
 			if _, err := record.Append(t.Context(), offer(1)); err != nil {
 				t.Fatal(err)
 			}
-			d.failWith(fault.code, fault.chosen)
+			d.FailWith(func(one storetest.Deed) int32 {
+				if fault.chosen(one) {
+					return fault.code
+				}
+				return sqlite3.SQLITE_OK
+			})
 			var failed []int
 			for n := 2; n < 8; n++ {
 				_, err := record.Append(t.Context(), offer(n))
@@ -164,7 +191,7 @@ func TestWriteReturnsUnavailableWhileTheDiskFails(t *testing.T) {
 			if view, err := record.View(t.Context(), federationtest.ID(1)); err != nil || !view.Exists() {
 				t.Errorf("View = %+v, %v: what is on disk can be read", view, err)
 			}
-			d.failWith(sqlite3.SQLITE_OK, func(deed) bool { return false })
+			d.FailWith(nil)
 			if err := record.Ready(t.Context()); err != nil {
 				t.Errorf("Ready: %v", err)
 			}
@@ -202,9 +229,11 @@ func TestWriteReturnsUnavailableWhileTheFileIsLocked(t *testing.T) {
 	}
 }
 
-func everyOther(chosen func(deed) bool) func(deed) bool {
+func ofWAL(one storetest.Deed) bool { return strings.HasSuffix(one.Name, engine.WALSuffix) }
+
+func everyOther(chosen func(storetest.Deed) bool) func(storetest.Deed) bool {
 	n := 0
-	return func(one deed) bool {
+	return func(one storetest.Deed) bool {
 		if chosen(one) {
 			n++
 			return n%2 == 0

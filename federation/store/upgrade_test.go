@@ -20,6 +20,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/fsck"
 	"github.com/baton-gateway/baton/federation/store/postgrestest"
 	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func fourthEvents(t *testing.T, dir string) *wholeEvents {
@@ -206,12 +207,14 @@ func TestUpgradeOnAFullDiskLeavesTheRecord(t *testing.T) {
 			events := fourthEvents(t, dir)
 			d := mount(t, dir)
 			writes := 0
-			d.failWith(sqlite3.SQLITE_FULL, func(one deed) bool {
-				if one.what != write || !strings.HasSuffix(one.name, file) {
-					return false
+			d.FailWith(func(one storetest.Deed) int32 {
+				if one.Kind != storetest.Write || !strings.HasSuffix(one.Name, file) {
+					return sqlite3.SQLITE_OK
 				}
-				writes++
-				return writes > 20
+				if writes++; writes <= 20 {
+					return sqlite3.SQLITE_OK
+				}
+				return sqlite3.SQLITE_FULL
 			})
 			_, err := registry.Open(t.Context(), at(dir), prometheus.NewRegistry())
 			if err == nil || !strings.Contains(err.Error(), "database or disk is full") || strings.Contains(err.Error(), "\n") {
@@ -223,7 +226,7 @@ func TestUpgradeOnAFullDiskLeavesTheRecord(t *testing.T) {
 			if left, err := os.ReadDir(dir); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".draft") }) {
 				t.Errorf("left are %v, %v", left, err)
 			}
-			d.failWith(sqlite3.SQLITE_OK, func(deed) bool { return false })
+			d.FailWith(nil)
 			checkUpgraded(t, dir, events)
 		})
 	}
