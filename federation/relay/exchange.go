@@ -22,8 +22,9 @@ const (
 )
 
 type exchange struct {
-	asks chan *ask
-	over chan struct{}
+	asks  chan *ask
+	quiet *time.Timer // shared, so that one batch or check is enough for all senders
+	over  chan struct{}
 }
 
 type ask struct {
@@ -41,22 +42,20 @@ type reply struct {
 
 // send returns if ctx ends or a batch fails.
 func (p *Peer) send(ctx context.Context, e *exchange) error {
-	quiet := time.NewTimer(quietAfter)
-	defer quiet.Stop()
 	for {
 		select {
 		case first := <-e.asks:
 			if err := p.sendBatch(ctx, gather(first, e.asks)); err != nil {
 				return err
 			}
-		case <-quiet.C:
+		case <-e.quiet.C:
 			if err := p.greet(ctx); err != nil {
 				return err
 			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		quiet.Reset(quietAfter)
+		e.quiet.Reset(quietAfter)
 	}
 }
 

@@ -116,7 +116,8 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	if err := p.greet(ctx); err != nil {
 		return err
 	}
-	e := &exchange{asks: make(chan *ask, maxItems), over: make(chan struct{})}
+	e := &exchange{asks: make(chan *ask, maxItems), quiet: time.NewTimer(quietAfter), over: make(chan struct{})}
+	defer e.quiet.Stop()
 	p.live.Store(e)
 	up()
 	if p.deps.Linked != nil {
