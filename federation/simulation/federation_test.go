@@ -2,8 +2,8 @@
 // a network. Each home has the real record, home, routing, delivery and exchange with other homes.
 // The clock is that of a bubble of testing/synctest, and the carrier of messages is a part of the
 // test: it drops, delays, doubles and alters messages, and loses answers. Homes crash between two
-// moments or at a write, get older copies of their records back, have wrong clocks and lie. Agents
-// offer and work meanwhile.
+// moments or at a write, lose unsynced writes in power cuts, get older copies of their records back,
+// have wrong clocks and lie. Agents offer and work meanwhile.
 //
 // When the faults have stopped and no work is pending, an oracle judges the federation from outside:
 // by the answers that the agents got, and by the logs and inboxes of the homes.

@@ -23,6 +23,10 @@ var mutants = []mutant{
 	},
 	// Deliberate faults.
 	{
+		"commits are not synced", "federation/store/engine/file.go",
+		`"synchronous(FULL)"`, `"synchronous(OFF)"`,
+	},
+	{
 		"a lost answer is taken for a receipt", "federation/relay/exchange.go",
 		"a.done <- reply{err: err}", "a.done <- reply{result: result{Outcome: outcomeStored}}",
 	},

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/delivery"
@@ -40,8 +41,9 @@ type site struct {
 	number  int
 	id      federation.HomeID
 	key     federation.SigningKey
-	skew    time.Duration // of its clock
-	folder  string        // of the current record
+	skew    atomic.Int64    // of its clock, in nanoseconds
+	folder  string          // of the current record
+	disk    *storetest.Disk // below the folder, if a power cut loses unsynced writes; nil if not, and while the home is down
 	starts  int
 	backup  string                  // folder with an older copy of the record; "" for none
 	running atomic.Pointer[process] // nil while the home is down
@@ -51,7 +53,7 @@ type site struct {
 func (s *site) live() *process { return s.running.Load() }
 
 // now is the clock of the home.
-func (s *site) now() time.Time { return time.Now().Add(s.skew) }
+func (s *site) now() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
 
 // process is a home between a start and the next crash.
 type process struct {
@@ -84,8 +86,12 @@ func (s *site) start() {
 	s.starts++
 	p := &process{site: s, wakes: relay.Local()}
 	p.ctx, p.cancel = context.WithCancel(w.ctx)
+	options := []engine.Option{engine.NoSync}
+	if w.profile.power {
+		s.disk, options = storetest.Mount(s.folder), nil
+	}
 	var err error
-	if p.record, err = registry.Open(p.ctx, filepath.Join(s.folder, recordFile), prometheus.NewRegistry(), engine.NoSync); err != nil {
+	if p.record, err = registry.Open(p.ctx, filepath.Join(s.folder, recordFile), prometheus.NewRegistry(), options...); err != nil {
 		w.fail("open", "%s: %v", s.id, err)
 		p.cancel()
 		return
@@ -231,14 +237,63 @@ func (s *site) stop() {
 	p.cancel()
 	p.group.Wait()
 	_ = p.record.Close() // the next process has a copy
+	if s.disk != nil {
+		s.disk.Unmount()
+		s.disk = nil
+	}
 }
 
 // crash ends the process, and leaves the files of its record as they are now in a new folder. After
-// a power cut the index of the write-ahead log is gone.
+// a power cut the index of the write-ahead log is gone, and perhaps unsynced writes.
 func (s *site) crash(powerCut bool) {
-	folder := s.copyRecord(powerCut)
+	var folder string
+	if powerCut && s.disk != nil {
+		folder = s.cutPower()
+	} else {
+		folder = s.copyRecord(powerCut)
+	}
 	s.stop()
 	s.folder = folder
+}
+
+// cutPower puts a possible state of the disk after a power cut into a new folder.
+func (s *site) cutPower() (folder string) {
+	random := rand.New(rand.NewPCG(s.world.seed, uint64(s.number)<<32+uint64(s.starts)))
+	folder, err := os.MkdirTemp(s.world.folder, string(s.id)+"-")
+	if err == nil {
+		err = storetest.Crash(s.disk.Done(), random, folder)
+	}
+	if err != nil {
+		s.world.fail("cut power", "%s: %v", s.id, err)
+	}
+	s.world.carrier.count("power cuts")
+	return folder
+}
+
+// dieSoon ends the process at one of its next writes of a step, or operations on the disk.
+func (p *process) dieSoon(pick uint64) {
+	if p.disk == nil || pick%3 > 0 {
+		p.after.Store(pick%2 == 0)
+		p.writes.Store(1 + int64(pick/2%4))
+		return
+	}
+	left := 1 + pick/3%64
+	p.disk.FailWith(func(storetest.Deed) int32 {
+		if left--; left > 0 {
+			return sqlite3.SQLITE_OK
+		}
+		left = 1
+		p.dead.Store(true)
+		return sqlite3.SQLITE_IOERR
+	})
+}
+
+// liveOn withdraws the end of a process that still runs.
+func (p *process) liveOn() {
+	p.writes.Store(0)
+	if p.disk != nil && !p.dead.Load() {
+		p.disk.FailWith(nil)
+	}
 }
 
 // copyRecord copies the record into a new folder.

@@ -36,6 +36,7 @@ type profile struct {
 	offers                       float64
 	crashes                      float64
 	moves, restores, liars, skew bool
+	power, steps                 bool // a power cut loses unsynced writes; the clocks of homes are stepped
 }
 
 // world is one federation, with everything that happens to it. Its clock is that of a bubble of
@@ -133,6 +134,7 @@ func (w *world) addAgent(at *site, name string) *agent {
 func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
 	w := bareWorld(ctx, empty, folder, seed)
 	w.profile = profile{offers: 0.2 + 0.3*w.random.Float64(), crashes: 0.12 * w.random.Float64(), moves: w.chance(0.3), liars: w.chance(0.3), skew: w.chance(0.5)}
+	w.profile.power, w.profile.steps = seed%5 == 4, seed%5 == 4 // not drawn, so that the other seeds stay the same
 	w.profile.restores = !w.profile.moves && w.chance(0.5)
 	often := func(most float64) float64 {
 		if w.chance(0.4) {
@@ -144,7 +146,7 @@ func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
 	for i := range homes {
 		s := w.addSite()
 		if w.profile.skew {
-			s.skew = w.upTo(2*time.Minute) - time.Minute
+			w.setClock(s)
 		}
 		for j := range agentsOfEach {
 			a := w.addAgent(s, fmt.Sprintf("%c%d", 'a'+i, j))
@@ -234,8 +236,7 @@ func (w *world) event() {
 		}
 	case below(w.profile.crashes / 2):
 		if up {
-			at.live().after.Store(pick%2 == 0)
-			at.live().writes.Store(1 + int64(pick/2%4))
+			at.live().dieSoon(pick)
 		}
 	case below(0.03):
 		who.again(pick)
@@ -258,10 +259,17 @@ func (w *world) event() {
 		if w.profile.liars {
 			w.lie(pick)
 		}
+	case w.profile.steps && below(0.05):
+		w.setClock(at)
+		w.carrier.count("clock steps")
+		w.note("the clock of %s is stepped: it is off by %s", at.id, time.Duration(at.skew.Load()))
 	default:
 		who.act()
 	}
 }
+
+// setClock sets the clock of a home to a wrong time.
+func (w *world) setClock(s *site) { s.skew.Store(int64(w.upTo(2*time.Minute) - time.Minute)) }
 
 // replay brings an earlier message to a home again, perhaps to another one than before.
 func (w *world) replay(at *site, pick uint64) {
@@ -328,7 +336,7 @@ func (w *world) drain() {
 		synctest.Wait()
 		for _, s := range w.sites {
 			if s.live() != nil {
-				s.live().writes.Store(0)
+				s.live().liveOn()
 			}
 		}
 		w.tend()
