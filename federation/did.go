@@ -47,6 +47,22 @@ func ParseDID(s string) (DID, error) {
 	return DID(s), nil
 }
 
+// EscapeDID returns any text as a part of a DID: bytes other than letters, digits, "-", "." and "_" are
+// percent-encoded.
+//
+// spec: did-core §3.1
+func EscapeDID(text string) string {
+	var part strings.Builder
+	for _, c := range []byte(text) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(".-_", c) >= 0 {
+			part.WriteByte(c)
+		} else {
+			fmt.Fprintf(&part, "%%%02X", c)
+		}
+	}
+	return part.String()
+}
+
 // checkMethodID restricts the part after the method to the characters of DID Core, with only
 // necessary escapes, in upper case.
 func checkMethodID(id string) error {

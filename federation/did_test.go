@@ -50,3 +50,21 @@ func FuzzParseDID(f *testing.F) {
 		}
 	})
 }
+
+func TestEscapeDIDMakesAPartOfADID(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"ada-1.b_C":  "ada-1.b_C",
+		"a:b/c d":    "a%3Ab%2Fc%20d",
+		"%41":        "%2541",
+		"\u00e9\x00": "%C3%A9%00",
+	} {
+		if got := federation.EscapeDID(text); got != want {
+			t.Errorf("EscapeDID(%q) = %s, want %s", text, got, want)
+		}
+		did := "did:web:gw.example:dir:" + want
+		if _, err := federation.ParseDID(did); err != nil {
+			t.Errorf("ParseDID(%s): %v", did, err)
+		}
+	}
+}

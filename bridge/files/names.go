@@ -18,19 +18,7 @@ import (
 
 // nativePrefix starts the DIDs of agents known only to a directory.
 func (b *base) nativePrefix() string {
-	return "did:web:" + strings.ReplaceAll(string(b.ports.Home), ":", "%3A") + ":dir:" + escape(b.name) + ":"
-}
-
-func escape(name string) string {
-	var out strings.Builder
-	for _, c := range []byte(name) {
-		if c == '-' || c == '.' || c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
-			out.WriteByte(c)
-		} else {
-			fmt.Fprintf(&out, "%%%02X", c)
-		}
-	}
-	return out.String()
+	return string(b.ports.Home.DID()) + ":dir:" + federation.EscapeDID(b.name) + ":"
 }
 
 // native returns the name of an agent known only to the directory, or "" for any other DID.
@@ -40,7 +28,7 @@ func (b *base) native(did federation.DID) string {
 		return ""
 	}
 	name, err := url.PathUnescape(part)
-	if err != nil || escape(name) != part {
+	if err != nil || federation.EscapeDID(name) != part {
 		return ""
 	}
 	return name
@@ -68,7 +56,7 @@ func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
 	case !errors.Is(err, federation.ErrNotFound):
 		return "", fmt.Errorf("look up %s: %w", name, err)
 	}
-	return federation.ParseDID(b.nativePrefix() + escape(name))
+	return federation.ParseDID(b.nativePrefix() + federation.EscapeDID(name))
 }
 
 // nameOf returns the name of a DID in the directory, or "" for none. It blocks on the record.

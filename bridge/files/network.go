@@ -120,7 +120,7 @@ func newBase(name string, agents map[string]federation.DID, named []string, deps
 		kept := map[federation.DID]string{}
 		for _, name := range named {
 			if _, represented := b.agents[name]; !represented {
-				kept[b.ports.Signer.Kept("person:"+b.nativePrefix()+escape(name)).DID] = name
+				kept[b.ports.Signer.Kept("person:"+b.nativePrefix()+federation.EscapeDID(name)).DID] = name
 			}
 		}
 		return kept

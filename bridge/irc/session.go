@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/baton-gateway/baton/bridge"
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/fault"
 )
@@ -147,6 +148,16 @@ func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx co
 // Execute runs a command and returns the reply.
 func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []string) {
 	return o.Run(s.Submitting, c, time.Now())
+}
+
+// RetryTexts retries the pending messages of a link to a DID, or all of them for "". It does not block.
+func (s *Session[Line, Step, Lane]) RetryTexts(messages bridge.Messages, link string, did federation.DID) {
+	if messages == nil {
+		return
+	}
+	s.Running.Go(func() {
+		_ = messages.Back(s.Asking, link, did) // on error, a timer retries them
+	})
 }
 
 // Do makes the owner call a function, and blocks until it returns.

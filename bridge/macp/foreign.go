@@ -133,7 +133,7 @@ func (f *Foreign) senderDID(sender string) federation.DID {
 	if sender == f.cfg.Participant {
 		return f.did
 	}
-	return federation.DID(string(f.ports.Home.DID()) + ":macp:" + f.cfg.Name + ":" + escape(sender))
+	return federation.DID(string(f.ports.Home.DID()) + ":macp:" + f.cfg.Name + ":" + federation.EscapeDID(sender))
 }
 
 // sender returns the sender with the given DID, or "" if the DID is not a sender of this
@@ -145,19 +145,6 @@ func (f *Foreign) sender(did federation.DID) string {
 		return ""
 	}
 	return text
-}
-
-func escape(name string) string {
-	var text strings.Builder
-	for i := range len(name) {
-		c := name[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' {
-			text.WriteByte(c)
-		} else {
-			fmt.Fprintf(&text, "%%%02X", c)
-		}
-	}
-	return text.String()
 }
 
 // Carries implements [bridge.Link]. The link carries offers of the participant to senders of the

@@ -217,7 +217,7 @@ func newSeed(prefix string) []byte {
 // EndpointID returns the ID of an endpoint, as freeq servers write it: the key in lower-case
 // hexadecimal.
 //
-// spec: freeq "Endpoint id and key file"
+// spec: freeq-s2s "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return fmt.Sprintf("%x", []byte(key)) }
 
 // ListKeys returns the own keys in a folder, without creating any: each signing key, followed by its

@@ -76,19 +76,12 @@ type privateText struct {
 	Untrusted untrusted `json:"untrusted"`
 }
 
-func moment(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC().Truncate(time.Millisecond)
-}
-
 func shapeHandoff(l participant.Listed) handoff {
 	v := l.View
 	h := handoff{
 		ID: v.ID.String(), Kind: string(v.Kind), State: string(v.State), Over: v.Over, Version: v.Version, Home: string(v.Home), Dialect: string(v.Dialect),
 		Offerer: string(v.Offerer), Offeree: string(v.Offeree), Assignee: string(v.Assignee), Replaces: v.Replaces.String(),
-		Deadline: moment(v.Deadline), Opened: moment(v.Opened), Moved: moment(v.Moved), Caps: []string{}, Missing: l.Missing,
+		Deadline: participant.Timestamp(v.Deadline), Opened: participant.Timestamp(v.Opened), Moved: participant.Timestamp(v.Moved), Caps: []string{}, Missing: l.Missing,
 		Untrusted: untrusted{"title": v.Title, "venue": v.Venue},
 	}
 	h.Caps = append(h.Caps, v.Caps...) // capabilities are words
@@ -103,7 +96,7 @@ func shapeHandoff(l participant.Listed) handoff {
 func shapeStep(n participant.Named) step {
 	ev, actor := n.Entry.Event, n.Entry.Event.Actor()
 	s := step{
-		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(actor), Time: moment(ev.Time()),
+		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(actor), Time: participant.Timestamp(ev.Time()),
 		State: string(n.Entry.State), Provenance: string(ev.Provenance), Verdict: ev.FiledVerdict().String(),
 		Untrusted: untrusted{},
 	}
@@ -136,7 +129,7 @@ func shapeEntry(n participant.Named) entry {
 
 func shapeMessage(t federation.Text, name string) privateText {
 	m := privateText{
-		ID: t.ID.String(), From: string(t.Author), Network: t.Arrival.Network, Handoff: t.About.String(), Time: moment(t.Arrival.Received),
+		ID: t.ID.String(), From: string(t.Author), Network: t.Arrival.Network, Handoff: t.About.String(), Time: participant.Timestamp(t.Arrival.Received),
 		Unknown: t.Fields[federation.Introduces] != "", Untrusted: untrusted{},
 	}
 	if t.Evidence != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
@@ -39,4 +40,12 @@ func Integer(number float64) (digits []byte, ok bool) {
 		return nil, false
 	}
 	return strconv.AppendInt(nil, int64(number), 10), true
+}
+
+// Timestamp returns a time in UTC and whole milliseconds, as agents get it. Zero stays zero.
+func Timestamp(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Millisecond)
 }

@@ -131,13 +131,6 @@ func (l *Link) putAgent(ctx context.Context, req contract.AgentChange) (contract
 	return shapeAgent(agent), err
 }
 
-func moment(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(time.Millisecond)
-}
-
 func shapeHandoff(l participant.Listed) contract.Handoff {
 	v := l.View
 	caps := v.Caps
@@ -148,8 +141,8 @@ func shapeHandoff(l participant.Listed) contract.Handoff {
 		ID: v.ID.String(), Kind: string(v.Kind), State: string(v.State), Over: v.Over, Version: int64(v.Version), //nolint:gosec // G115: steps are counted from 1
 		Home: string(v.Home), Venue: v.Venue, Dialect: string(v.Dialect),
 		Offerer: string(v.Offerer), Offeree: string(v.Offeree), Assignee: string(v.Assignee),
-		Title: v.Title, Caps: caps, Deadline: moment(v.Deadline), Priority: v.Priority, Replaces: v.Replaces.String(),
-		Opened: moment(v.Opened), Moved: moment(v.Moved), MissingCaps: l.Missing,
+		Title: v.Title, Caps: caps, Deadline: participant.Timestamp(v.Deadline), Priority: v.Priority, Replaces: v.Replaces.String(),
+		Opened: participant.Timestamp(v.Opened), Moved: participant.Timestamp(v.Moved), MissingCaps: l.Missing,
 	}
 }
 
@@ -157,7 +150,7 @@ func (l *Link) shapeStep(ctx context.Context, e federation.Entry) contract.Step 
 	ev, actor := e.Event, e.Event.Actor()
 	s := contract.Step{
 		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(actor), Name: l.access.Name(ctx, actor),
-		Time: moment(ev.Time()), Filed: moment(e.Filed), State: string(e.State), Provenance: string(ev.Provenance),
+		Time: participant.Timestamp(ev.Time()), Filed: participant.Timestamp(e.Filed), State: string(e.State), Provenance: string(ev.Provenance),
 		Verdict: ev.FiledVerdict().String(),
 		Dialect: string(ev.Dialect), Title: ev.Title, Note: ev.Note, Context: ev.Context, ContextHash: ev.ContextHash,
 		Document: ev.Signature.Document, Signature: ev.Signature.Text,

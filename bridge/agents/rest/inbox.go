@@ -114,7 +114,7 @@ func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRe
 	for i, lease := range leases {
 		e := l.shapeEntry(ctx, lease.Entry)
 		answer.Items[i] = contract.Lease{
-			Cursor: string(lease.Cursor), Device: lease.Device, DeliveryCount: lease.Delivery, Until: moment(lease.Until), StateNow: e.StateNow,
+			Cursor: string(lease.Cursor), Device: lease.Device, DeliveryCount: lease.Delivery, Until: participant.Timestamp(lease.Until), StateNow: e.StateNow,
 			Type: e.Type, Step: e.Step, Message: e.Message,
 		}
 	}

@@ -37,7 +37,7 @@ func typeOf(e federation.Entry) string {
 func (l *Link) shapeMessage(ctx context.Context, t federation.Text, filed time.Time) contract.Message {
 	m := contract.Message{
 		ID: t.ID.String(), From: string(t.Author), Name: l.access.Name(ctx, t.Author), To: string(t.To), Text: t.Body, Handoff: t.About.String(),
-		Network: t.Arrival.Network, Time: moment(t.Arrival.Received), Filed: moment(filed),
+		Network: t.Arrival.Network, Time: participant.Timestamp(t.Arrival.Received), Filed: participant.Timestamp(filed),
 		Introduction: introduction(t),
 	}
 	if t.Evidence != nil {
@@ -70,7 +70,7 @@ func (l *Link) putContact(ctx context.Context, req contract.ContactChange) (cont
 }
 
 func shapeContact(c participant.Contact) contract.Contact {
-	return contract.Contact{DID: string(c.DID), Name: c.Name, State: string(c.State), Since: moment(c.Since)}
+	return contract.Contact{DID: string(c.DID), Name: c.Name, State: string(c.State), Since: participant.Timestamp(c.Since)}
 }
 
 // introduction returns the zero Introduction unless the message is an unknown sender's first.
@@ -115,7 +115,7 @@ func (l *Link) listNotices(ctx context.Context, p contract.Paging) (contract.Not
 }
 
 func shapeNotice(n federation.Notice) contract.Notice {
-	shaped := contract.Notice{Cursor: string(n.Cursor), Notice: string(n.Kind), Time: moment(n.At), Text: n.Sentence(), To: n.To, Code: n.Code, Why: n.Why}
+	shaped := contract.Notice{Cursor: string(n.Cursor), Notice: string(n.Kind), Time: participant.Timestamp(n.At), Text: n.Sentence(), To: n.To, Code: n.Code, Why: n.Why}
 	if n.Kind == federation.NoticeDisabled {
 		shaped.WebhookID, shaped.URL = n.Webhook.ID.String(), n.Webhook.URL
 		return shaped

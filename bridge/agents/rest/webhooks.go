@@ -70,8 +70,8 @@ func (l *Link) shapeHook(ctx context.Context, h federation.Webhook) (contract.We
 	}
 	public, err := l.deps.Hooks.PublicKey(h.ID)
 	shaped := contract.Webhook{
-		ID: h.ID.String(), URL: h.URL, Of: "inbox", CreatedAt: moment(h.Since), PublicKey: public, Waiting: backlog.Rows, Dead: backlog.Dead,
-		DisabledAt: moment(h.Disabled), DisabledWhy: h.Why,
+		ID: h.ID.String(), URL: h.URL, Of: "inbox", CreatedAt: participant.Timestamp(h.Since), PublicKey: public, Waiting: backlog.Rows, Dead: backlog.Dead,
+		DisabledAt: participant.Timestamp(h.Disabled), DisabledWhy: h.Why,
 	}
 	if h.Participant != "" {
 		shaped.Of = "messages"
@@ -197,7 +197,7 @@ func (l *Link) listWebhookDeliveries(ctx context.Context, req contract.WebhookDe
 	for i, p := range pushes {
 		page.Items[i] = contract.WebhookDelivery{
 			WebhookID: webhook.ID(h, p), Of: p.Ref(), HandoffID: p.Handoff().String(), Verb: string(p.Entry.Row().Verb), State: string(p.State),
-			Attempt: p.Attempt, Queued: moment(p.Queued), Next: moment(p.Next), Ended: moment(p.Ended), LastError: p.Reason,
+			Attempt: p.Attempt, Queued: participant.Timestamp(p.Queued), Next: participant.Timestamp(p.Next), Ended: participant.Timestamp(p.Ended), LastError: p.Reason,
 		}
 	}
 	if len(pushes) == req.Limit {

@@ -270,19 +270,9 @@ func (s *session) retryMissed() {
 	for did := range s.missed {
 		if s.theirs.online(did) {
 			delete(s.missed, did)
-			s.back(did)
+			s.RetryTexts(s.link.deps.Messages, s.link.cfg.Name, did)
 		}
 	}
-}
-
-// back retries the pending deliveries to a DID, or all of the link for "".
-func (s *session) back(did federation.DID) {
-	if s.link.deps.Messages == nil {
-		return
-	}
-	s.Running.Go(func() {
-		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // on error, a timer retries them
-	})
 }
 
 // The ID is deterministic, because a server drops a line with a known ID.

@@ -12,6 +12,7 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 	"github.com/baton-gateway/baton/bridge/irc"
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
@@ -125,7 +126,7 @@ func (c Config) checkExec() error {
 		return wrong("listen_command", "want a program and its arguments")
 	}
 	if t, err := parseTicket(c.Address); err == nil {
-		if EndpointID(t.endpoint) != c.EndpointID {
+		if identity.EndpointID(t.endpoint) != c.EndpointID {
 			return wrong("address", "belongs to another endpoint than endpoint_id")
 		}
 	} else if c.Address != "" && !numeric(c.Address) {

@@ -15,13 +15,9 @@ import (
 	"strings"
 
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 	"github.com/baton-gateway/baton/federation/signing"
 )
-
-// EndpointID returns the ID of an endpoint among freeq servers: its key in lower-case hexadecimal.
-//
-// spec: freeq-s2s "Endpoint id and key file"
-func EndpointID(key ed25519.PublicKey) string { return hex.EncodeToString(key) }
 
 // The ID must have the canonical spelling, which peers compare.
 func parseEndpointID(id string) (ed25519.PublicKey, error) {
@@ -57,7 +53,7 @@ func signEnvelope(ctx context.Context, key federation.SigningKey, m any) ([]byte
 	}
 	return encode(envelope{
 		Type: typeSigned, Payload: base64.RawURLEncoding.EncodeToString(inner),
-		Signature: base64.RawURLEncoding.EncodeToString(sig), Signer: EndpointID(key.Public),
+		Signature: base64.RawURLEncoding.EncodeToString(sig), Signer: identity.EndpointID(key.Public),
 	})
 }
 
@@ -74,7 +70,7 @@ func open(line []byte, peer ed25519.PublicKey) (any, reason) {
 		}
 		return read(line)
 	}
-	if e.Signer != EndpointID(peer) {
+	if e.Signer != identity.EndpointID(peer) {
 		return nil, badEnvelope
 	}
 	inner, err := signing.DecodeBase64URL(e.Payload)

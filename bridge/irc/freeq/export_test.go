@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // Ticket returns the text of a ticket, which other programs read.
@@ -18,7 +19,7 @@ func Ticket(endpoint string, relays []string, direct []netip.AddrPort) string {
 // ParseTicket reads the text of a ticket.
 func ParseTicket(text string) (endpoint string, relays []string, direct []netip.AddrPort, err error) {
 	t, err := parseTicket(text)
-	return EndpointID(t.endpoint), t.relays, t.direct, err
+	return identity.EndpointID(t.endpoint), t.relays, t.direct, err
 }
 
 // DialTicket returns the ticket by which a link dials.

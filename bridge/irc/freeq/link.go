@@ -62,6 +62,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/credential"
 	"github.com/baton-gateway/baton/bridge/irc"
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 const network = "freeq"
@@ -122,7 +123,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 	}
 	return &Link{
 		DisconnectSignal: bridge.NewDisconnectSignal(),
-		cfg:              cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
+		cfg:              cfg, deps: d, id: identity.EndpointID(d.Endpoint.Public), peer: peer,
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
 		relayed:  relayed,

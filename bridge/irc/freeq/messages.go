@@ -214,7 +214,7 @@ func (s *session) open() {
 		irc.WatchPresence(s.Asking, s.link.deps.Presence, s.link.presenceEvery, s.Over, post, s.link.roster.DIDs, s.depart)
 	})
 	s.up()
-	s.back("") // retry failed deliveries, and deliveries to readers that joined since
+	s.RetryTexts(s.link.deps.Messages, s.link.cfg.Name, "") // retry failed deliveries, and deliveries to readers that joined since
 }
 
 func (s *session) onMember(m *member) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/baton-gateway/baton/bridge/irc/freeq"
 	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 func TestOpenReadsExactNames(t *testing.T) {
@@ -26,7 +27,7 @@ func TestOpenReadsExactNames(t *testing.T) {
 	}
 	sealed := func(inner []byte) []byte {
 		line, err := json.Marshal(map[string]string{
-			"type": "signed", "payload": base64.RawURLEncoding.EncodeToString(inner), "signer": freeq.EndpointID(public),
+			"type": "signed", "payload": base64.RawURLEncoding.EncodeToString(inner), "signer": identity.EndpointID(public),
 			"signature": base64.RawURLEncoding.EncodeToString(ed25519.Sign(private, inner)),
 		})
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/bridgetest"
 	"github.com/baton-gateway/baton/bridge/irc/freeq"
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 	"github.com/baton-gateway/baton/federation/signing"
 	"github.com/baton-gateway/baton/translate"
 	"github.com/baton-gateway/baton/translate/acttag"
@@ -175,7 +176,7 @@ func replay(t *testing.T, lines []recorded) (said []map[string]any) {
 	t.Helper()
 	listener := local(t)
 	h := newHouse(t, func(cfg *freeq.Config, deps *freeq.Deps) {
-		cfg.ServerName, cfg.EndpointID, cfg.Address = "fq-a.test", freeq.EndpointID(public(recordedKey(0x22))), listener.Addr().String()
+		cfg.ServerName, cfg.EndpointID, cfg.Address = "fq-a.test", identity.EndpointID(public(recordedKey(0x22))), listener.Addr().String()
 		deps.Endpoint = signer("", recordedKey(0x11))
 		home, _ := deps.Rulings.(*rulings)
 		home.ours = func(context.Context, federation.DID) bool { return true }
@@ -236,7 +237,7 @@ func serve(listener net.Listener, lines []recorded) (said []map[string]any) {
 	if err != nil {
 		return nil
 	}
-	server := &liar{conn: conn, key: recordedKey(0x22), id: freeq.EndpointID(public(recordedKey(0x22)))}
+	server := &liar{conn: conn, key: recordedKey(0x22), id: identity.EndpointID(public(recordedKey(0x22)))}
 	log := []any{}
 	for _, r := range lines {
 		switch {
@@ -352,7 +353,7 @@ func TestRecordedEnvelopesMatchOurs(t *testing.T) {
 				continue
 			}
 			var e struct{ Payload, Signature, Signer string }
-			if err := json.Unmarshal([]byte(r.Line), &e); err != nil || strings.HasSuffix(e.Payload, "=") || e.Signer != freeq.EndpointID(r.end()) {
+			if err := json.Unmarshal([]byte(r.Line), &e); err != nil || strings.HasSuffix(e.Payload, "=") || e.Signer != identity.EndpointID(r.end()) {
 				continue
 			}
 			sig := ed25519.Sign(recordedKey(0x11), []byte(*r.Inner))
@@ -384,7 +385,7 @@ func TestRecordedEnvelopesAreTakenByTheTestServer(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			server := bridgetest.NewFreeq(bridgetest.FreeqConfig{
 				Name: "fq-a.test", Endpoint: recordedKey(0x22), Server: recordedKey(0x55),
-				Peer: freeq.EndpointID(public(recordedKey(0x11))), PeerAPI: api.URL, Channels: []string{channel, "#private"},
+				Peer: identity.EndpointID(public(recordedKey(0x11))), PeerAPI: api.URL, Channels: []string{channel, "#private"},
 			})
 			defer server.Close()
 			for _, r := range lines {

@@ -14,6 +14,7 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 	"github.com/baton-gateway/baton/bridge/irc/freeq"
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 	"github.com/baton-gateway/baton/federation/signing"
 	"github.com/baton-gateway/baton/translate"
 	"github.com/baton-gateway/baton/translate/acttag"
@@ -150,7 +151,7 @@ func TestLinkOutputMatchesTheRecording(t *testing.T) {
 		}
 		t.Run(file, func(t *testing.T) {
 			l := &listener{
-				liar: &liar{key: recordedKey(0x22), id: freeq.EndpointID(public(recordedKey(0x22)))}, more: make(chan struct{}, 1),
+				liar: &liar{key: recordedKey(0x22), id: identity.EndpointID(public(recordedKey(0x22)))}, more: make(chan struct{}, 1),
 			}
 			at := local(t)
 			go l.note(at)
@@ -177,7 +178,7 @@ func TestLinkOutputMatchesTheRecording(t *testing.T) {
 // asRecorded gives a link the names and keys of the recordings.
 func asRecorded(at net.Listener) func(*freeq.Config, *freeq.Deps) {
 	return func(cfg *freeq.Config, deps *freeq.Deps) {
-		cfg.ServerName, cfg.EndpointID, cfg.Address = "fq-a.test", freeq.EndpointID(public(recordedKey(0x22))), at.Addr().String()
+		cfg.ServerName, cfg.EndpointID, cfg.Address = "fq-a.test", identity.EndpointID(public(recordedKey(0x22))), at.Addr().String()
 		deps.Endpoint = signer("", recordedKey(0x11))
 		home, _ := deps.Rulings.(*rulings)
 		home.receipt = confirm(recordedKey(0x33))

@@ -10,11 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // ofSeed returns the id of the endpoint whose key has a seed of one byte repeated.
 func ofSeed(seed byte) string {
-	return freeq.EndpointID(public(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))))
+	return identity.EndpointID(public(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))))
 }
 
 // spec: freeq-s2s "Ticket"

@@ -228,19 +228,9 @@ func (s *session) retryMissed() {
 	for did, p := range s.missed {
 		if s.find(p) != "" {
 			delete(s.missed, did)
-			s.back(did)
+			s.RetryTexts(s.link.ports.Messages, s.link.cfg.Name, did)
 		}
 	}
-}
-
-// back retries the pending deliveries to a DID, or all of the link for "".
-func (s *session) back(did federation.DID) {
-	if s.link.ports.Messages == nil {
-		return
-	}
-	s.Running.Go(func() {
-		_ = s.link.ports.Messages.Back(s.Asking, s.link.cfg.Name, did) // a timer retries them too
-	})
 }
 
 // Addressee implements [bridge.Messenger].

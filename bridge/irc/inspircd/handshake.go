@@ -218,7 +218,7 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 		post := func(do func()) bool { return s.Post(s.Asking, do) }
 		irc.WatchPresence(s.Asking, s.link.ports.Presence, s.link.presenceEvery, s.Over, post, s.link.roster.DIDs, s.depart)
 	})
-	s.back("")
+	s.RetryTexts(s.link.ports.Messages, s.link.cfg.Name, "")
 	s.up()
 	return nil
 }

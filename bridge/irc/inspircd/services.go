@@ -175,7 +175,7 @@ func (s *session) fill(ch *channel, list string) {
 	}
 	if ch.awaited && len(entered) > 0 {
 		ch.awaited = false
-		s.back("")
+		s.RetryTexts(s.link.ports.Messages, s.link.cfg.Name, "")
 	}
 	if s.linked && ch.ours && !operated && len(entered) > 0 {
 		s.put(":%s FMODE %s %d +o %s", s.sid(), ch.name, ch.ts, entered[0])
