@@ -37,7 +37,7 @@ type reach struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Version federation.Version   `json:"version"`
 	Chain   string               `json:"chain"`          // hexadecimal; see [federation.Link]
-	Over    bool                 `json:"over,omitempty"` // a handoff in Yours that the other home may have pruned
+	Over    bool                 `json:"over,omitempty"` // in Yours, for earlier versions: they do not restore a missing ended handoff
 }
 
 // A comparison lists the handoffs with fewer or different steps at the responding home.
@@ -316,7 +316,7 @@ func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comp
 }
 
 // lost returns the handoffs of this home with more or different steps at the other home, which this
-// home lost in a restore of its record. A missing ended handoff may have been pruned.
+// home lost in a restore of its record. It omits handoffs pruned here.
 func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	var lost []lack
 	for _, reached := range asked.Yours {
@@ -324,9 +324,18 @@ func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("read handoff %s: %w", reached.Handoff, err)
-		case view.Exists() && view.Home != d.Home, !view.Exists() && reached.Over:
+		case view.Exists() && view.Home != d.Home:
 			continue
-		case view.Version < reached.Version:
+		case !view.Exists():
+			pruned, err := d.Record.Pruned(ctx, reached.Handoff)
+			if err != nil {
+				return nil, err
+			}
+			if pruned {
+				continue
+			}
+		}
+		if view.Version < reached.Version {
 			lost = append(lost, lack{reached.Handoff, view.Version})
 			continue
 		}

@@ -28,6 +28,8 @@ type Record interface {
 	// RulingOn returns the ruling by which a step of another home was filed, or
 	// [federation.ErrNotFound].
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
+	// Pruned reports whether a handoff was pruned, and its IDs are kept.
+	Pruned(ctx context.Context, id federation.HandoffID) (bool, error)
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id federation.HandoffID) (bool, error)
 	// Shared returns up to limit handoffs after the given one, ordered by ID, with a step delivered

@@ -112,6 +112,49 @@ func TestRestoredHomeGetsItsStepsBack(t *testing.T) {
 	}
 }
 
+// completedAt returns an offer that bob made to alice at b, and that she completed at a.
+func completedAt(t *testing.T, a, b *gate) (offer federation.Event) {
+	t.Helper()
+	offer = acceptedAt(t, a, b)
+	a.take("alice", federation.Complete, in(offer.ID))
+	a.comes(offer.ID, "offer accept complete")
+	return offer
+}
+
+func TestRestoredHomeGetsEndedHandoffsBack(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	offer := completedAt(t, a, b)
+	stop()
+	older := restored(t, b, a)
+	a.run(b)
+	older.comes(offer.ID, "offer accept complete")
+}
+
+func TestPrunedHandoffsAreNotRestored(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	defer stop()
+	offer := completedAt(t, a, b)
+	a.take("alice", federation.Offer, to("bob")) // the handoff with the newest step is never pruned
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour)
+	if n, _, err := b.record.Prune(t.Context(), later, later, "", 10); n != 1 || err != nil {
+		t.Fatalf("%d handoffs are pruned, %v", n, err)
+	}
+	done, err := a.peers["b.test"].CompareNow(t.Context())
+	if err != nil || done.Restored != 0 || len(done.Lost) != 0 {
+		t.Errorf("compared: %+v, %v", done, err)
+	}
+	if got := b.log(offer.ID); got != "" {
+		t.Errorf("the home has %q", got)
+	}
+}
+
 func TestRestoredHomeThatForkedOrphansHandoffs(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]

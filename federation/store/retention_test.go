@@ -80,8 +80,14 @@ func (s suite) testPrune(t *testing.T) {
 	}
 	mustAppend(t, record, federationtest.File(federationtest.Step(4, offer.Event, federation.Complete, bob), accept.View))
 	newestEvent(t, record)
+	if gone, err := record.Pruned(t.Context(), offer.View.ID); gone || err != nil {
+		t.Errorf("before, Pruned = %t, %v", gone, err)
+	}
 	if n := pruned(t, record, 4, 10); n != 1 {
 		t.Fatalf("%d handoffs are pruned, want 1", n)
+	}
+	if gone, err := record.Pruned(t.Context(), offer.View.ID); !gone || err != nil {
+		t.Errorf("Pruned = %t, %v", gone, err)
 	}
 	if view, err := record.View(t.Context(), offer.View.ID); err != nil || view.Exists() {
 		t.Errorf("View = %+v, %v, want none", view, err)

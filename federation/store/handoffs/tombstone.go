@@ -70,6 +70,15 @@ func BuryIDs(ctx context.Context, q engine.Tx, handoff string, now time.Time) er
 		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, engine.Stamp(now), handoff)
 }
 
+// Pruned reports whether a handoff was pruned, and the IDs of its steps are kept.
+func (s *Logs) Pruned(ctx context.Context, id federation.HandoffID) (pruned bool, err error) {
+	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM tombstone WHERE id = ?1 AND handoff = ?1)`, []any{id.String()}, &pruned)
+	if err != nil {
+		return false, fmt.Errorf("look up tombstone of %s: %w", id, err)
+	}
+	return pruned, nil
+}
+
 // PruneIDs deletes up to limit IDs of steps pruned at or before a given time.
 func (s *Logs) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
