@@ -31,10 +31,9 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	return err
 }
 
-// legal returns a step in a form that the server accepts. In a handoff, a server accepts a step only
-// from the DID that its log names for the role. It silently drops any other step, but still shows it
-// to users. If necessary, legal renders the step with the gateway's key for its actor. If the server
-// does not accept that key either, legal returns the step with a [*federation.RefusalError].
+// legal returns a step in a form that the server accepts, or the step and a
+// [*federation.RefusalError]. A server accepts a step only from the DID that its log names for the
+// role. It silently drops any other step, but still shows it to users.
 func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	written, losses, err := l.render(ctx, d)
 	if err != nil {
@@ -62,8 +61,8 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 		" itself, in act tags for "+d.View.Venue+": sign the step, or ask for an offer to "+string(kept))
 }
 
-// acceptedSigners returns the DIDs whose steps the server accepts. It returns false if any DID may
-// send the step, or if the handoff is not in the log yet.
+// acceptedSigners returns false if any DID may send the step, or if the handoff is not in the log
+// yet.
 func (l *Link) acceptedSigners(written federation.Event, v federation.View) (from []federation.DID, known bool) {
 	of, seen := l.peers.of(v.ID)
 	switch l.deps.Rulings.Role(v, written.Verb) {
@@ -81,7 +80,7 @@ func (l *Link) acceptedSigners(written federation.Event, v federation.View) (fro
 	return nil, false
 }
 
-// refreshLog reads new rows of the server's log. The error is an [*federation.UnavailableError].
+// The error is an [*federation.UnavailableError].
 func (l *Link) refreshLog(ctx context.Context, id federation.EventID) error {
 	s := l.live.Load()
 	if s == nil {
@@ -91,9 +90,8 @@ func (l *Link) refreshLog(ctx context.Context, id federation.EventID) error {
 	return err
 }
 
-// The offer must name the DID that signs the answers, because a server accepts answers only from that
-// DID. For a participant outside freeq, it is the DID of the gateway's key for the participant. For
-// an agent whose own key the gateway has, it is the agent's DID.
+// The offer must name the DID that signs the answers, because a server accepts answers only from
+// that DID.
 func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.View) (federation.DID, error) {
 	if of, known := l.peers.of(v.ID); known {
 		return of.offeree, nil // the server already has the offer
@@ -128,8 +126,8 @@ const maxMembers = 1 << 16
 type person struct {
 	nick  string
 	did   federation.DID // empty for a guest
-	in    []string       // joined channels of this federation
-	other int            // number of other channels
+	in    []string
+	other int
 	as    federation.DID // DID of their last relayed text, or ""
 	id    string         // distinguishes a guest from later users of its nick; "" until requested
 	meter irc.Meter

@@ -44,9 +44,9 @@ const maxAnswers = 256
 type catchup struct {
 	since int64 // unix seconds, of the requested page
 	pages int
-	rows  []replayed // rows of the page, not judged yet
+	rows  []replayed // not judged yet
 	more  bool
-	next  int64 // start of the next page
+	next  int64
 
 	recollecting bool // reading the rest of a second
 }
@@ -73,8 +73,8 @@ func (s *session) askPage() {
 }
 
 type gap struct {
-	since time.Time // when the oldest was received; zero for none
-	due   time.Time // when to request them
+	since time.Time // zero for none
+	due   time.Time
 	wait  time.Duration
 }
 
@@ -125,7 +125,6 @@ func (s *session) lackKey(in *inbound) {
 	s.keyless.observe(in.received(now), now, firstKeyWait)
 }
 
-// A replayed step has the time in the peer's log, and any other step the current time.
 func (in *inbound) received(now time.Time) time.Time {
 	if in.at.IsZero() || in.at.After(now) {
 		return now
@@ -162,7 +161,6 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	s.turn(ctx)
 }
 
-// turn stops at the available capacity.
 func (s *session) turn(ctx context.Context) {
 	c := s.catchup
 	if c == nil {
@@ -210,7 +208,6 @@ func (c *catchup) waits(asked []question) bool {
 	return false
 }
 
-// onRow judges a step like a live one, and ignores other rows.
 func (s *session) onRow(ctx context.Context, row replayed) {
 	if row.Canonical == "" {
 		return
@@ -231,8 +228,6 @@ func (s *session) onRow(ctx context.Context, row replayed) {
 	s.onStep(ctx, arriving{target: ev.Venue, tags: tags, replay: true, at: time.Unix(row.Timestamp, 0), minted: row.Origin == s.link.id})
 }
 
-// The most recently changed handoff is first.
-//
 // spec: freeq-rest "Actions"
 type taskList struct {
 	Tasks []struct {
@@ -245,9 +240,8 @@ type taskList struct {
 // A server lists at most this many handoffs.
 const maxTasks = 500
 
-// recollect reads the messages of one second that did not fit into a page. Requests have a resolution
-// of whole seconds, so a normal request cannot fetch them. The web API shows only rows of open
-// handoffs in channels.
+// recollect reads the messages of one second that did not fit into a page. A normal request cannot
+// fetch them, because its resolution is one second.
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true
@@ -272,8 +266,7 @@ func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 	s.turn(ctx)
 }
 
-// rowsOf returns the rows of one second from the web API, in order within each handoff. After an
-// error, it returns the rows read so far.
+// After an error, rowsOf returns the rows read so far.
 func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err error) {
 	var list taskList
 	if err := l.ask(ctx, actionsPath, url.Values{"limit": {strconv.Itoa(maxTasks)}}, &list); err != nil {
@@ -335,9 +328,8 @@ type answer struct {
 	limit int
 }
 
-// onCatchupRequest answers a peer that requests missed steps. The record keeps deliveries of this
-// link until the peer has proved that it read them. The peer may still have lost a step later, or
-// stopped while the step waited for a key.
+// onCatchupRequest answers from the record, which keeps deliveries until the peer has proved that
+// it read them. The peer may still have lost a step, or stopped while the step waited for a key.
 func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	if len(s.answers)+len(s.queue.waiting[control]) > maxAnswers {
 		s.badInput(ctx, flooded, m.Type)
@@ -350,7 +342,7 @@ func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 }
 
 // Answers are sent in the order of the requests, because each answer tells the peer that all its
-// earlier messages were read. An answer read from the record therefore delays later answers.
+// earlier messages were read.
 func (s *session) answerNext() {
 	for len(s.answers) > 0 {
 		if a := s.answers[0]; a.since.Before(time.Now()) {
@@ -373,8 +365,7 @@ func (s *session) answerOldest(m *catchupEvents) {
 	s.answers = s.answers[1:]
 }
 
-// history returns the messages that this link sent since a given time, oldest first, about
-// handoffs that this gateway introduces. If a read fails, it returns only the earlier messages.
+// If a read fails, history returns only the earlier messages.
 func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	m := &catchupEvents{Events: []replayed{}}
 	given, more, err := l.page(ctx, a)
@@ -389,7 +380,6 @@ func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	return m
 }
 
-// remember rewrites messages about handoffs that this gateway introduces.
 func (l *Link) remember(ctx context.Context, given []federation.CompletedDelivery) ([]replayed, error) {
 	events, writer := []replayed{}, l.again()
 	for _, g := range given {
@@ -414,7 +404,7 @@ func (l *Link) remember(ctx context.Context, given []federation.CompletedDeliver
 	return events, nil
 }
 
-// again returns a copy of the link for rewriting earlier messages. Their evidence is already on disk.
+// The evidence of earlier messages is already on disk.
 func (l *Link) again() *Link {
 	deps := l.deps
 	deps.Evidence = onDisk{deps.Evidence}

@@ -110,8 +110,8 @@ func (l *Link) chatRow(ctx context.Context, t federation.Text) (*outbound, error
 	return &outbound{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
 
-// The server drops text with a known ID, so repeated attempts show it once. A reaction may not appear
-// in a log; the answer to a later request proves it. A reaction has no account tag, because a server
+// The server drops text with a known ID, so retries show it once. A reaction may not appear in a
+// log, so the answer to a later request proves it. A reaction has no account tag, because a server
 // drops a reaction that its account did not sign.
 func (s *session) deliverChat(r *outbound) {
 	if irc.IsReaction(*r.text) {
@@ -156,7 +156,7 @@ func (s *session) addressed(m *wireMessage) federation.DID {
 	return ""
 }
 
-// An author in none of the channels here counts as a guest.
+// An author without a shared channel counts as a guest.
 func (s *session) onWords(m *wireMessage, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
@@ -251,10 +251,9 @@ func (s *session) deliverText(r *outbound) {
 	}
 }
 
-// Deliveries to further absent readers are only retried by timer.
+// Deliveries to more absent readers are only retried by a timer.
 const maxMissed = 4096
 
-// misses also answers the row of an absent reader.
 func (s *session) misses(r *outbound) bool {
 	if s.theirs.online(r.to) {
 		return false

@@ -17,7 +17,7 @@ func (s *session) toSelf(m *wireMessage) bool {
 	return self != "" && fold(m.Target) == fold(self)
 }
 
-// onCommand does not reply to a user without a login. Nor does it reply to another gateway's own
+// onCommand does not reply to a user without a login. It does not reply to another gateway's own
 // user, because the two would answer each other forever.
 func (s *session) onCommand(m *wireMessage) {
 	from := s.theirs.named(m.From)
@@ -38,8 +38,7 @@ func (s *session) onCommand(m *wireMessage) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". The goroutine of a step
-// calls it.
+// lookup returns "" for an unknown nick.
 func (s *session) lookup(nick string) (did federation.DID, err error) {
 	s.Do(func() {
 		if p := s.theirs.named(nick); p != nil {
@@ -81,7 +80,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 
 var errNoReader = errors.New("no user is logged in as the reader")
 
-// deliverNotice writes a notice. The answer to a later probe proves it.
+// The answer to a later probe proves a notice.
 func (s *session) deliverNotice(r *outbound) {
 	reader := s.theirs.dids[r.to]
 	if reader == nil {

@@ -97,7 +97,6 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// dials is false if only listen is set.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
 func (c Config) checkTransport() error {

@@ -18,18 +18,18 @@ import (
 const repeatAfter = 2 * time.Second
 
 type outbound struct {
-	did          federation.DID // actor; empty for the gateway itself
-	shown        federation.DID // DID that users there address; empty likewise
-	name         string         // user name, if the user is new
+	did          federation.DID // empty for the gateway itself
+	shown        federation.DID // empty for the gateway itself
+	name         string
 	venue        string
-	wireMessages []wireMessage    // steps in order, without the sender's nick
-	line         string           // readable channel line, or ""
-	described    *translate.Step  // step described by a private line, or nil
-	to           federation.DID   // recipient of that line
+	wireMessages []wireMessage   // without the sender's nick
+	line         string          // or ""
+	described    *translate.Step // nil if no private line describes a step
+	to           federation.DID
 	text         *federation.Text // private text, or text in a channel; nil for a step
-	guest        string           // nick of a recipient without a DID
-	notice       *irc.Reply       // nil for text and steps
-	about        string           // subject of a line superseded by later ones
+	guest        string
+	notice       *irc.Reply // nil for text and steps
+	about        string     // subject of a line superseded by later ones
 	step         federation.EventID
 	ref          federation.HandoffID
 	done         chan error // capacity: one answer
@@ -40,20 +40,20 @@ type outbound struct {
 
 	foreign bool // from another freeq server
 	waits   bool // until its reader is present
-	// ends is the reason for a rejection by the server. It ends the delivery once the line is
-	// written. It is nil for an acceptable step.
+	// ends is the reason for a rejection by the server, or nil. It ends the delivery once the line
+	// is written.
 	ends error
 }
 
 // Deliver implements [bridge.Link]. It returns nil once the log of the peer has the step.
 //
 // In a handoff introduced by this gateway, a step from another network is a TAGMSG from the
-// pseudo-client of its actor. A receipt follows each step that changed the state. In a handoff of the
-// server, only steps without a state change are written, because the server has confirmed the others.
-// A step that the server would ignore becomes one line and is then refused. A private step waits
-// until its reader is present, because a server does not show it to users that join later. A step
-// from another network has one best-effort readable line. Each attempt writes the line under the same
-// message ID, so the server accepts it once.
+// pseudo-client of its actor. A receipt follows each step that changed the state. In a handoff of
+// the server, only steps without a state change are written, because the server has confirmed the
+// others. A step that the server would ignore becomes one line and is then refused. A private step
+// waits until its reader is present, because a server does not show it to users that join later. A
+// step from another network has one best-effort readable line. Retries use the same message ID, so
+// the server accepts the line once.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
@@ -94,8 +94,8 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// row uses no state of the connection. The flag has reports whether the server has the step from
-// another freeq server. The error is a refusal if the step can never be written here.
+// row uses no state of the connection. The error is a refusal if the step can never be written
+// here.
 func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbound, error) {
 	ev := d.Entry.Event
 	r := &outbound{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
@@ -140,8 +140,8 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbo
 }
 
 // place returns the venue that the signatures of a handoff cover. In a private step, a server
-// requires the signer to be one of its pair. Steps in a different dialect are rendered with the
-// gateway's keys for their actors, so the pair consists of these keys.
+// requires the signer to be one of its pair. Steps in a different dialect are signed with the
+// gateway's keys, so the pair consists of these keys.
 func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed, nil
@@ -160,8 +160,7 @@ func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	return federation.PrivateVenue(a, b), nil
 }
 
-// signer returns the DID that signs for a DID on this link: the kept key's DID for a participant of
-// this gateway, else the DID itself. It returns record errors.
+// signer returns the DID that signs for a DID on this link.
 func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, error) {
 	if did == l.deps.Home.DID() {
 		return did, nil
@@ -177,8 +176,8 @@ func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, 
 	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
-// ours reports whether a DID of the pair of a private handoff belongs to this gateway, directly or as
-// a kept key's DID. It returns record errors.
+// ours reports whether a DID of a private handoff belongs to this gateway, directly or as the DID
+// of a kept key.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
 	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
 	if err != nil || ours {
@@ -226,8 +225,7 @@ func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, st
 
 // addLine adds the line about a step that the server cannot file, because an earlier step of the
 // handoff is missing there. That step was a user's command, and a server does not accept it from
-// another signer. For a command on this link, the gateway's own user notifies the other users; the
-// author gets an answer.
+// another signer.
 func (l *Link) addLine(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -285,10 +283,9 @@ func withDID(line string, did federation.DID) string {
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// render uses the act dialect and the place of the handoff. If the home accepted a signer for a party
-// with another DID, the step is written in that party's name, because a server has one DID per user.
-// A step of another home itself is written as a step of this gateway. An offer signed by the gateway
-// names the DID that signs the answers.
+// If the home accepted a signer for a party with another DID, the step is written in that party's
+// name, because a server has one DID per user. An offer signed by the gateway names the DID that
+// signs the answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -313,7 +310,6 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 	return irc.Render(ctx, l.deps.Ports, d)
 }
 
-// Only a message of the gateway as a server has a nick.
 func (l *Link) message(ctx context.Context, ev federation.Event, v federation.View) (wireMessage, error) {
 	ours, msgid := ev.From == l.deps.Home.DID(), ""
 	if ours {
@@ -387,9 +383,8 @@ func (s *session) deliver(r *outbound) {
 	}
 }
 
-// aim sets the target of a private line when it is written, because its reader may connect or
-// disconnect while the line is queued. The target is the nick of the reader's client, or the DID of
-// an absent reader.
+// aim sets the target when the line is written, because the reader may connect or disconnect while
+// the line is queued.
 func (s *session) aim(message any) {
 	line, ok := message.(*wireMessage)
 	if !ok || line.Reader == "" {
@@ -424,8 +419,8 @@ func (s *session) queueLine(r *outbound, from string) {
 	s.queueProved(lines, line, r.about)
 }
 
-// lineID is deterministic, because a server drops a line with a known ID. It keeps the timestamp of
-// the step and inverts the other bits, so applying it twice returns the ID of the step.
+// lineID is deterministic, because a server drops a line with a known ID. Applying it twice returns
+// the ID of the step.
 func lineID(step federation.EventID) string {
 	for i := clockBytes; i < len(step); i++ {
 		step[i] = ^step[i]

@@ -51,7 +51,6 @@ func (l *Link) Describe() bridge.Description {
 // spec: freeq-s2s "What works against freeq's iroh 0.97"
 const installDumbpipe = "cargo install dumbpipe --version 0.40.1 --locked"
 
-// Obstacles are an unusable address of the web API, and a missing program.
 func (l *Link) obstacles() (found []string) {
 	if strings.HasPrefix(l.cfg.PeerAPI, "http://") && !l.deps.HTTP.FetchPrivate {
 		found = append(found, "receipts and steps wait: the keys at peer_api "+l.cfg.PeerAPI+
@@ -144,7 +143,6 @@ func (l *Link) local() bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inquire abandons a step that its home has refused.
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {
@@ -197,8 +195,7 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	return "", "" // not judged yet, or confirmed and its receipt arrives with the next route
 }
 
-// overdue decides only by the deadline, if the server does not show its events. A response after the
-// deadline counts as refused.
+// A missing response after the deadline counts as refused.
 func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb
 	if !due.IsZero() && (verb == federation.Accept || verb == federation.Claim) && now.After(due.Add(lastRoute)) {

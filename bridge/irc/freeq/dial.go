@@ -17,14 +17,13 @@ import (
 
 type stream struct {
 	io.ReadWriteCloser
-	dialled bool // by this end
+	dialled bool
 }
 
-// way is one direction of connecting: to dial, or to be dialled.
 type way struct {
 	transport transport // nil if not configured
 	dialled   bool
-	busy      bool // an attempt is running, or its result is not received yet
+	busy      bool // an attempt is running, or its result has not been received
 }
 
 type arrival struct {
@@ -35,8 +34,8 @@ type arrival struct {
 
 func (a arrival) stream() stream { return stream{ReadWriteCloser: a.conn, dialled: a.way.dialled} }
 
-// Attempts continue between two sessions, so that a peer can always dial in. A reach is owned by one
-// goroutine.
+// Attempts continue between two sessions, so that a peer can always dial in. One goroutine owns a
+// reach.
 type reach struct {
 	dial, listen way
 	arrivals     chan arrival  // capacity: one result of each way
@@ -128,8 +127,8 @@ func (r *reach) failed(ctx context.Context, a arrival) {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "other way to the peer failed", slog.Bool("dialled", a.way.dialled), slog.Any("err", a.err))
 }
 
-// Close ends all attempts, waits for them and closes their connections. Afterwards, waitForConn may be
-// called again.
+// Close ends all attempts, waits for them, and closes their connections. Afterwards, waitForConn
+// may be called again.
 func (r *reach) Close() error {
 	if r.trying != nil {
 		r.cancel()
@@ -151,12 +150,12 @@ func (r *reach) Close() error {
 // A reachable endpoint answers in a few round trips, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// A transport is used by one goroutine.
+// One goroutine uses a transport.
 type transport interface {
 	// connect blocks until the transport has a stream to the configured endpoint. Closing the stream
 	// unblocks a pending Read and Write.
 	connect(ctx context.Context) (io.ReadWriteCloser, error)
-	// Close releases the resources of a listening transport between two streams.
+	// Close releases a listening transport's resources between two streams.
 	Close() error
 }
 
@@ -244,7 +243,6 @@ func (d *listening) admit(ctx context.Context, conn net.Conn) (io.ReadWriteClose
 	return &admitted{Conn: conn, in: io.MultiReader(bytes.NewReader(append(line, '\n')), r)}, nil
 }
 
-// know returns an error unless a line is the peer's greeting.
 func (d *listening) know(line []byte) error {
 	m, _ := read(line)
 	switch greeting, ok := m.(*hello); {
@@ -269,7 +267,6 @@ func (d *listening) Close() error {
 	return err
 }
 
-// admitted replays the greeting already read.
 type admitted struct {
 	net.Conn
 	in io.Reader

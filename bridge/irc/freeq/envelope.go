@@ -103,11 +103,10 @@ const (
 // Without an address, the program searches by ID.
 type ticket struct {
 	endpoint ed25519.PublicKey
-	relays   []string // URLs
+	relays   []string
 	direct   []netip.AddrPort
 }
 
-// String returns the text of a ticket, relays first.
 func (t ticket) String() string {
 	text := append([]byte{ticketVersion}, t.endpoint...)
 	text = binary.AppendUvarint(text, uint64(len(t.relays)+len(t.direct)))

@@ -20,21 +20,20 @@ import (
 // A step takes some 10 KiB. Excess steps are fetched again later.
 const maxSteps = 4096
 
-// inbound is a step, text or command from the server.
 type inbound struct {
 	command *irc.Command // nil for a step
 	words   *irc.Words   // private text; nil for a step
-	chat    *irc.Chat    // channel text; nil for a step
+	chat    *irc.Chat    // nil for a step
 
 	ev     federation.Event
 	to     federation.DID // our user: the recipient of a private step
-	routed bool           // arrived as act_route
-	minted bool           // according to the peer, this gateway opened the handoff
-	replay bool           // from the server's log
-	at     time.Time      // when the server received it; zero for a live one
+	routed bool
+	minted bool      // according to the peer, this gateway opened the handoff
+	replay bool      // from the server's log
+	at     time.Time // zero for a live step
 
 	wait time.Duration // for a receipt that arrived before its step
-	due  time.Time     // when it is judged again
+	due  time.Time
 }
 
 func (s *session) replaying() bool {
@@ -86,8 +85,8 @@ func (s *session) record(ctx context.Context, in *inbound, answer federation.Jud
 	}
 }
 
-// overtook reports whether a live step of a new handoff arrived before its offer, which may come over
-// the link to another server. The step is fetched again from the log.
+// overtook reports whether a live step of a new handoff arrived before its offer, which may come
+// over the link to another server.
 func (s *session) overtook(in *inbound, refused *federation.RefusalError) bool {
 	return refused != nil && refused.Code == federation.UnknownHandoff && !in.replay && time.Since(in.ev.Handoff.Time()).Abs() < clockMargin
 }
@@ -170,12 +169,11 @@ type arriving struct {
 	nick   string
 	tags   map[string]string
 	routed bool
-	replay bool      // from the server's log
-	at     time.Time // when the server received it; zero for a live one
-	minted bool      // this gateway opened the handoff, according to that log
+	replay bool
+	at     time.Time // zero for a live step
+	minted bool      // according to that log, this gateway opened the handoff
 }
 
-// onStep ignores other messages.
 func (s *session) onStep(ctx context.Context, a arriving) {
 	in, err := s.decode(a)
 	if errors.Is(err, translate.ErrNotHandoff) {
@@ -195,7 +193,7 @@ func (s *session) onStep(ctx context.Context, a arriving) {
 	s.Steps.Add(in)
 }
 
-// The nick is "" for a server, or if it belongs to another DID.
+// The nick is "" for a server, or if the nick belongs to another DID.
 func (s *session) nameOf(from federation.DID, nick string) string {
 	if from.Method() == "web" {
 		return ""
@@ -239,7 +237,6 @@ func (s *session) decode(a arriving) (*inbound, error) {
 	return in, nil
 }
 
-// serverVerb reports whether only homes send steps with a verb.
 func serverVerb(v federation.Verb) bool {
 	return v == federation.Confirm || v == federation.Expire || v == "auto-accept"
 }
@@ -291,7 +288,6 @@ func (s *session) holdReceipt(in *inbound) {
 	s.earlyReceipts = append(s.earlyReceipts, in)
 }
 
-// retryDueReceipts retries receipts whose step may have arrived over another link.
 func (s *session) retryDueReceipts(now time.Time) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		due := now.After(in.due)
@@ -312,7 +308,6 @@ func (s *session) retryReceipts(step federation.EventID) {
 	})
 }
 
-// An early receipt arrived before its step.
 func early(ctx context.Context, in *inbound, refused *federation.RefusalError) bool {
 	return ctx.Err() == nil && in.ev.Verb == federation.Confirm && refused != nil &&
 		(refused.Code == federation.WrongReference || refused.Code == federation.UnknownHandoff)

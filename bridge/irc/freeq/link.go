@@ -170,7 +170,7 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 		return true, nil
 	}
 	if v.Home != l.deps.Home && !v.Numbered && l.endpoint(v.Home) == "" {
-		return false, nil // its home accepts nothing from this gateway
+		return false, nil
 	}
 	written, err := l.channels.Writes(ctx, l.deps.Ports, l.cfg.Name, v)
 	if err != nil || written || !federation.Private(v.Venue) {
@@ -179,9 +179,8 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	return slices.ContainsFunc(v.Others(""), func(did federation.DID) bool { return l.Online(ctx, federation.Binding{DID: did}) }), nil
 }
 
-// introduces reports whether the server received a handoff from this gateway and regards the gateway
-// as its home. The gateway is the home, or has a link to another home that rules on each step. Such
-// rulings are on disk here before any of them is written.
+// introduces reports whether the server regards this gateway as the home of a handoff. The gateway
+// is the home, or has a link to another home that rules on each step.
 func (l *Link) introduces(v federation.View) bool {
 	switch {
 	case v.Home == l.deps.Home || v.Numbered:
@@ -204,9 +203,9 @@ func (l *Link) endpoint(home federation.HomeID) string {
 	return l.deps.Rulings.Endpoint(home)
 }
 
-// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before it
-// returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that. If the
-// configuration lets the peer dial, it may do so between two calls.
+// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before
+// Run returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that.
+// If the configuration lets the peer dial, it may do so between two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	conn, err := l.reach.waitForConn(ctx)
 	if err == nil {

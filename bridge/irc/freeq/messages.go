@@ -90,7 +90,7 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 	return nil
 }
 
-// badInput counts and logs an unreadable line. The link stays up.
+// badInput leaves the link up.
 func (s *session) badInput(ctx context.Context, why reason, what string) {
 	s.link.deps.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
@@ -149,7 +149,7 @@ func (s *session) onHelloAck(m *helloAck) error {
 	return nil
 }
 
-// onState replaces the users and channels of the server. The first state opens the link.
+// The first state opens the link.
 func (s *session) onState(ctx context.Context, m *syncResponse) {
 	if m.ServerID != s.link.cfg.EndpointID {
 		s.badInput(ctx, foreign, "the state of another server")
@@ -187,8 +187,7 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	s.yield()
 }
 
-// begin joins our users to their channels and requests the missed steps. The link is up once they are
-// recorded.
+// The link is up once the missed steps are recorded.
 func (s *session) begin() {
 	s.catchUp()
 	for _, p := range s.link.roster.All() {
@@ -196,7 +195,6 @@ func (s *session) begin() {
 	}
 }
 
-// Our users yield nicks that are also used on the server.
 func (s *session) yield() {
 	for _, p := range s.link.roster.All() {
 		if s.theirs.named(p.Nick) != nil {
@@ -238,7 +236,7 @@ func (s *session) onMember(m *member) {
 	}
 }
 
-// onKick records a kick. Our user rejoins with its next step.
+// Our user rejoins with its next step.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
 	if p := s.link.named(m.Nick); p != nil && p.In[venue] {
@@ -248,7 +246,6 @@ func (s *session) onKick(m *member) {
 	s.theirs.part(m.Nick, m.Channel)
 }
 
-// onMode records the modes that our state must repeat.
 func (s *session) onMode(m *mode) {
 	venue, _ := translate.Channel(m.Channel)
 	c := s.modes[venue]

@@ -13,17 +13,15 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// peerDelay is how long this link waits for another freeq server to deliver its own step, if the two
-// servers were peered at the last step. A peered server needs a fraction of a second if it has the
-// signer's key, and at most five seconds to fetch the key. The log is polled at intervals of
-// peerLook.
+// peerDelay is how long this link waits for another freeq server to deliver its own step, if the
+// two servers were peered at the last step. A peered server needs a fraction of a second if it has
+// the signer's key, and at most five seconds to fetch the key.
 const (
 	peerDelay = 5 * time.Second
 	peerLook  = 500 * time.Millisecond
 )
 
-// maxKnown bounds the handoffs with recorded parties, at some 400 bytes each; maxWorkers bounds the
-// workers of one handoff.
+// A known handoff takes some 400 bytes.
 const (
 	maxKnown   = 1 << 14
 	maxWorkers = 64
@@ -32,16 +30,15 @@ const (
 // A server may name any number of other servers in its log.
 const maxPeered = 1 << 10
 
-// parties are the parties of a handoff in a server's log: the origin server, the only authority for
-// its steps, and the DIDs from which the server accepts steps.
+// parties are the parties of a handoff in a server's log. Only the origin server decides about its
+// steps.
 type parties struct {
 	origin           string // endpoint ID
 	offerer, offeree federation.DID
-	workers          []federation.DID // DIDs that accepted, claimed or bid
+	workers          []federation.DID // that accepted, claimed or bid
 }
 
-// peers tracks, from the log of a server, the peered servers and the parties of handoffs. It outlives
-// the connection, and is safe for concurrent use.
+// peers outlives the connection, and is safe for concurrent use.
 //
 // The peering of two servers is never certain, because the operators can end it at any time. It is
 // assumed from the last step, and only determines how long to wait for a step.
@@ -101,7 +98,6 @@ func (p *peers) expect(endpoint string, comes bool) {
 	p.expected[endpoint] = comes
 }
 
-// lacked records that the log has no row for a step of another server.
 func (p *peers) lacked(endpoint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,9 +167,9 @@ var errReplaced = errors.New("replaced by another connection with the same serve
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
-// rival decides between this session's connection and another. An error ends the session in favour of
-// the other. A losing connection is kept until the peer has greeted on this one, because the peer may
-// be reachable in one direction only.
+// rival chooses between this session's connection and another. An error ends the session in favour
+// of the other. A losing connection is kept until the peer has greeted on this one, because the
+// peer may be reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.finish(a)
@@ -197,8 +193,6 @@ func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 
-// settleSpare uses or closes the spare connection, once the peer has greeted on this one or this one
-// is over.
 func (s *session) settleSpare(ctx context.Context) {
 	spare := s.spare
 	s.spare = nil

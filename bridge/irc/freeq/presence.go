@@ -7,12 +7,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// changed announces a change of a user to other links, if its text was relayed.
 func (s *session) changed(p *person, c bridge.PresenceChange) {
 	s.announcer.Announce(s.Asking, &p.as, c)
 }
 
-// departing notifies other links if the user has left all channels.
 func (s *session) departing(nick string, leave func()) {
 	p := s.theirs.named(nick)
 	if leave(); p != nil && s.theirs.named(nick) == nil {
@@ -45,8 +43,8 @@ func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
 	}
 }
 
-// follow renames a user that keeps its DID. Any other user that changed its nick leaves, because a
-// server keeps the DID of a user. It returns with its next line.
+// A server keeps the DID of a user. A user with another DID therefore leaves, and returns with its
+// next line.
 func (s *session) follow(c bridge.PresenceChange) {
 	r := s.link.roster
 	switch {

@@ -11,11 +11,11 @@ import (
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
-	tail    bool      // searches the log for written messages
-	page    bool      // part of the catch-up
+	tail    bool // searches the log for written messages
+	page    bool
 	written time.Time // zero until it is written
 	number  uint64    // of the write, in the window of the queue
-	row     *outbound // written before it and proved by its answer, or nil
+	row     *outbound // proved by the answer, or nil
 }
 
 const listenAgain = 15 * time.Second
@@ -35,7 +35,7 @@ func (s *session) probe(r *outbound) {
 	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
 }
 
-// wroteQuestion records the write of the first waiting question. Questions are written in order.
+// Questions are written in order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {
@@ -94,7 +94,7 @@ func (s *session) watch(now time.Time) error {
 const minAnswerTimeout = 2 * time.Second
 
 // roundTrips estimates the answer time of a peer, as TCP does. It outlives the connection. Only one
-// goroutine may use it. The zero value has no measurement.
+// goroutine may use it.
 //
 // spec: rfc6298
 type roundTrips struct {

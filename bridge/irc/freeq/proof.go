@@ -16,10 +16,10 @@ import (
 //
 // spec: freeq-s2s "Keys", "Verdicts and parking"
 const (
-	firstLook  = 250 * time.Millisecond // between the first check and the second
-	secondLook = time.Second            // between the second and the third
-	looks      = 3                      // checks before the message is written again
-	writings   = 3                      // writes before the delivery is retried later
+	firstLook  = 250 * time.Millisecond
+	secondLook = time.Second
+	looks      = 3 // checks before the message is written again
+	writings   = 3 // writes before the delivery is retried later
 
 	lineWritings = 2 // writes of the best-effort line beside a step
 )
@@ -33,19 +33,19 @@ var (
 
 const errOtherBytes = "the server has another step under this id"
 
-// proof is a message not yet seen in the peer's log. A server acknowledges nothing and silently drops
-// messages, so only its log shows which ones arrived.
+// proof is a message not yet seen in the peer's log. A server acknowledges nothing and silently
+// drops messages, so only its log shows which ones arrived.
 type proof struct {
 	id        string // message ID in the log
 	signature string // of a step; "" for a line
 	message   *wireMessage
-	row       *outbound   // waits for this proof; nil for a line beside a step
+	row       *outbound   // nil for a line beside a step
 	beside    bool        // a line beside a step: its row waits only for the write
 	looked    chan<- bool // receives the result of a lookup in the log, or nil
 
-	number  uint64    // of the last write, in the window of the queue
-	due     time.Time // next search of the log
-	absent  int       // unsuccessful checks since the last write
+	number  uint64 // of the last write, in the window of the queue
+	due     time.Time
+	absent  int
 	written int
 }
 
@@ -55,8 +55,8 @@ func (p *proof) ofRow() bool { return p != nil && p.row != nil }
 // A step takes about 200 bytes. The limit exceeds the number in flight when a connection breaks.
 const maxFiled = 1 << 14
 
-// filed contains the newest steps in the peer's log, with their signatures. It outlives the
-// connection, so that an interrupted delivery is not written twice.
+// filed contains the signatures of the newest steps in the peer's log. It outlives the connection,
+// so that an interrupted delivery is not written twice.
 type filed struct {
 	signatures map[string]string // by event ID
 	ring       []string
@@ -108,7 +108,6 @@ func (s *session) queueProved(at priority, p *proof, about string) {
 	s.queue.add(at, outgoing{message: p.message, proof: p, about: about})
 }
 
-// settled reports whether the log already has the message.
 func (s *session) settled(p *proof) bool {
 	signature, known := s.link.filed.signatures[p.id]
 	if known && signature != p.signature && p.row != nil && !p.row.foreign {
@@ -134,9 +133,9 @@ func (r *outbound) proved() {
 	}
 }
 
-// prove runs if nothing else can be written. It also runs if messages in flight block others, and
+// prove runs if nothing else can be written, or if messages in flight block others. It also runs
 // after a message without proof, because a missing response reveals a dead peer. It sends one query
-// at a time. It returns the time until the next message is due, or zero.
+// at a time. The result is the time until the next message is due, or zero.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
@@ -166,7 +165,7 @@ func (s *session) look() {
 	s.ask(question{tail: true}, m)
 }
 
-// lossless reports whether the peer keeps each message that it reads, as gateways do.
+// A gateway keeps each message that it reads.
 func (s *session) lossless() bool {
 	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
 }

@@ -7,7 +7,7 @@ import (
 
 type priority int
 
-// Messages that keep the link alive are first, readable text is last.
+// Messages that keep the link alive are first; readable text is last.
 const (
 	control priority = iota
 	steps
@@ -21,12 +21,12 @@ type outgoing struct {
 	about   string // subject of a line that a later one supersedes, or ""
 }
 
-// A queue is owned by one goroutine.
+// One goroutine owns a queue.
 type queue struct {
 	waiting [priorities][]outgoing
 	window  window
 	origin  string // our endpoint ID
-	last    uint64 // last message ID
+	last    uint64
 }
 
 // IDs start at the current time, so that they increase across restarts.
@@ -52,8 +52,8 @@ func (q *queue) size() int {
 	return n
 }
 
-// next assigns the ID of the message, so that IDs increase in the order of the wire. The second
-// result is the wait for the next message. It is zero if there is none, one was returned, or a
+// next assigns the message ID, so that IDs increase in the order of the wire. The second result is
+// the wait for the next message. It is zero if there is no message, if one was returned, or if a
 // response of the peer must arrive first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
@@ -100,10 +100,10 @@ const (
 	controlRoom  = 8  // extra room for responses and requests, which reopen the window
 )
 
-// window bounds the messages that the peer may process in one second. The peer processes each message
-// between its write and the response to a later question. The messages within one second of the peer
-// are therefore at most those in flight at its end plus those answered within it. It belongs to one
-// goroutine.
+// window bounds the messages that the peer may process in one second. The peer processes each
+// message between its write and the response to a later question. The messages within one second of
+// the peer are therefore at most those in flight at its end plus those answered within it. One
+// goroutine owns a window.
 type window struct {
 	written, processed uint64
 	recent             []processedBatch // within the last second, oldest first
@@ -119,7 +119,6 @@ func (w *window) wrote() uint64 {
 	return w.written
 }
 
-// answered records that the peer has processed all messages up to a number.
 func (w *window) answered(upTo uint64, now time.Time) {
 	if upTo <= w.processed {
 		return
@@ -128,7 +127,6 @@ func (w *window) answered(upTo uint64, now time.Time) {
 	w.processed = upTo
 }
 
-// inFlight returns the number of messages that the peer may not have processed yet.
 func (w *window) inFlight() int { return int(w.written - w.processed) } //nolint:gosec // G115: bounded by the window
 
 // If only the rate of the last second prevents a write, wait is the remaining time. If messages in

@@ -54,8 +54,7 @@ func (s *session) present(p *irc.PseudoClient) {
 	}
 }
 
-// joinChannel records that a channel exists, and joins our users to it. A server gives operator
-// status to the first user of a channel only if that user creates it.
+// A server gives operator status to the first user of a channel only if that user creates it.
 func (s *session) joinChannel(channel string) {
 	venue, _ := translate.Channel(channel)
 	if s.made[venue] || s.modes[venue] == nil {
@@ -67,8 +66,8 @@ func (s *session) joinChannel(channel string) {
 	}
 }
 
-// rename gives one of our users the first free nick. The user leaves its channels under the old nick
-// and rejoins, because a nick_change would reach the user with that nick.
+// The user leaves its channels under the old nick and rejoins, because a nick_change would reach
+// the other user with that nick.
 func (s *session) rename(p *irc.PseudoClient) {
 	for venue, there := range p.In {
 		if there {
@@ -93,7 +92,7 @@ func (l *Link) only(p *irc.PseudoClient) bool {
 	})
 }
 
-// A user joins before it writes lines. Steps do not require membership.
+// Only lines require membership.
 func (s *session) join(p *irc.PseudoClient, venue string) {
 	m := &member{Type: typeJoin, Nick: p.Nick, Channel: venue, ActorClass: "agent"}
 	if p.Shown != "" {

@@ -20,7 +20,7 @@ const (
 	lastRoute  = 10 * time.Minute
 )
 
-// pollInterval is the interval of reading the record without a wake-up, because wake-ups may be lost.
+// Wake-ups may be lost.
 const pollInterval = 10 * time.Second
 
 // laneRetryInterval is the interval while a step waits for earlier deliveries of its handoff. Their
@@ -42,15 +42,15 @@ type pendingRuling struct {
 	view        federation.View
 	wireMessage wireMessage // without the sender's nick
 	did         federation.DID
-	show        federation.DID // DID that users there address
+	show        federation.DID
 	name        string
 
 	// Owned by the session.
 	sent   bool
-	next   time.Time // next route
+	next   time.Time
 	wait   time.Duration
 	routes int
-	asking bool // a request to the home's API is running
+	asking bool
 }
 
 // The steps of one lane are sent sequentially.
@@ -112,8 +112,8 @@ func (s *session) settleAgain(ctx context.Context) {
 	}
 }
 
-// readPending returns the first pending ruling of each lane, and renders each step once. It reports
-// handoffs with pending deliveries as behind, because a step must not overtake earlier ones.
+// readPending returns the first pending ruling of each lane. It reports handoffs with pending
+// deliveries as behind, because a step must not overtake earlier ones.
 func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
 	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	if err != nil {
@@ -163,9 +163,8 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	return waiting, behind, nil
 }
 
-// otherAsks reports whether the server of a step requests the ruling itself. It cannot if it is not
-// peered with this server. If soon is set, the step is not in the log yet, and this link waits only
-// peerDelay for the other server.
+// otherAsks reports whether the server of a step requests the ruling itself. If soon is set, the
+// step is not in the log yet, and this link waits only peerDelay for the other server.
 func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.Time) (asks, soon bool, err error) {
 	if h.Event.Arrival.Home == "" {
 		return false, false, nil
@@ -185,8 +184,7 @@ func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.
 	return false, false, nil
 }
 
-// makePending renders a step once. It abandons a step that can never be written there, and returns
-// nil.
+// makePending abandons a step that can never be written there, and returns nil.
 func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[federation.EventID]*pendingRuling) (*pendingRuling, error) {
 	if p := made[h.Event.ID]; p != nil {
 		return p, nil
@@ -238,8 +236,8 @@ func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	}
 }
 
-// submitTo sends a step to the server as a TAGMSG. A step that the server already has is only routed,
-// because a server shows every TAGMSG to its users.
+// A step that the server already has is only routed, because a server shows every TAGMSG to its
+// users.
 func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
 		return
@@ -254,8 +252,6 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	s.unanswered = true
 }
 
-// Steps without a ruling are routed again with a backoff. After several routes, their outcome is
-// requested.
 func (s *session) press(ctx context.Context, now time.Time) {
 	for _, p := range s.rulings {
 		if now.Before(p.next) || s.queue.size() > maxWaiting {

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// meetTimeout bounds greetings and states together. A server greets at once, and waits at most two
-// seconds for the other's capabilities.
+// meetTimeout bounds greetings and states together. A server waits at most two seconds for the
+// other's capabilities.
 const meetTimeout = 15 * time.Second
 
 // probeEvery is a peer's time of silence before a liveness probe. Each probe is a line in its
@@ -52,42 +52,41 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once rows are accepted
 	rows chan *outbound
-	// agreed is for operators. It is constant once the session accepts rows.
+	// agreed is constant once the session accepts rows.
 	agreed map[string]string
 
 	// Owned by the goroutine in run.
 	theirs        *members
 	announcer     irc.Announcer
-	modes         map[string]*channelState // of our channels, as reported by the peer
-	made          map[string]bool          // venues that are channels of the peer
-	missed        map[federation.DID]bool  // absent recipients of deliveries
+	modes         map[string]*channelState // as reported by the peer
+	made          map[string]bool
+	missed        map[federation.DID]bool
 	seen          irc.Recent
 	queue         *queue
-	tried         time.Time // last check of the port for the peer's dial
-	lastRead      time.Time // last line read
-	greeted       bool      // received their hello
+	tried         time.Time
+	lastRead      time.Time
+	greeted       bool
 	greeting      *hello
-	stated        bool     // received their sync_response
+	stated        bool
 	linked        bool     // rows are accepted
 	spare         *arrival // other connection until the peer has greeted on this one, or nil
 	proofs        []*proof
 	unanswered    bool       // a message without proof was written after the last probe
 	cursor        int64      // position in the peer's log, by its clock; it never moves back
-	asked         []question // not answered yet, in the order of the wire
-	answers       []answer   // pending answers to the peer, in the order of its requests
-	catchup       *catchup   // running, or nil
+	asked         []question // in the order of the wire
+	answers       []answer   // in the order of the requests
+	catchup       *catchup
 	rulings       []*pendingRuling
-	written       irc.Recent    // steps to rewrite only if the log lacks them
-	earlyReceipts []*inbound    // receipts of steps that have not arrived yet
-	processed     irc.Recent    // judged steps, which a replay skips
-	keyless       gap           // steps without a key
-	limited       gap           // steps that met a limit
-	events        *rate.Limiter // steps of the whole link; nil without a limit
+	written       irc.Recent // steps to rewrite only if the log lacks them
+	earlyReceipts []*inbound
+	processed     irc.Recent // judged steps, which a replay skips
+	keyless       gap
+	limited       gap
+	events        *rate.Limiter // nil without a limit
 }
 
 // A peer repeats itself within seconds, and sends at most a hundred messages per second. The set is
-// exact rather than a high-water mark, because a server assigns IDs before it queues, so that they
-// sometimes step back.
+// exact, not a high-water mark, because the IDs of a server sometimes step back.
 //
 // spec: freeq-s2s "event_id and dedup"
 const maxSeen = 10_000
@@ -195,8 +194,8 @@ func (s *session) acceptedRows() <-chan *outbound {
 	return s.rows
 }
 
-// flush passes the next message to the writer, unless it is busy. The channel fires when the next
-// message may be written; it is nil if another event triggers that.
+// flush passes the next message to the writer, unless the writer is busy. The channel fires when
+// the next message may be written; it is nil if another event triggers that.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil

@@ -16,9 +16,9 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// closeGrace is the time for a child to end after its stdin was closed. By then it has notified the
-// peer of the end of the stream. A killed child cannot: the peer would keep the link for half a
-// minute, and refuse the next one.
+// closeGrace is the time for a child to end after its stdin was closed. A killed child cannot
+// notify the peer of the end of the stream. The peer would keep the link for half a minute, and
+// refuse the next one.
 const closeGrace = time.Second
 
 const maxLogLineBytes = 4096
@@ -35,7 +35,7 @@ type child struct {
 	seed    string
 	peer    string // required ID of the dialling endpoint; "" if we dial
 	log     *slog.Logger
-	last    *pipe // listening child, which occupies the address until it exits
+	last    *pipe // occupies the address until it exits
 }
 
 func newDiallingChild(cfg Config, d Deps) *child {
@@ -61,8 +61,8 @@ func fill(command []string, mark, value string) []string {
 // Close implements transport. It does nothing.
 func (c *child) Close() error { return nil }
 
-// For a listening transport, connect waits until the previous child has exited, and then until the
-// peer has dialled.
+// A listening transport waits until the previous child has exited, and then until the peer has
+// dialled.
 func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	if c.last != nil {
 		select {
@@ -94,7 +94,6 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	return c.admit(ctx, p)
 }
 
-// admit closes a connection from any other endpoint before any data is read or written.
 func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) {
 	var err error
 	select {
@@ -148,7 +147,7 @@ type pipe struct {
 
 	ending     sync.Once
 	mu         sync.Mutex
-	stderrLine string // last line on stderr
+	stderrLine string
 }
 
 func (p *pipe) setLastLine(line string) {
@@ -182,7 +181,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 
 func (p *pipe) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Close closes the child's stdin, and kills the child if that does not end it. It blocks until the
+// Close closes the child's stdin, and kills the child if it does not exit. It blocks until the
 // child has exited.
 func (p *pipe) Close() error {
 	p.ending.Do(func() {

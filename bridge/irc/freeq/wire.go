@@ -123,7 +123,6 @@ type mode struct {
 	Origin  string  `json:"origin"`
 }
 
-// wireMessage is a privmsg or a tagmsg.
 type wireMessage struct {
 	Type    string            `json:"type"`
 	EventID string            `json:"event_id"`
@@ -190,8 +189,7 @@ const (
 	noMessageID reason = "no_msgid"
 )
 
-// read decodes a message outside an envelope. It returns nil for an irrelevant type, and a reason if
-// the message lacks a required member.
+// read returns nil for an irrelevant type, and a reason if the message lacks a required member.
 func read(text []byte) (any, reason) {
 	var head struct {
 		Type string `json:"type"`
