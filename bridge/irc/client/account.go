@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// onRegister creates an account named after a client's nick, and logs the client in. The account has
-// a new DID, and the gateway signs its steps.
+// The account has a new DID, and the gateway signs its steps.
 //
 // spec: ircv3 account-registration (draft)
 func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {

@@ -15,11 +15,11 @@ import (
 type rejection string
 
 const (
-	serverFull   rejection = "full"         // maximum number of clients reached
-	addressFull  rejection = "address"      // maximum number of clients of its address reached
+	serverFull   rejection = "full"
+	addressFull  rejection = "address"
 	crowdedOut   rejection = "unregistered" // evicted for a newer one
 	shuttingDown rejection = "shutdown"
-	blockedByUs  rejection = "blocked" // its address, nick or DID is blocked
+	blockedByUs  rejection = "blocked"
 )
 
 func (r rejection) sentence() string {
@@ -37,8 +37,7 @@ func (r rejection) sentence() string {
 	return "the gateway ends"
 }
 
-// admission counts the connections of each address, and orders the unregistered ones for eviction. It
-// belongs to the owner.
+// The owner of the server owns an admission.
 type admission struct {
 	addresses map[netip.Prefix]int
 	strangers *bridge.EvictionQueue[*user]
@@ -69,9 +68,9 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// addConnection evicts at a limit. It evicts the oldest unregistered connection of the same address,
-// if that address has reached its share. Otherwise it evicts one of the address with the most of
-// them. A client that registers promptly is therefore admitted regardless of other addresses.
+// addConnection evicts the oldest unregistered connection of the same address, if that address has
+// reached its share. Otherwise it evicts one of the address with the most of them. A client that
+// registers promptly is therefore admitted regardless of other addresses.
 func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {

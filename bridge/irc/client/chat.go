@@ -21,7 +21,7 @@ const maxChatLines = 4096
 
 type chatLine struct {
 	chat  irc.Chat
-	kept  *federation.Line // history line, filed before the text goes to the links; may be nil
+	kept  *federation.Line // filed before the text goes to the links; may be nil
 	filed chan error       // receives one result
 }
 
@@ -32,8 +32,7 @@ var errEnding = errors.New("the gateway ends")
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// toLinks queues text for the links that relay a channel, in channel order. If it returns true, the
-// client gets its echo later.
+// If toLinks returns true, the client gets its echo later.
 func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, kept *federation.Line) bool {
 	if !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
 		return false
@@ -91,8 +90,7 @@ func (s *server) fileChat(ctx context.Context) {
 	}
 }
 
-// deliverChat writes text to the history before the channel. It returns nil if the text was written,
-// or is not shown here.
+// The result is nil if the text was written, or is not shown here.
 func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	s := l.live.Load()
 	if s == nil {
@@ -125,8 +123,8 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	return nil
 }
 
-// showChat writes text to the members of a channel. A known line was already in the history before an
-// interrupted delivery, so clients with history have it.
+// A known line was already in the history before an interrupted delivery, so clients with history
+// have it.
 func (s *server) showChat(t federation.Text, m message, known bool) {
 	c := s.channels[t.Venue]
 	if c == nil {
@@ -151,17 +149,15 @@ func (s *server) showChat(t federation.Text, m message, known bool) {
 
 var _ bridge.Messenger = (*Link)(nil)
 
-// Messages to further absent recipients are only retried by timer.
+// Messages to more absent recipients are only retried by a timer.
 const maxMissed = 4096
 
-// later is work for a client's reader. The owner then handles the result.
 type later struct {
 	do   func(ctx context.Context)
 	note func()
 }
 
-// wait makes the client's reader do work, after earlier work for the same line. Meanwhile, the owner
-// processes no other line of the client.
+// Until the work is done, the owner processes no other line of the client.
 func (s *server) wait(ctx context.Context, u *user, l *later) {
 	u.later = append(u.later, l)
 	if len(u.later) > 1 {
@@ -192,8 +188,7 @@ func (s *server) waited(u *user, answer *answers) {
 	s.close(u)
 }
 
-// toRemote files text to the nick of a user of another network in the client's reader. It returns
-// false for any other message.
+// toRemote returns false if the target is not a user of another network.
 func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	nick := m.params[0]
 	if m.command != "PRIVMSG" || u.work != nil && len(u.later) == 0 || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
@@ -247,8 +242,7 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did feder
 	return did, waits, !errors.Is(err, federation.ErrNotFound), err
 }
 
-// onTextResult sends an echo or a refusal. The recipient's nick may be unknown. A recipient with
-// queued text counts as offline.
+// A recipient with queued text counts as offline.
 //
 // spec: rfc2812 §5.1 RPL_AWAY
 func (s *server) onTextResult(ctx context.Context, u *user, m message, waits string, known bool, err error) {
@@ -298,8 +292,7 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return s.show(ctx, func(shown chan<- error) { s.showText(t, name, shown) })
 }
 
-// show makes the owner write to a client, and blocks until the client has acknowledged it. The
-// channel has capacity one.
+// show blocks until the client has acknowledged the message. The channel has capacity one.
 func (s *server) show(ctx context.Context, write func(shown chan<- error)) error {
 	shown := make(chan error, 1)
 	if !s.ask(func() { write(shown) }) {
@@ -344,7 +337,6 @@ func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	s.prove(u, "text-"+t.ID.String(), shown)
 }
 
-// prove writes a PING. Its answer proves that the client has read everything before it.
 func (s *server) prove(u *user, token string, shown chan<- error) {
 	if u.proofs == nil {
 		u.proofs = map[string]chan<- error{}

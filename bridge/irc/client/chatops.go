@@ -11,7 +11,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// toSelf runs a command in the client's reader.
 func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	if m.command != "PRIVMSG" || u.work != nil {
 		return
@@ -41,7 +40,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	}
 }
 
-// lookup returns the DID of a user by its nick, or "". The owner must not call it.
+// lookup returns "" for an unknown nick. The owner must not call it.
 func (s *server) lookup(nick string) (federation.DID, error) {
 	found := make(chan federation.DID, 1)
 	if !s.ask(func() { found <- s.addressee(nick) }) {
@@ -50,8 +49,7 @@ func (s *server) lookup(nick string) (federation.DID, error) {
 	return <-found, nil
 }
 
-// room creates a channel for the parties of a handoff, and invites those online. The owner must not
-// call it.
+// The owner must not call room.
 func (s *server) room(u *user, view federation.View) (string, error) {
 	type made struct {
 		name string
@@ -96,8 +94,7 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier] for messages, with a NOTICE to a client with the author's DID
-// or nick. Clients read step outcomes from their inbox.
+// Notify implements [bridge.Notifier] for messages. Clients read step outcomes from their inbox.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	reply, has := irc.NoticeReply(n)
 	if n.Text == nil || !has {

@@ -13,12 +13,12 @@ import (
 )
 
 type command struct {
-	params int  // minimum number of parameters
+	params int  // minimum number
 	early  bool // allowed before registration
 	run    func(s *server, ctx context.Context, u *user, m ircmsg.Message)
 }
 
-// commands maps the supported client commands. Others are answered 421.
+// An unsupported command is answered with 421.
 //
 // spec: rfc1459 §4, §5; rfc2812 §3; ircv3
 func commands() map[string]command {
@@ -121,7 +121,7 @@ func (s *server) listCaps(u *user, sub string, names []string) {
 	}
 }
 
-// onPass ignores the password, because clients log in with SASL.
+// Clients log in with SASL instead of a password.
 func (s *server) onPass(_ context.Context, u *user, _ ircmsg.Message) {
 	if u.welcome {
 		s.reply(u, errAlreadyIn, "You may not reregister")
@@ -149,7 +149,7 @@ func (s *server) quit(u *user, why string) {
 		s.put(u, textMessage("", "ERROR", "Closing link: "+why), "")
 	}
 	if u.over {
-		return // not even space for that
+		return
 	}
 	u.over = true
 	if s.connected[u] {
@@ -192,7 +192,6 @@ func (s *server) forget(u *user) {
 	}
 }
 
-// neighbours yields each client that shares a channel, once.
 func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		seen := map[*user]bool{u: true}
@@ -210,8 +209,6 @@ func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
 	}
 }
 
-// observers yields, once each, the neighbours and the clients that monitor u with extended-monitor.
-//
 // spec: ircv3 extended-monitor
 func (s *server) observers(u *user, self bool) iter.Seq[*user] {
 	return func(yield func(*user) bool) {

@@ -131,8 +131,8 @@ func venues(names []string) []string {
 	return all
 }
 
-// channelName returns a channel as a venue, and whether it is valid here: the casemappings of clients
-// and venues must agree on it.
+// channelName returns a channel as a venue. A name is valid only if the casemappings of clients and
+// venues agree on it.
 func channelName(name string) (venue string, ok bool) {
 	venue, ok = translate.Channel(name)
 	ok = ok && len(name) > 1 && len(name) <= maxChannelBytes && venue == fold(name) && !strings.ContainsFunc(name, unicode.IsControl)

@@ -16,14 +16,13 @@ var errNotListening = errors.New("not listening")
 
 type outbound struct {
 	d     federation.Delivery
-	forms map[federation.Dialect]map[string]string // tags by dialect
-	name  string                                   // for an actor without a nick here
-	line  string                                   // readable; "" for none
+	forms map[federation.Dialect]map[string]string
+	name  string // for an actor without a nick here
+	line  string
 }
 
-// Deliver implements [bridge.Link]. It writes a step to the members of its channel, in the dialect of
-// each member. On the first attempt, it also writes one readable line. It returns nil once the step
-// is written, and does not wait for slow members.
+// Deliver implements [bridge.Link]. It returns nil once the step is written, and does not wait for
+// slow members. Only the first attempt writes the readable line.
 //
 // It omits parties of the handoff that support steps. They receive the step from their inbox, in
 // order.
@@ -104,13 +103,11 @@ func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	return sorted(in)
 }
 
-// receivesInChannel reports whether a member receives a step in the channel instead of from its inbox.
 func (s *server) receivesInChannel(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
 
-// inbox reports whether a step went into the inbox of a DID. A later assignee is not a recipient of
-// earlier steps.
+// A later assignee is not a recipient of earlier steps.
 func inbox(d federation.Delivery, did federation.DID) bool {
 	v := d.View
 	assigned := did == v.Assignee && v.Answered > 0 && d.Entry.Version >= v.Answered

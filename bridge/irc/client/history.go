@@ -143,8 +143,7 @@ func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	return nil
 }
 
-// placeInquiry finds the place of a history request. The client may read its channels and its own
-// private exchanges.
+// The client may read its channels and its own private exchanges.
 func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	if strings.HasPrefix(q.target, "#") {
 		venue, _ := channelName(q.target)
@@ -159,8 +158,7 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	return &wrongInquiry{"INVALID_TARGET", q.subcommand + " " + clipParam(q.target), "Messages could not be retrieved"}
 }
 
-// correspondent returns the DID of private lines to a target, or "". A nick without an account
-// belongs to a guest, connected or not.
+// correspondent returns "" for a guest.
 func (s *server) correspondent(target string) federation.DID {
 	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
 		return did

@@ -16,8 +16,8 @@ func (s *server) keeps(m message) bool {
 	return s.link.cfg.History && (m.command != "TAGMSG" || !typing)
 }
 
-// stamp returns the time of a message in a channel. It is later than that of each earlier message,
-// even if the message was delayed. A client that continues from any message therefore misses none.
+// The time is later than that of each earlier message, even if the message was delayed. A client
+// that continues from any message therefore misses none.
 func (c *channel) stamp(at time.Time) time.Time {
 	if next := c.last.Truncate(timePrecision).Add(timePrecision); at.Before(next) {
 		at = next
@@ -44,14 +44,14 @@ func (s *server) author(u *user) federation.DID {
 	return s.relayedAs(u)
 }
 
-// keep files a history line. Chat continues if the record cannot be written.
+// Chat continues if the record cannot be written.
 func (s *server) keep(ctx context.Context, l federation.Line) {
 	if _, err := s.link.deps.Record.KeepLine(ctx, l); err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "line not kept in the history", slog.Any("err", err))
 	}
 }
 
-// keepThen files a history line in the client's reader, and then runs a function.
+// The client's reader files the line.
 func (s *server) keepThen(ctx context.Context, u *user, l federation.Line, note func()) {
 	s.wait(ctx, u, &later{do: func(ctx context.Context) { s.keep(ctx, l) }, note: note})
 }
@@ -75,7 +75,6 @@ func (s *server) keepTexts(ctx context.Context, steps []step) {
 	}
 }
 
-// loadStamps reads the time of the newest line of each permanent channel.
 func (s *server) loadStamps(ctx context.Context) error {
 	if !s.link.cfg.History {
 		return nil
@@ -143,7 +142,6 @@ func timed(text string, at time.Time) string {
 	return clock + text
 }
 
-// chatLineOf returns false if there is no such channel.
 func (s *server) chatLineOf(t federation.Text) (m message, place federation.ChannelRef, there bool) {
 	c := s.channels[t.Venue]
 	if c == nil {

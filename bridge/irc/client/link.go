@@ -76,7 +76,7 @@ type Link struct {
 	bridge.Hearing
 
 	cfg      Config
-	lowered  bool // configured max_clients exceeds the process limit
+	lowered  bool
 	deps     Deps
 	ports    bridge.Ports
 	log      *slog.Logger
@@ -150,7 +150,7 @@ func (l *Link) writes(v federation.View) bool {
 	return slices.Contains(l.channels, v.Venue)
 }
 
-// Run implements [bridge.Link]: it listens and serves until ctx ends or a port is lost.
+// Run implements [bridge.Link]. It serves until ctx ends or a port is lost.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -325,7 +325,6 @@ func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// read passes lines to the owner one at a time, and does work for the owner in between.
 func (s *server) read(ctx context.Context, u *user) {
 	pace := rate.NewLimiter(linesPerSecond, linesBurst)
 	for {
@@ -375,9 +374,8 @@ func loopback(addr string) bool {
 // A trusted proxy sends its header first. Without one, the first bytes of the client end the wait.
 const proxyHeaderTimeout = 3 * time.Second
 
-// origin returns a connection after its PROXY header, and the client's address as text and for
-// limits. It reads the header only from trusted proxies. If a trusted proxy sends none, the address
-// for limits is the zero Prefix.
+// origin reads the PROXY header only from trusted proxies. If a trusted proxy sends none, the
+// address for limits is the zero Prefix.
 //
 // spec: HAProxy PROXY protocol, versions 1 and 2
 func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, netip.Prefix) {

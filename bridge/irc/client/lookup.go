@@ -23,7 +23,7 @@ const (
 	maxExchangePages  = 10
 )
 
-// timePrecision is the precision of the time tag with which clients refer to messages.
+// Clients refer to messages by a time tag with this precision.
 const timePrecision = time.Millisecond
 
 var errUnknownMessage = errors.New("no message with that id was said there")
@@ -55,7 +55,6 @@ func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell fu
 	}
 }
 
-// renderedItem is a past step or line, in the form for a client.
 type renderedItem struct {
 	text *federation.Line // nil for a step
 
@@ -82,8 +81,8 @@ func (s *server) past(ctx context.Context, q inquiry) ([]renderedItem, error) {
 	return past, nil
 }
 
-// renderStep returns tags if the client supports event playback and the dialect. Otherwise it
-// returns the readable line, because every entry must be a message.
+// Without event playback and the dialect, renderStep returns the readable line, because every entry
+// must be a message.
 func (s *server) renderStep(ctx context.Context, q inquiry, entry federation.TimelineEntry, names func(federation.DID) string) renderedItem {
 	ev := entry.Entry.Event
 	t := renderedItem{event: ev, name: names(ev.Actor())}
@@ -99,7 +98,6 @@ func (s *server) renderStep(ctx context.Context, q inquiry, entry federation.Tim
 	return t
 }
 
-// historyItem is either a step or a line; the other field is nil.
 type historyItem struct {
 	step *federation.TimelineEntry
 	line *federation.Line
@@ -153,7 +151,7 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]historyItem, error) {
 	return s.stretch(ctx, q, part, q.limit)
 }
 
-// stretch starts at the buffer. A client without event playback gets only text.
+// A client without event playback gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]historyItem, error) {
 	begin := federation.Position{At: q.buffer.since}
 	for _, after := range []*federation.Position{&part.after.step, &part.after.line} {
@@ -198,11 +196,10 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]historyItem,
 	return append(older, newer...), err
 }
 
-// point is the position of a reference: messages before begin are earlier, and those after end are
-// later.
+// Messages before begin are earlier, and messages after end are later.
 type point struct{ begin, end position }
 
-// locate uses the ID of an unknown message as a timestamp.
+// The ID of an unknown message serves as a timestamp.
 func (s *server) locate(ctx context.Context, place federation.ChannelRef, r reference) (point, error) {
 	moment := func(at time.Time) position { return position{federation.Position{At: at}, federation.Position{At: at}} }
 	switch {
@@ -278,12 +275,11 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 type historyTarget struct {
 	name  string
 	other federation.DID // of a private exchange
-	nick  string         // its nick if it sent the newest line, else ""
+	nick  string         // "" unless it sent the newest line
 	at    time.Time
 }
 
-// historyTargets returns the places readable by a client with a last message between two times,
-// ordered by time, up to the requested number.
+// The targets are ordered by the time of their last message.
 func (s *server) historyTargets(ctx context.Context, q inquiry, rooms []buffer) ([]historyTarget, error) {
 	from, to := q.first.at, q.second.at
 	backwards := to.Before(from)
@@ -327,8 +323,7 @@ type exchange struct {
 	other federation.DID
 }
 
-// exchanges returns the private exchanges with a line or a handoff change since a given time. The
-// result is bounded, newest first.
+// The result is bounded, newest first.
 func (s *server) exchanges(ctx context.Context, did federation.DID, since time.Time) ([]exchange, error) {
 	if did == "" {
 		return nil, nil
@@ -382,8 +377,7 @@ func (s *server) sendTargets(u *user, found []historyTarget) {
 	})
 }
 
-// called returns the message target for a DID: the nick of an online user or of a guest of this
-// server, else the DID.
+// called returns the DID if there is no nick.
 func (s *server) called(did federation.DID, nick string) string {
 	if did == s.link.ports.Home.DID() {
 		return selfNick

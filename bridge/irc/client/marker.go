@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// onMarkread returns or moves a read position. The record stores the markers of an account.
+// The record stores the markers of an account.
 //
 // spec: ircv3 read-marker (draft)
 func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
@@ -58,8 +58,6 @@ func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// markerKey returns the key of a marker: a channel, the DID of a correspondent, or a nick without
-// DID.
 func (s *server) markerKey(target string) string {
 	if strings.HasPrefix(target, "#") {
 		return fold(clipParam(target))

@@ -73,7 +73,6 @@ func (ch change) parameter() bool {
 	return strings.IndexByte("ovk"+maskLists, ch.letter) >= 0 || ch.letter == 'l' && ch.on
 }
 
-// changes omits letters without a required parameter or over the limit.
 func changes(letters string, params []string) []change {
 	var list []change
 	on, used := true, 0

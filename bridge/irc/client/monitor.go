@@ -78,7 +78,6 @@ func (s *server) present(u *user, nicks []string) {
 	s.lists(u, rplMonOffline, gone)
 }
 
-// lists uses as many numerics as necessary.
 func (s *server) lists(u *user, numeric string, names []string) {
 	line := ""
 	for _, name := range names {

@@ -32,7 +32,7 @@ type piece struct {
 
 type multiline struct {
 	ref, target string
-	command     string // of its lines; "" before the first
+	command     string // "" before the first line
 	tags        map[string]string
 	pieces      []piece
 	answer      *answers // to the opening BATCH; nil without a label
@@ -75,7 +75,7 @@ func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	s.fail(u, "BATCH", code, subject, sentence)
 }
 
-// addLine reports whether a message is part of a multiline message.
+// addLine returns false if a message is not part of a multiline message.
 func (s *server) addLine(u *user, m ircmsg.Message) bool {
 	has, ref := m.GetTag("batch")
 	if !has || !u.caps.has(capMultiline) {
@@ -124,7 +124,7 @@ func (s *server) endMultiline(ctx context.Context, u *user) {
 	s.relay(ctx, u, ircmsg.MakeMessage(b.tags, "", b.command, b.target, text), b.target, b.pieces)
 }
 
-// block returns a batch, or separate lines with text, the first with the ID.
+// block returns a batch, or separate lines of which only the first has the ID.
 func (m message) block(c capability, label string, now time.Time) []byte {
 	pieces := m.pieces
 	m.pieces = nil
@@ -156,7 +156,6 @@ func (m message) block(c capability, label string, now time.Time) []byte {
 	return append(all, newMessage(m.source, "BATCH", "-"+m.ref).line(c&^capTime, "", now)...)
 }
 
-// inPieces splits text into lines that fit one message each.
 func inPieces(text string) []piece {
 	var all []piece
 	for line := range strings.SplitSeq(text, "\n") {

@@ -18,7 +18,6 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// onTalk handles text, tags and steps.
 func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	if s.addLine(u, m) {
 		return
@@ -75,8 +74,7 @@ func (s *server) allow(u *user, command string) bool {
 	return ok
 }
 
-// relay forwards a message other than a step, without its step tags. Pieces are the lines of a
-// multiline message.
+// relay removes step tags, which only a step may have.
 func (s *server) relay(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
 	out := u.textMessage(m.Command, append([]string{target}, m.Params[1:]...)...)
 	out.tags = maps.Clone(m.ClientOnlyTags())
@@ -201,18 +199,18 @@ const didTag = "freeq.at/did"
 // The form of a message depends on the capabilities of its reader.
 type message struct {
 	source   string
-	account  string            // sender's account on this server, or ""
-	bot      bool              // sender declared itself a bot
-	did      string            // authenticated on another network, or ""
+	account  string // or ""
+	bot      bool
+	did      string            // or ""
 	tags     map[string]string // client-only tags by full name, forwarded unchanged
 	msgid    string
 	at       time.Time // zero for now
-	batch    string    // reference of its batch, or ""
+	batch    string    // or ""
 	command  string
 	params   []string
 	trailing bool // the last parameter always has a colon
 
-	pieces []piece // lines of a multiline message, joined in the last parameter; else nil
+	pieces []piece // nil unless the message is multiline
 	ref    string  // batch reference of these lines
 	joined bool    // continues the previous line of the batch
 }
@@ -229,7 +227,7 @@ func seenBy(c capability) capability {
 	return c & (capTags | capTime | capAccountTag | capBatch | capLabels | capMultiline)
 }
 
-// The label is that of the answered command, or "". A long message is truncated between characters.
+// The label belongs to the answered command. A long message is truncated between characters.
 func (m message) line(c capability, label string, now time.Time) []byte {
 	if m.pieces != nil {
 		return m.block(c, label, now)

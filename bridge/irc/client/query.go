@@ -121,7 +121,6 @@ func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	return row
 }
 
-// spokeAt returns the time of the last message, or of the connection.
 func (u *user) spokeAt() time.Time {
 	if u.spoke.After(u.since) {
 		return u.spoke
@@ -174,7 +173,6 @@ func claimed(account federation.DID) string {
 	return "is a guest"
 }
 
-// channelsOf returns the channels of a user that u may see.
 func (s *server) channelsOf(u, who *user) string {
 	var in []string
 	for _, venue := range sorted(who.channels) {
@@ -277,8 +275,7 @@ func (s *server) onIson(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplIsOn, strings.Join(found, " "))
 }
 
-// checkServer replies to a query for another server that there is no such server. The parameter at
-// the index is the name of the server or of one of its users.
+// The parameter at the index is the name of the server or of one of its users.
 //
 // spec: rfc2812 §3.4
 func (s *server) checkServer(u *user, m ircmsg.Message, index int) bool {

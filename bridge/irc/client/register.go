@@ -212,12 +212,11 @@ const (
 type offered struct {
 	name  string
 	bit   capability
-	value string // for clients of version 302; "" for none
+	value string // "" for none
 }
 
-// capabilities returns all offered capabilities, without the values that depend on the configuration.
-// A client's chghost never changes here. The capability exists for clients that request it with
-// others.
+// capabilities omits the values that depend on the configuration. A client's chghost never changes
+// here. The capability exists for clients that request it with others.
 func capabilities() []offered {
 	return []offered{
 		{"account-notify", capAccountNotify, ""},
@@ -267,8 +266,7 @@ func (l *Link) offers() []offered {
 	})
 }
 
-// listed returns the capabilities, with values if the version supports them. The mechanisms belong to
-// the connection.
+// The mechanisms belong to the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range l.offers() {
@@ -295,8 +293,7 @@ func (l *Link) handoffLimits() string {
 	return value
 }
 
-// notifyChanges notifies subscribed clients of capability values that changed since they were last
-// listed, such as after a reload.
+// The values change after a reload, for example.
 //
 // spec: ircv3 capability-negotiation "cap-notify"
 func (s *server) notifyChanges() {
@@ -316,7 +313,7 @@ func (s *server) notifyChanges() {
 // Version 302 introduced capability values and unsolicited announcements of changes.
 const versionWithValues = 302
 
-// change rejects the whole request if one name is unknown.
+// An unknown name rejects the whole request.
 func (c capability) change(request string, offers []offered) (after capability, ok bool) {
 	after = c
 	for name := range strings.FieldsSeq(request) {

@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// remotes are the users of other networks shown on this server, by nick and as members of the
-// channels in which they spoke. They have no connection.
+// remotes are the users of other networks in the channels in which they spoke. They have no
+// connection.
 type remotes struct {
 	users map[federation.DID]*user
 	wants map[*user]string // preferred nick of a user under another nick
@@ -34,7 +34,6 @@ func (s *server) speaker(did federation.DID, name string) string {
 	return s.remote(did, name).mask()
 }
 
-// remote also records the user's activity.
 func (s *server) remote(did federation.DID, name string) *user {
 	now := time.Now()
 	did, name = s.remotes.moves.Now(did, name)
@@ -197,7 +196,6 @@ func (s *server) remoteOf(nick string) federation.DID {
 	return ""
 }
 
-// changed announces a change of a client to other links, if its text was relayed.
 func (s *server) changed(u *user, c bridge.PresenceChange) {
 	s.announce(&u.relayed, c)
 }

@@ -22,7 +22,7 @@ import (
 // A client has at most this many unacknowledged steps.
 const pageSteps = 50
 
-// pollInterval is the interval of reading an inbox without a wake-up, because wake-ups may be lost.
+// Wake-ups may be lost.
 const pollInterval = 15 * time.Second
 
 const afterFailure = time.Second
@@ -31,9 +31,9 @@ const afterFailure = time.Second
 const batchType = "freeq.at/handoff"
 
 // replay sends the inbox of a DID to one client, page by page: first the steps that arrived during
-// its absence, then new ones. A page is delivered once the client has answered the PING after it, or
-// sent a handoff-ack for its last step. Undelivered steps are sent again to the next client of the
-// same device. The user name of a client identifies its device.
+// its absence, then new ones. A page is delivered once the client has answered the PING after it,
+// or sent a handoff-ack for its last step. Undelivered steps are sent again to the next client of
+// the same device. The user name of a client identifies its device.
 type replay struct {
 	u      *user
 	of     federation.DID
@@ -50,17 +50,16 @@ type replay struct {
 type step struct {
 	entry federation.Entry
 	tags  map[string]string // nil for a client that reads lines
-	line  string            // for a client that reads lines; else ""
+	line  string            // "" for a client that reads tags
 	name  string
-	lines []federation.Line // history lines of a message sent to the client
+	lines []federation.Line // of a message sent to the client
 }
 
 type acked struct {
 	steps []step // not acknowledged before
-	whole bool   // acknowledges the whole page
+	whole bool
 }
 
-// startReplay sends steps if the client supports them, otherwise lines.
 func (s *server) startReplay(ctx context.Context, u *user) {
 	caps := u.caps & (capTags | capHandoff | capAct)
 	if r := u.replay; r != nil && r.caps != caps {
@@ -107,15 +106,14 @@ func (s *server) runReplay(ctx context.Context, r *replay) {
 }
 
 type reading struct {
-	known   bool               // the position was read
-	cursor  federation.Cursor  // everything before it was sent to the client
-	fresh   bool               // new device: it does not get entries that other devices have read
-	live    bool               // all waiting entries were sent
-	ahead   []federation.Entry // entries after the cursor, prefetched
-	unsaved federation.Cursor  // acknowledged position, not saved yet; "" for none
+	known   bool
+	cursor  federation.Cursor // everything before it was sent to the client
+	fresh   bool              // new device: it does not get entries that other devices have read
+	live    bool
+	ahead   []federation.Entry
+	unsaved federation.Cursor // acknowledged but not saved; "" for none
 }
 
-// page returns prefetched entries first.
 func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation.Entry, error) {
 	entries := at.ahead
 	at.ahead = nil
@@ -125,7 +123,6 @@ func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation
 	return s.link.deps.Record.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
 }
 
-// If prefetching fails, page returns the error.
 func (s *server) readAhead(ctx context.Context, r *replay, at *reading, end federation.Cursor) {
 	at.ahead, _ = s.link.deps.Record.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
 }
@@ -185,7 +182,7 @@ func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
 	return nil
 }
 
-// After caughtUp, the device also gets entries that other devices read meanwhile.
+// After caughtUp, the device also gets entries that other devices have read.
 func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	at.live = true
 	if !at.fresh || at.cursor == "" {
@@ -240,7 +237,7 @@ func (s *server) privateLine(ctx context.Context, e federation.Entry, names func
 	return irc.PrivateSummary(translate.Step{Entry: e, View: view, Name: names}, selfNick), nil
 }
 
-// names caches names, because a page has steps of few authors.
+// names caches the names, because a page has steps of few authors.
 func (s *server) names(ctx context.Context) func(federation.DID) string {
 	known := map[federation.DID]string{}
 	return func(did federation.DID) string {
@@ -328,7 +325,6 @@ func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end fede
 	}
 }
 
-// acknowledged reports whether the client has the whole page.
 func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	if !a.whole {
 		end = a.steps[len(a.steps)-1].entry.Cursor
@@ -337,9 +333,8 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	return a.whole
 }
 
-// After a whole page, keepPosition runs while the client reads the next one. If the gateway stops
-// earlier, the page is sent again. A failure is retried after the next page, or when the client
-// leaves.
+// keepPosition runs while the client reads the next page. If the gateway stops earlier, the page is
+// sent again. A failure is retried after the next page, or when the client leaves.
 func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	if at.unsaved == "" {
 		return
@@ -352,8 +347,8 @@ func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	}
 }
 
-// advance saves the position of the device. A device beyond the limit has no position of its own:
-// entries that it has read no longer wait for any device.
+// A device beyond the limit has no position of its own: entries that it has read are read for every
+// device.
 func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
 	err := s.link.deps.Record.Advance(ctx, r.of, r.device, to, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) && r.device != "" {
@@ -385,7 +380,7 @@ func (r *replay) ack(last int) {
 // spec: handofftag "Tags"
 const ackTag = "freeq.at/handoff-ack"
 
-// onAck reports whether a message is a handoff-ack. It counts only for the page in flight.
+// A handoff-ack counts only for the page in flight.
 func (s *server) onAck(u *user, m ircmsg.Message) bool {
 	id := ""
 	for name, value := range m.AllTags() {

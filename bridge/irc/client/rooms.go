@@ -15,7 +15,6 @@ import (
 // The limit also applies to the reasons of KICK and PART.
 const maxTopicBytes = 300
 
-// find replies that there is no such channel if it is not visible to the client.
 func (s *server) find(u *user, name string) (venue string, c *channel) {
 	venue, c = s.visible(u, name)
 	if c == nil {
@@ -114,7 +113,6 @@ func (c *channel) remember(u *user, operator bool) {
 	}
 }
 
-// welcome also sends the new member the channel's state.
 func (s *server) welcome(u *user, c *channel) {
 	s.spread(u.newMessage("JOIN", c.name, u.accountName(), u.real).text(), having(capExtendedJoin, c.everyone))
 	s.spread(u.newMessage("JOIN", c.name), lacking(capExtendedJoin, c.everyone))
@@ -133,7 +131,6 @@ func (s *server) welcome(u *user, c *channel) {
 	s.namesOf(u, c)
 }
 
-// text marks the last parameter as text.
 func (m message) text() message {
 	m.trailing = true
 	return m
@@ -165,7 +162,7 @@ func (s *server) part(u *user, venue string, c *channel, why string) {
 	s.depart(u, venue, c)
 }
 
-// depart removes a client from a channel. A temporary channel ends with its last member.
+// A temporary channel ends with its last member.
 func (s *server) depart(u *user, venue string, c *channel) {
 	delete(c.members, u)
 	delete(u.channels, venue)
@@ -263,7 +260,6 @@ func (s *server) onInvite(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// invite also notifies the clients with invite-notify.
 func (s *server) invite(m message, guest *user, venue string, c *channel) {
 	if len(guest.invited) < maxInvited {
 		guest.invited[venue] = true

@@ -62,7 +62,7 @@ type login struct {
 	revoked func(ctx context.Context) bool
 
 	scram *scram.ServerConversation // nil for other mechanisms
-	did   federation.DID            // account that SCRAM proves
+	did   federation.DID
 	name  string
 	reply string // to the last SCRAM message; "" once the login is over
 }
@@ -138,8 +138,8 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	}
 }
 
-// newChallenge returns fresh bytes to sign. The session ID begins with the gateway's name, so that
-// the signer can see the purpose of its signature.
+// The session ID begins with the gateway's name, so that the signer can see the purpose of its
+// signature.
 func newChallenge(home string, now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:])
@@ -154,7 +154,7 @@ type proof struct {
 	Method    string `json:"method"`    // "crypto", or absent
 }
 
-// finishLogin verifies a response in the client's reader. A challenge is valid once.
+// The client's reader calls finishLogin. A challenge is valid once.
 func (s *server) finishLogin(ctx context.Context, u *user) {
 	attempt := u.login
 	u.login = nil
@@ -249,7 +249,6 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	}
 }
 
-// decode64 accepts either alphabet, padded or not.
 func decode64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
 }
@@ -289,8 +288,7 @@ func (s *server) logIn(ctx context.Context, u *user, did federation.DID, name st
 }
 
 // watchProof re-verifies a login when sessions of its DID end, and at each [proofAgain]. It
-// disconnects a client if its key was revoked or removed from the DID document, or if its password
-// was deleted.
+// disconnects a client with an invalid proof.
 func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 	if u.over || u.account == "" || attempt.revoked == nil {
 		return
@@ -402,7 +400,7 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 	return s.boundTo(ctx, name, "no DID is bound to the certificate "+name)
 }
 
-// authenticate sends a message in lines of 400 bytes. A shorter line is the last.
+// A line shorter than 400 bytes is the last.
 //
 // spec: ircv3 sasl-3.1
 func (s *server) authenticate(u *user, text string) {
@@ -418,8 +416,8 @@ func (s *server) authenticate(u *user, text string) {
 
 const errWrongPassword = loginError("the account or the password is wrong")
 
-// The name of an account is a DID, or is bound to one. The name of a registered account may have any
-// case. For an account without a password, password returns a hash that matches no text.
+// For an account without a password, password returns a hash that matches no text. The name of an
+// account is a DID, or is bound to one.
 func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {
@@ -447,7 +445,6 @@ func (s *server) passwordless(did federation.DID) func(ctx context.Context) bool
 	}
 }
 
-// byScram returns the DID once the client has confirmed the server's last message.
 func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	answer, as := attempt.answer, attempt.scram.AuthzID()
 	attempt.answer, attempt.reply = "", ""
@@ -498,8 +495,8 @@ func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, s
 	return did, name, err
 }
 
-// byToken returns [federation.ErrNotFound] if the text is not a token. The token needs the scope for
-// changing deliveries, because reading an inbox changes them.
+// byToken returns [federation.ErrNotFound] if the text is not a token. The token needs the scope
+// for changing deliveries, because reading an inbox changes them.
 func (s *server) byToken(ctx context.Context, name, text string) (federation.DID, error) {
 	token, err := s.link.deps.Record.Token(ctx, federation.DigestToken(text), time.Now())
 	switch {

@@ -114,7 +114,7 @@ func (s *server) numeric(u *user, numeric string, params ...string) {
 	s.send(u, newMessage(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
-// fail sends a NOTICE to a client without FAIL. Each word of the subject is a parameter.
+// A client without FAIL gets a NOTICE. Each word of the subject is a parameter.
 //
 // spec: ircv3 standard-replies; handofftag "The client's side"
 func (s *server) fail(u *user, command, code, subject, sentence string) {
@@ -131,8 +131,7 @@ func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	s.send(u, textMessage(s.name, "FAIL", append(params, irc.Plain(sentence))...))
 }
 
-// failsWith returns the capabilities whose specifications use FAIL to report errors of a
-// command.
+// failsWith returns the capabilities whose specifications use FAIL to report errors of a command.
 func failsWith(command string) capability {
 	switch command {
 	case "TAGMSG":
@@ -161,7 +160,6 @@ func (s *server) open(u *user, m ircmsg.Message) {
 // spec: ircv3 labeled-response
 const maxLabelBytes = 64
 
-// close sends nothing, one message, or a batch.
 func (s *server) close(u *user) {
 	a := u.answer
 	u.answer = nil

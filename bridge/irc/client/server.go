@@ -25,8 +25,7 @@ const sweepEvery = time.Second
 // channel.
 const maxTurns = 256
 
-// server is the state of one running listener. The goroutine in run owns it; others use
-// [server.post].
+// The goroutine in run owns a server; others use [server.post].
 type server struct {
 	link    *Link
 	ports   []port
@@ -46,16 +45,16 @@ type server struct {
 	unwritten []*user
 	flights   int
 	remotes   remotes
-	announce  func(relayed *federation.DID, c bridge.PresenceChange) // [irc.Announcer.Announce]
-	missed    map[string]federation.DID                              // absent recipients of text, by folded nick
-	listed    []string                                               // capabilities, as last listed for clients
+	announce  func(relayed *federation.DID, c bridge.PresenceChange)
+	missed    map[string]federation.DID // absent recipients of text, by folded nick
+	listed    []string                  // as last listed for clients
 	batches   uint64
 
 	departed []departed // for WHOWAS
 
 	lookups chan struct{} // one token per history query
 
-	chat chan *chatLine // text for other links, to be filed in this order
+	chat chan *chatLine // for other links, to be filed in this order
 
 	todo    chan func()
 	running fault.Group // readers, and goroutines serving a client
@@ -82,7 +81,7 @@ func newServer(l *Link, ports []port) *server {
 	return s
 }
 
-// run returns when ctx ends, with the contained panic or nil.
+// run returns the contained panic or nil.
 func (s *server) run(ctx context.Context) error {
 	err := fault.Catch(func() error { s.loop(ctx); return nil })
 	said := fault.Catch(func() error { s.announceEnd(); return nil })
@@ -124,7 +123,7 @@ func (s *server) more() {
 	}
 }
 
-// post reports whether the owner will call a function. It does not wait for the call.
+// post does not wait for the call. It returns false if the owner has ended.
 func (s *server) post(do func()) bool {
 	select {
 	case s.todo <- do:
@@ -146,7 +145,7 @@ func (s *server) ask(do func()) bool {
 	return s.post(call) && <-done
 }
 
-// announceEnd notifies all clients of the shutdown, and gives them a moment to read the line.
+// announceEnd gives the clients a moment to read the line.
 func (s *server) announceEnd() {
 	for u := range s.connected {
 		s.put(u, textMessage("", "ERROR", "Closing link: the gateway ends"), "")
@@ -185,7 +184,6 @@ func (s *server) cloak(addr string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum.Sum(nil)))[:16] + ".ip"
 }
 
-// handleLine passes the client's reader the work to do before the next line.
 func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	defer func() { u.turn <- u.work }()
 	u.work = nil
@@ -207,7 +205,7 @@ func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	})
 }
 
-// contain runs do for one client. A panic ends only that client's connection.
+// A panic ends only that client's connection.
 func (s *server) contain(ctx context.Context, u *user, do func()) {
 	err := fault.Catch(func() error { do(); return nil })
 	if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
@@ -233,7 +231,7 @@ func (s *server) dispatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// refuseLine answers an unreadable line. The connection stays open.
+// The connection stays open.
 func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.Name(), string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelDebug, "unreadable line", slog.String("reason", string(why)))
@@ -247,8 +245,6 @@ func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	}
 }
 
-// sweep pings silent clients, drops unresponsive and unregistered ones, and announces changed
-// capabilities.
 func (s *server) sweep(now time.Time) {
 	s.notifyChanges()
 	for u := range s.connected {

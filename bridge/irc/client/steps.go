@@ -19,11 +19,11 @@ type inbound struct {
 	line       string         // as received
 	tags       map[string]string
 	target     string
-	answer     *answers // to its command; nil without a label
-	attributed bool     // author and venue are checked
+	answer     *answers // nil without a label
+	attributed bool
 }
 
-// onStep checks a step as far as this server can. The client's reader then submits the step.
+// The client's reader submits the step.
 func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev federation.Event, err error) {
 	in := &inbound{ev: ev, account: u.account, bound: u.bound, target: m.Params[0], tags: m.AllTags()}
 	if err == nil {
@@ -69,8 +69,8 @@ func (s *server) place(u *user, in *inbound) error {
 	return nil
 }
 
-// placeIn checks the channel of a step. Only a client that may speak there can open or claim a handoff.
-// Responses may come from parties outside the channel, or even on other servers.
+// Only a client that may speak in the channel can open or claim a handoff. Responses may come from
+// parties outside the channel, or even on other servers.
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
@@ -122,8 +122,8 @@ func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgem
 	return ports.Gateway.Submit(ctx, in.ev)
 }
 
-// attribute also finds the venue of a private step. It signs an unsigned step if the operator vouches
-// for the account.
+// attribute also finds the venue of a private step. It signs an unsigned step if the operator
+// vouches for the account.
 func (s *server) attribute(ctx context.Context, in *inbound) error {
 	ports := s.link.ports
 	if in.ev.From != in.account {
@@ -151,7 +151,6 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// onStepResult sends an echo, if the client requested echoes, or the reason for the refusal.
 func (s *server) onStepResult(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil
 	if u.over {
@@ -181,8 +180,8 @@ func clientTags(tags map[string]string) map[string]string {
 	return own
 }
 
-// A message that arrives on two paths is sent only once. The limit exceeds the difference between two
-// paths.
+// A message that arrives on two paths is sent only once. The limit exceeds the number of messages
+// between the two arrivals.
 const maxSeen = 256
 
 // by names the account of a user of this server, or the authenticated DID of any other author.
@@ -198,8 +197,8 @@ func (s *server) by(m message, author federation.DID, at federation.Arrival, pro
 	return m
 }
 
-// byText is by for text, whose author may be a guest of its network. A guest of another home looks
-// like a user with a DID.
+// A text may have a guest of its network as its author. A guest of another home looks like a user
+// with a DID.
 func (s *server) byText(m message, t federation.Text) message {
 	guest := t.Author == s.link.ports.Messages.Guest(t.Arrival.Link, t.Arrival.Name)
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")

@@ -12,42 +12,42 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// user is one connected client. The owner owns all fields except wire and turn.
+// The server's owner owns all fields of a user except wire and turn.
 type user struct {
 	wire   wire
 	turn   chan func()  // work for the reader, sent once per line; may be nil
 	addr   string       // without the port
 	from   netip.Prefix // address for limits; zero if a proxy hides it
-	host   string       // shown to others
-	secure bool         // over TLS
+	host   string
+	secure bool
 	// handshaking is set during the TLS handshake, when nothing can be written.
 	handshaking bool
 
 	nick, ident, real string
 	welcome           bool // registered
-	negotiating       bool // capabilities, before registration
-	version           int  // of the negotiation
+	negotiating       bool
+	version           int // of the capability negotiation
 	caps              capability
-	account           federation.DID // authenticated DID; "" for a guest
+	account           federation.DID // "" for a guest
 	relayed           federation.DID // DID of its last relayed text, or ""
-	remote            federation.DID // DID of a user of another network, without a connection; "" for a client
+	remote            federation.DID // of a user of another network, without a connection; "" for a client
 	holder            string         // distinguishes a guest from later users of its nick; "" until requested
 
 	away      string // reason, or ""
 	invisible bool
-	bot       bool                 // declared
+	bot       bool
 	channels  map[string]*channel  // by venue
 	invited   map[string]bool      // venues
 	watching  map[string]bool      // folded nicks
 	markers   map[string]time.Time // read positions, see markerKey
 
-	since     time.Time // connected
-	lastInput time.Time // last input
+	since     time.Time
+	lastInput time.Time
 	spoke     time.Time // last message to a user or channel
-	asked     bool      // a PING is unanswered
+	asked     bool
 	meter     irc.Meter
-	work      func()     // the reader's work for the current line, or nil
-	later     []*later   // done by the work
+	work      func() // the reader's work for the current line, or nil
+	later     []*later
 	multiline *multiline // incoming, or nil
 	answer    *answers   // to the current labelled command, or nil
 	seen      irc.Recent
@@ -55,12 +55,12 @@ type user struct {
 	replay    *replay
 	proofs    map[string]chan<- error // pending deliveries, by the token of the PING after them
 
-	login    *login // in progress, or nil
-	unwatch  func() // ends the watch of its proof; may be nil
+	login    *login // or nil
+	unwatch  func() // may be nil
 	bound    string // login name: its DID, certificate fingerprint or token name
 	failures int
 
-	pending []byte        // not passed to the writer yet
+	pending []byte
 	flying  int           // bytes with the writer
 	written chan struct{} // closed once all pending lines are written; nil without a waiter
 	dirty   bool
@@ -137,8 +137,8 @@ const (
 	maxRooms        = 8192 // at a time, at some hundred bytes each
 	maxBans         = 64   // per channel, over all lists
 	maxKeyBytes     = 32
-	maxInvited      = 64 // open invitations per client
-	maxOperators    = 64 // per channel, see channel.operators
+	maxInvited      = 64
+	maxOperators    = 64 // see channel.operators
 )
 
 type member struct {
@@ -165,17 +165,17 @@ type ban struct {
 type channel struct {
 	name      string
 	made      time.Time
-	last      time.Time // newest message, see stamp
-	lasting   bool      // configured: exists without members, and has no operators
+	last      time.Time
+	lasting   bool // configured: exists without members, and has no operators
 	members   map[*user]*member
 	topic     string
 	topicBy   string
 	topicAt   time.Time
 	modes     map[byte]bool // subset of i, m, n, s and t
 	key       string
-	limit     int                     // members; 0 for none
+	limit     int                     // 0 for none
 	masks     map[byte][]ban          // by mode, see maskLists
-	operators map[federation.DID]bool // DIDs that become operators on return
+	operators map[federation.DID]bool // they become operators on return
 }
 
 func newChannel(name string, now time.Time) *channel {
@@ -222,7 +222,6 @@ func (c *channel) speaks(u *user) bool {
 
 func (c *channel) seen(u *user) bool { return !c.modes['s'] || c.members[u] != nil }
 
-// Only members see the key.
 func (c *channel) modeString(member bool) []string {
 	letters := "+" + string(slices.Sorted(maps.Keys(c.modes)))
 	var params []string
@@ -240,7 +239,6 @@ func (c *channel) modeString(member bool) []string {
 	return append([]string{letters}, params...)
 }
 
-// names returns the NAMES list in pieces that fit a line.
 func (c *channel) names(to *user) []string {
 	var lines []string
 	line := ""

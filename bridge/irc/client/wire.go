@@ -27,17 +27,17 @@ const maxInputBytes = ircmsg.MaxlenTagsFromClient + maxBodyBytes
 // maxBodyBytes bounds a message without its tags, including the line ending.
 const maxBodyBytes = 512
 
-// Silent clients use this memory. Longer lines are assembled from pieces.
+// Silent clients use this memory.
 const readBufferBytes = 512
 
 // A client that reads nothing for this long is dropped.
 const writeTimeout = 30 * time.Second
 
-// wire carries lines to and from one client. One goroutine calls ReadLine and another calls Write.
-// Any goroutine may call Close, which ends both.
+// One goroutine calls ReadLine and another calls Write. Any goroutine may call Close, which ends
+// both.
 type wire interface {
-	// ReadLine returns one line without its line ending. It returns [irc.ErrLineTooLong] for a line
-	// of more than [maxInputBytes]; the next line can still be read.
+	// ReadLine returns [irc.ErrLineTooLong] for a line of more than [maxInputBytes]; the next line
+	// can still be read.
 	ReadLine() (string, error)
 	// Write sends whole lines.
 	Write(lines []byte) error
@@ -118,7 +118,7 @@ const (
 // Pattern implements [bridge.Served].
 func (*Link) Pattern() string { return "GET " + Path }
 
-// ServeHTTP serves one IRC client over WebSocket, until it is gone. It answers 404 if the
+// ServeHTTP serves one IRC client over WebSocket, until it disconnects. It answers 404 if the
 // configuration disables it, and 503 while the listener does not run.
 //
 // A page may connect from any origin that may read answers of the gateway's HTTP listener. Browsers
@@ -155,7 +155,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
-// subprotocols returns the common subprotocols, in the client's order of preference.
+// The order is the client's order of preference.
 //
 // spec: RFC 6455 §4.1
 func subprotocols(r *http.Request) []string {
@@ -184,7 +184,6 @@ func newSocket(conn *websocket.Conn, r *http.Request, hangUp context.CancelFunc)
 	return s
 }
 
-// ReadLine implements [wire]. Text and bytes are treated alike.
 func (s *socket) ReadLine() (string, error) {
 	_, message, err := s.conn.Reader(s.request.Context())
 	if err != nil {
@@ -215,7 +214,7 @@ func (s *socket) Write(lines []byte) error {
 	return nil
 }
 
-// Close implements [wire]: pending reads and writes end, and the reader closes the connection.
+// Pending reads and writes end, and the reader closes the connection.
 func (s *socket) Close() error {
 	s.hangUp()
 	return nil
