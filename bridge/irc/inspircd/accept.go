@@ -19,8 +19,8 @@ import (
 // goroutines.
 const maxStrangers = 8
 
-// runListening serves the first connection that authenticates as the peer, and rejects others while
-// it lasts.
+// runListening serves the first connection that authenticates as the peer, and rejects others until
+// it ends.
 func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 	s.End()
 }
 
-// openTLS returns the TLS configuration of a link, or nil. Each side identifies the other only by its
-// certificate. Names and authorities do not matter, because the operators exchanged fingerprints.
+// openTLS returns nil without TLS. Each side identifies the other only by its certificate. Names
+// and authorities do not matter, because the operators exchanged fingerprints.
 func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {
 	case !cfg.TLS && cfg.TLSFingerprint != "":
@@ -188,7 +188,7 @@ func (l *Link) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	}
 	if err := secured.HandshakeContext(ctx); err != nil {
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // the exceeded timeout
+			err = context.Cause(ctx)
 		}
 		return nil, fmt.Errorf("TLS: %w", err)
 	}

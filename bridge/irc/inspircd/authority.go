@@ -13,8 +13,7 @@ import (
 // this gateway, and are the same as InspIRCd's for clients. Users of this gateway are never logged in
 // to an account of the network.
 
-// A bar is the reason why a user may not join a channel or speak in it, as text for senders and
-// operators. It is "" if there is none.
+// A bar is the reason why a user may not join a channel or speak in it, or "".
 type bar string
 
 const (
@@ -60,7 +59,7 @@ func (s *session) speech(p *pseudo, ch *channel) bar {
 	return s.voice(p, ch)
 }
 
-// voice returns the reason why one of our users, member or not, cannot speak in a channel.
+// The user need not be a member.
 func (s *session) voice(p *pseudo, ch *channel) bar {
 	r := ch.rules
 	switch {
@@ -100,8 +99,7 @@ func (s *session) population(ch *channel) int {
 
 const muteBan = "mute"
 
-// extbans returns the extended bans that can apply to a user of this gateway. A mask with any other
-// extended ban matches none of our users.
+// A mask with any other extended ban matches none of our users.
 func extbans() map[string]string {
 	return map[string]string{
 		"m": muteBan, muteBan: muteBan, "U": "unauthed", "unauthed": "unauthed",
@@ -109,9 +107,8 @@ func extbans() map[string]string {
 	}
 }
 
-// listed reports whether a channel list has a mask that matches one of our users. With an acting ban
-// such as [muteBan], only masks of that ban count. Without one, only masks without an acting ban
-// count.
+// With an acting ban such as [muteBan], only masks of that ban count. Without one, only masks
+// without an acting ban count.
 func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	for mask := range ch.rules.masks[mode] {
 		kind, rest, is := strings.Cut(mask, ":")

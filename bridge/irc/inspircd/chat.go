@@ -103,7 +103,6 @@ func (l *Link) chatRow(t federation.Text) *outbound {
 	return r
 }
 
-// A reaction is one TAGMSG, without lines for the gateway's own user.
 func (r *outbound) writeChat(formatting bool) {
 	if irc.IsReaction(*r.chat) {
 		r.lines = []ircmsg.Message{ircmsg.MakeMessage(irc.TextTags(*r.chat, 0), "", "TAGMSG", "")}
@@ -179,8 +178,8 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 	return r, nil
 }
 
-// reader returns how to find the recipient of private text: the holder of a nick, or a user known to
-// be the DID. The nick under which a DID was seen is not enough, because any user can take it.
+// reader finds the recipient by the holder of a nick, or by a user known to be the DID. The nick
+// under which a DID was seen is not enough, because any user can take it.
 func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	if to.DID == l.ports.Messages.Guest(l.cfg.Name, to.Place.Venue) {
 		return party{did: to.DID, nick: to.Place.Venue}, nil
@@ -215,7 +214,7 @@ func (t *tree) held(holder string) string {
 	return uuid
 }
 
-// Deliveries to further absent recipients are only retried by timer.
+// Deliveries to more absent recipients are only retried by a timer.
 const maxMissed = 4096
 
 func (s *session) miss(p party) {

@@ -41,8 +41,8 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". It is the DID of one of our
-// users, else that of the user's account, else that of its last step.
+// lookup returns the DID of one of our users, else that of the user's account, else that of its
+// last step, else "".
 func (s *session) lookup(ctx context.Context, nick string) (federation.DID, error) {
 	var did federation.DID
 	var account string
@@ -58,8 +58,6 @@ func (s *session) lookup(ctx context.Context, nick string) (federation.DID, erro
 	return cmp.Or(b.DID, did), err
 }
 
-// room joins the gateway's user to a new channel, and invites the user with that UUID and all other
-// parties present.
 func (s *session) room(ctx context.Context, uuid string, view federation.View) (string, error) {
 	var parties []party
 	for _, did := range view.Others("") {

@@ -82,7 +82,7 @@ const (
 	noMessageID   reason = "no_msgid"
 )
 
-// badInput counts and logs an unreadable line. The link stays up.
+// badInput leaves the link up.
 func (s *session) badInput(ctx context.Context, why reason, command string) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("command", command))
@@ -189,7 +189,6 @@ func (s *session) named(uuid, nick string) {
 	s.reclaim()
 }
 
-// gone handles the departure of users: rows to them, their channels and their nicks.
 func (s *session) gone() {
 	s.doubtAbsent()
 	s.remakeEmpty()
@@ -225,8 +224,7 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onSave takes the nick from a user, whose UUID becomes its nick. The second parameter is the
-// timestamp of the lost nick. A different timestamp refers to an earlier nick of the user.
+// A timestamp other than that of the lost nick refers to an earlier nick of the user.
 func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -242,8 +240,7 @@ func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onJoin records the timestamp of a channel: the peer's if it is older, or if none of our users is a
-// member.
+// The peer's timestamp is used if it is older, or if none of our users is a member.
 func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]
@@ -316,7 +313,6 @@ func (s *session) onMetadata(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onIdle answers a WHOIS, which waits for it.
 func (s *session) onIdle(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil || !p.here {

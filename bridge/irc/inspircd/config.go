@@ -144,8 +144,8 @@ func Network(record *registry.Record) bridge.Network {
 	}
 }
 
-// version is a protocol version of this gateway. The versions differ in the lines of this file, and
-// in the names of limits and modules, whose sets do not overlap.
+// The versions differ in the lines of this file, and in the names of limits and modules, whose sets
+// do not overlap.
 //
 // spec: InspIRCd spanning tree 1205, 1206
 type version int
@@ -198,8 +198,6 @@ func (v version) idents(ident string) string {
 	return ident + " " + ident
 }
 
-// The parameters are ID, nick timestamp, nick, real and shown host, user names, address, signon,
-// modes and real name.
 func (v version) uidParams() int {
 	if v == version1205 {
 		return 10

@@ -25,33 +25,33 @@ var (
 
 type outbound struct {
 	from           federation.DID
-	name           string // sender's user name, if the user is new
+	name           string
 	venue          string
 	to             []party           // of a private step; nil in a channel
-	originatedHere bool              // originated here: all recipients of a private step may have it already
-	tags           map[string]string // of the TAGMSG; nil if the network has the step
+	originatedHere bool              // all recipients of a private step may have it already
+	tags           map[string]string // nil if the network has the step
 	msgid          string
-	line           string // readable channel line, or ""
+	line           string // or ""
 	plain          string // replaces the tags on a server without them, or ""
 	event          federation.EventID
-	described      *translate.Step // step described by a private line, or nil
+	described      *translate.Step // nil if no private line describes a step
 	ref            federation.HandoffID
-	chat           *federation.Text // channel text, or nil
+	chat           *federation.Text // or nil
 	lines          []ircmsg.Message // of text; source and target are set later
 	named          []ircmsg.Message // the same lines, from the gateway's own user in a channel
 	done           chan error       // capacity: one answer
 
 	required []party                              // parties on this network that must receive the step; nil for text
 	copies   map[federation.DID]map[string]string // tags of the private copies, for parties outside the channel
-	copied   *translate.Step                      // step described by the lines of the copies
-	open     bool                                 // open offer, which needs a member in the channel
-	personal bool                                 // already in the channel: only the copies are written
+	copied   *translate.Step
+	open     bool // the channel needs a member
+	personal bool // already in the channel: only the copies are written
 
 	// Set at the time of the write.
 	uuid       string                    // sending user
-	recipients []string                  // UUIDs of the recipients of a private row
+	recipients []string                  // UUIDs, for a private row
 	reached    map[federation.DID]string // UUIDs of the parties that received it, in the channel or in private
-	shown      bool                      // the channel had members
+	shown      bool
 }
 
 type party struct {
@@ -65,21 +65,22 @@ type party struct {
 // Deliver implements [bridge.Link]. It returns nil once the peer has read the step.
 //
 // A step from another network is a TAGMSG from the pseudo-client of its actor. A step from this
-// network is not repeated in its channel, unless it was a command. The readable line is written only
-// on the first attempt: a repeated TAGMSG has the same ID, but a repeated line would show twice.
+// network is not repeated in its channel, unless it was a command. The readable line is written
+// only on the first attempt: a repeated TAGMSG has the same ID, but a repeated line would show
+// twice.
 //
 // A party of this network outside the channel gets a private copy of the step. While the party is
 // offline, the result is a [*delivery.AbsentError]. The same applies to an open offer in a channel
 // without members.
 //
-// A private step is a TAGMSG to each other party present, plus a line that shows the command to type,
-// because clients may not display a TAGMSG. Both are written on each attempt, because the recipient
-// may have received neither. The step waits while no party is here. A private step from this network
-// is sent to the other parties that are logged in to a bound account, or have signed steps since the
-// link came up. It waits only for parties of this network.
+// A private step is a TAGMSG to each other party present, plus a line that shows the command to
+// type, because clients may not display a TAGMSG. Each attempt writes both, because the recipient
+// may have received neither. The step waits until a party is present. A private step from this
+// network is sent to the other parties that are logged in to a bound account, or have signed steps
+// since the link came up. It waits only for parties of this network.
 //
-// On a server without message tags, the line replaces the step. A step is refused if its user may not
-// speak in the channel.
+// On a server without message tags, the line replaces the step. A step is refused if its user may
+// not speak in the channel.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || r.tags == nil && r.line == "" && r.lines == nil && len(r.required) == 0 {
@@ -175,7 +176,6 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error
 	return r, err
 }
 
-// Each party on the network but outside the channel gets a copy.
 func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (map[federation.DID]map[string]string, error) {
 	s := l.live.Load()
 	if s == nil || len(r.required) == 0 {
@@ -201,8 +201,8 @@ func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (ma
 	return copies, nil
 }
 
-// others returns the recipients of a private step. A party that last signed on another link is found
-// only by account, because its nick may belong to another user here.
+// A party that last signed on another link is found only by account, because its nick may belong to
+// another user here.
 func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error) {
 	var to []party
 	for _, did := range step.View.Others(step.Event.Actor()) {
@@ -233,7 +233,7 @@ func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]stri
 	return irc.Tags(rendered, d.View, rendered.WireID())
 }
 
-// The row is answered once the peer has proved that it read it.
+// The row is answered once the peer has proved that it read the row.
 func (s *session) deliver(ctx context.Context, r *outbound) {
 	if s.readerless(r) {
 		s.unread = append(s.unread, r)
@@ -293,7 +293,6 @@ func (s *session) deliver(ctx context.Context, r *outbound) {
 	s.unproven = append(s.unproven, r)
 }
 
-// reach also drops the copies for parties that joined the channel or left the network.
 func (s *session) reach(r *outbound) {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
@@ -325,7 +324,7 @@ func (r *outbound) away(err error) error {
 	return &federation.RefusalError{Code: federation.InvalidTarget, Event: r.event, Detail: irc.HolderLeft}
 }
 
-// absent wraps the reason why a row waits. If the channel has the row, later rows do not wait for it.
+// If the channel has the row, later rows do not wait for it.
 func (r *outbound) absent(err error) error {
 	if r.personal {
 		return &delivery.AbsentError{Err: err}
@@ -339,8 +338,7 @@ func (s *session) missingParties(r *outbound) []party {
 
 func (r *outbound) key(p party) string { return r.event.String() + " " + string(p.did) }
 
-// proved answers a row that the peer has read, or that did not have to be written. The answer is nil
-// if all parties that should receive the row have it.
+// The answer is nil if all parties that should receive the row have it.
 func (s *session) proved(r *outbound) {
 	ch := s.net.channels[r.venue]
 	missing := r.open && !r.shown
@@ -366,7 +364,7 @@ func (s *session) proved(r *outbound) {
 	r.done <- nil
 }
 
-// strip reduces a row to its line, for a peer without message tags: a TAGMSG would end the link.
+// A TAGMSG would end the link to a peer without message tags.
 func (s *session) strip(ctx context.Context, r *outbound) {
 	if !s.tagless {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "peer does not support message tags", slog.Any("err", errNoTags))
@@ -392,8 +390,8 @@ func (s *session) barred(from *pseudo, r *outbound) error {
 	return why.refusal(r, s.link.cfg.Name, ch.name, from.Nick)
 }
 
-// targets returns the targets of a row: its channel, or its present parties. A party with a user of
-// ours is found only by its steps, because its nick may belong to another user of the network.
+// A party with a user of ours is found only by its steps, because its nick may belong to another
+// user of the network.
 func (s *session) targets(r *outbound) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
 		if r.open && len(ch.members) == 0 || r.personal && !r.open {
@@ -472,7 +470,7 @@ func (s *session) text(r *outbound) string {
 	return irc.PrivateSummary(*r.described, s.link.roster.Self.Nick)
 }
 
-// doubt fails those rows in flight whose PONG would prove nothing. The network silently drops the
+// doubt fails the rows in flight whose PONG would prove nothing. The network silently drops the
 // last messages of a killed user, and messages to a user that left.
 func (s *session) doubt(why error, lost func(*outbound) bool) {
 	answered := func(r *outbound) bool {
@@ -500,8 +498,7 @@ const readersTime = 30 * time.Second
 
 func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }
 
-// readerless reports whether a row waits for a user of its channel. The line about a step from the
-// channel does not wait, and nothing waits for users that left.
+// The line about a step from the channel does not wait, and nothing waits for users that left.
 func (s *session) readerless(r *outbound) bool {
 	ch := s.net.channels[r.venue]
 	return s.readersDue != nil && (r.chat != nil || r.tags != nil) && ch != nil && !ch.met

@@ -68,8 +68,7 @@ func (s *session) publish() {
 	s.changed = false
 }
 
-// bars returns the reasons why our users may not join or speak in a channel of the link. The last of
-// our users is a new one, which should be in every channel.
+// The last of our users is a new one, which should be in every channel.
 func (s *session) bars(ch *channel, ours []*pseudo) []bar {
 	var found []bar
 	for _, p := range ours {

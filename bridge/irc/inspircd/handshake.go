@@ -128,7 +128,6 @@ func (s *session) authenticate(ctx context.Context) error {
 	return nil
 }
 
-// password returns the proof for a challenge, if there is one.
 func (s *session) password() (string, error) {
 	if theirs := s.net.challenge; theirs != "" {
 		return hashedPassword + prove(s.link.passwords.send, theirs), nil
@@ -183,7 +182,6 @@ func saidError(m ircmsg.Message) error {
 	return fmt.Errorf("it says: %s", strings.Join(m.Params, " "))
 }
 
-// onBurst compares clocks, if the peer sends its time.
 func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	if len(m.Params) == 0 {
 		return nil
@@ -199,8 +197,7 @@ func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// At this point, all of the peer's network is known. Our users are introduced, our burst ends, and
-// the session accepts rows.
+// At this point, all of the peer's network is known.
 func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	if s.linked || m.Source != "" && m.Source != s.net.peer {
 		return nil // from a server further away

@@ -22,23 +22,22 @@ const maxSteps = 1024
 
 type inbound struct {
 	user    string
-	command *irc.Command   // nil for a step
-	words   *irc.Words     // private text; nil for a step
-	chat    *irc.Chat      // channel text; nil for a step
-	as      federation.DID // author of chat, once it is relayed
+	command *irc.Command // nil for a step
+	words   *irc.Words   // private text; nil for a step
+	chat    *irc.Chat    // channel text; nil for a step
+	as      federation.DID
 	// account is the user's account at the time of the line.
 	account, line string
-	to            federation.DID   // our user: the recipient of a private step
+	to            federation.DID
 	ev            federation.Event // owned by process after its start
 
-	opens      federation.HandoffID // handoff opened by an offer
-	attributed bool                 // author and venue are known
-	after      *inbound             // another user's offer that may open its handoff, or nil
-	done       chan struct{}        // closed once it is judged
+	opens      federation.HandoffID
+	attributed bool
+	after      *inbound // another user's offer that may open its handoff, or nil
+	done       chan struct{}
 }
 
-// lane returns the unit judged in order of arrival: the steps of one user, or the text of one
-// channel.
+// Steps of one user, or the text of one channel, are judged in order of arrival.
 func (in *inbound) lane() string {
 	if in.chat != nil {
 		return in.chat.Venue
@@ -60,7 +59,6 @@ func (s *session) enqueue(in *inbound) {
 	s.Steps.Add(in)
 }
 
-// process returns the owner's handling of the result.
 func (s *session) process(ctx context.Context, in *inbound) (note func()) {
 	defer close(in.done)
 	if in.command != nil {
@@ -87,8 +85,7 @@ func (s *session) process(ctx context.Context, in *inbound) (note func()) {
 	return func() { s.record(ctx, in, answer.Duplicate, err) }
 }
 
-// awaitOffer waits for an offer that arrived just before a step, unless the handoff of the step is
-// known here.
+// An offer may arrive just before a step of its handoff.
 func (s *session) awaitOffer(in *inbound) {
 	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
 	if err == nil && view.Exists() {
@@ -115,8 +112,8 @@ func (s *session) record(ctx context.Context, in *inbound, duplicate bool, err e
 	}
 }
 
-// copyOf returns the channel of a handoff for a private step by a party outside the channel, which
-// receives the channel's steps as private copies. It returns the zero place for any other step.
+// A party outside the channel receives the channel's steps as private copies. Its private step
+// belongs to that channel. For any other step, copyOf returns the zero place.
 func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.ChannelRef, error) {
 	if ev.Verb == federation.Offer {
 		return federation.ChannelRef{}, nil
@@ -292,8 +289,8 @@ func (s *session) onTagless(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// An account leads to the last user that logged in to it. A user that leaves an account no longer
-// acts as its DID.
+// The last user that logs in to an account has it. A user that leaves an account no longer acts as
+// its DID.
 func (t *tree) logIn(uuid, account string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -312,7 +309,6 @@ func (t *tree) logIn(uuid, account string) {
 	}
 }
 
-// onAccount records a user's account, which bindings map to a DID.
 func (s *session) onAccount(m ircmsg.Message) {
 	account := ""
 	if len(m.Params) > 2 {
@@ -339,8 +335,7 @@ func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, erro
 	return accounts, nil
 }
 
-// party returns how to find a DID on this network. The nick counts only if the DID has no account,
-// because any user can take a nick.
+// The nick counts only if the DID has no account, because any user can take a nick.
 func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
 	accounts, err := l.accounts(ctx, did)
 	if len(accounts) > 0 {

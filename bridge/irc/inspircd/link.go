@@ -94,9 +94,9 @@ type Link struct {
 	chatops   irc.ChatOps
 	replies   irc.Replies
 	channels  irc.Channels
-	relayed   []string   // venues with text exchanged with other links
+	relayed   []string
 	roster    *roster    // owned by the goroutine in Run
-	had       irc.Recent // steps and parties that received them; owned by the goroutine in Run
+	had       irc.Recent // by step; owned by the goroutine in Run
 
 	presenceEvery time.Duration
 
@@ -177,11 +177,11 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 
 func (l *Link) dials() bool { return l.cfg.Listen == "" }
 
-// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before it
-// returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that.
+// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before
+// Run returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that.
 //
 // A listening link keeps its port from the first Run until ctx ends or [Link.Close]. A server that
-// returns meanwhile waits in the system's queue and is not rejected.
+// returns in the meantime waits in the system's queue and is not rejected.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	if !l.dials() {
 		return l.runListening(ctx, up)

@@ -47,7 +47,7 @@ type chanMode struct {
 	rank       int
 }
 
-// defaultModes returns InspIRCd's defaults, for a peer that announces no modes.
+// A peer that announces no modes has InspIRCd's defaults.
 func defaultModes() map[byte]chanMode {
 	return map[byte]chanMode{
 		'b': {banMode, listKind, 0}, 'k': {keyMode, paramKind, 0}, 'l': {limitMode, setKind, 0},
@@ -58,7 +58,6 @@ func defaultModes() map[byte]chanMode {
 	}
 }
 
-// chanMode parses an item of CAPAB CHANMODES, such as "list:ban=b" or "prefix:10000:voice=+v".
 func (t *tree) chanMode(description, letters string) {
 	parts := strings.Split(description, ":")
 	if letters == "" || len(parts) < 2 {
@@ -71,8 +70,7 @@ func (t *tree) chanMode(description, letters string) {
 	t.modes[letters[len(letters)-1]] = mode
 }
 
-// prefixes returns the letters that are a status on this network. A server ends the link over any
-// other.
+// A server ends the link over any letter that is not a status there.
 func (t *tree) prefixes(letters string) string {
 	return strings.Map(func(letter rune) rune {
 		if letter < utf8.RuneSelf && t.modes[byte(letter)].kind == prefixKind { //nolint:gosec // G115: it is one byte
@@ -94,9 +92,9 @@ func (m chanMode) takesParam(adding bool) bool {
 
 // These modes govern entering and speaking.
 type rules struct {
-	flags map[string]bool            // set modes without a list, by name
-	limit int                        // members; 0 for none
-	masks map[string]map[string]bool // masks of lists, by mode name
+	flags map[string]bool
+	limit int                        // 0 for none
+	masks map[string]map[string]bool // by mode name
 }
 
 func newRules() rules {
@@ -171,7 +169,6 @@ func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
 	p.memberships[ch.venue] = held
 }
 
-// onModes applies FMODE, unless the channel is older than the change.
 func (s *session) onModes(ctx context.Context, m ircmsg.Message) error {
 	ch, ok := s.aged(ctx, m)
 	if !ok {

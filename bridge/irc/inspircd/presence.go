@@ -17,7 +17,7 @@ func (s *session) isGuest(u *user) bool {
 	return u.relayed != "" && u.relayed == s.link.ports.Messages.Guest(s.link.cfg.Name, u.nick)
 }
 
-// relayedAs records the DID under which the text of a user was relayed. It changes after a login.
+// The DID changes after a login.
 func (s *session) relayedAs(u *user, did federation.DID) {
 	if u.relayed != "" && u.relayed != did {
 		s.changedUser(u, bridge.PresenceChange{Name: u.nick, Now: did})
@@ -25,7 +25,6 @@ func (s *session) relayedAs(u *user, did federation.DID) {
 	u.relayed = did
 }
 
-// changedUser announces a change of a user to other links, if its text was relayed.
 func (s *session) changedUser(u *user, c bridge.PresenceChange) {
 	s.announcer.Announce(s.Asking, &u.relayed, c)
 }
@@ -75,7 +74,6 @@ func (s *session) showAway(p *pseudo, why string) {
 	}
 }
 
-// showTyping sends a typing notification if the user is a member of the channel.
 func (s *session) showTyping(c bridge.PresenceChange) {
 	p, ch := s.link.roster.Of(c.DID), s.net.channels[s.link.channels.Out(c.Venue)]
 	switch {

@@ -29,22 +29,21 @@ type pseudo struct {
 	nickTS int64 // unix seconds
 	signon int64 // unix seconds
 
-	// memberships are those in channels of the link, current or at the end of the connection, by
-	// venue.
+	// memberships are current, or those at the end of the connection, by venue.
 	memberships map[string]membership
-	given       bool // the network assigned its nick
+	given       bool
 
 	// State in this session.
-	here    bool   // introduced
-	away    string // away reason known to the network, or ""
+	here    bool
+	away    string // known to the network; or ""
 	losses  int
-	removed map[string]bool // venues that services removed it from
-	visits  map[string]bool // other channels that services joined it to, by venue
+	removed map[string]bool
+	visits  map[string]bool // by venue
 }
 
 // A membership outlives a split, as on any server.
 type membership struct {
-	age    int64  // creation time of the channel, unix seconds
+	age    int64  // of the channel, unix seconds
 	status string // letters of prefix modes
 	id     int    // of this stay of the user
 }
@@ -94,8 +93,7 @@ func newPseudo(ident, realName string) *pseudo {
 	}
 }
 
-// speaker returns the user for a DID's step, introduced to the network. The user is also in the venue
-// if that is a channel that it may join.
+// The user is also in the venue if that is a channel that it may join.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
 	did, name = r.Moved(did, name)
@@ -155,7 +153,7 @@ func (s *session) introduce(p *pseudo) {
 
 func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 
-// freeNick falls back to the user's UUID, which is always free.
+// A UUID is always free.
 func (s *session) freeNick(p *pseudo) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, s.net.nickBytes) {
 		if s.net.owner(nick) == "" {
@@ -170,8 +168,6 @@ func (s *session) yield(p *pseudo) {
 	s.rename(p, s.freeNick(p), time.Now().Unix())
 }
 
-// displace records whether one of our users has a nick that differs from its name and was not
-// assigned by the network.
 func (s *session) displace(p *pseudo) {
 	if p.given || s.net.fold(p.Nick) == s.net.fold(p.best(s.net.nickBytes)) {
 		delete(s.displaced, p)
@@ -180,7 +176,6 @@ func (s *session) displace(p *pseudo) {
 	s.displaced[p] = true
 }
 
-// Our users get the nicks of their names once no user of the network uses them.
 func (s *session) reclaim() {
 	for p := range s.displaced {
 		if best := p.best(s.net.nickBytes); s.linked && p.here && best != "" && s.net.owner(best) == "" {
@@ -242,7 +237,7 @@ func (s *session) occupied(venue string) bool {
 	return false
 }
 
-// thrownOut makes a user rejoin after a while, or at once for a delivery of one of its steps.
+// The user also rejoins at once for a delivery of one of its steps.
 func (s *session) thrownOut(p *pseudo) {
 	wait := min(firstReturn<<min(p.losses, 16), lastReturn)
 	p.losses++
@@ -251,7 +246,7 @@ func (s *session) thrownOut(p *pseudo) {
 	})
 }
 
-// comeBack ends a wait. The user may have been retired in the meantime.
+// The user may have been retired in the meantime.
 func (s *session) comeBack(p *pseudo) {
 	if s.link.roster.byUUID[p.uuid] == p {
 		s.present(p)

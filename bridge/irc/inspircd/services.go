@@ -80,7 +80,7 @@ func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
 	return unixSeconds(m.Params[at])
 }
 
-// onBring joins one of our users to channels, regardless of their modes.
+// The modes of the channels do not apply.
 func (s *session) onBring(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -139,8 +139,7 @@ func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onRemoteSplit ends the link if an operator of the network removes this server. No server is behind
-// this one.
+// No server is behind this one, so a removal of this server ends the link.
 func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 	if name := m.Params[0]; name != string(s.link.ports.Home) && name != s.sid() {
 		return nil
@@ -160,7 +159,7 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 // recreated. In a channel of the network, the gateway does not change modes of members, because its
 // servers drop a mode with a different timestamp.
 
-// fill records the members of an FJOIN, each of the form "modes,uuid:membership".
+// An item has the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {
 	var entered []string
 	operated := len(ch.members) > 0
@@ -211,8 +210,8 @@ func (s *session) left(venue, uuid string) {
 	}
 }
 
-// remakeEmpty recreates each channel that its last user left: our users leave it, which ends it, and
-// rejoin in the same write. A permanent channel (+P) does not end.
+// Our users leave such a channel, which ends it, and rejoin in the same write. A permanent channel
+// (+P) does not end.
 func (s *session) remakeEmpty() {
 	for venue, ch := range s.net.channels {
 		if ch.rules.limit > 0 { // there may be room now

@@ -29,8 +29,7 @@ const maxSilence = 90 * time.Second
 // once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
-// maxBufferBytes is the buffer size above which no more rows are accepted: two rows of the maximum
-// size for each lane of a feed.
+// maxBufferBytes allows two rows of the maximum size for each lane of a feed.
 const maxBufferBytes = 1 << 20
 
 // The steps of one user, and the text of one channel, are judged in order of arrival.
@@ -44,10 +43,9 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once both bursts are over
 	rows chan *outbound
-	// agreed is for operators. It is constant once the session accepts rows.
+	// agreed is constant once the session accepts rows.
 	agreed *agreement
 
-	// notCarried lists the obstacles to writing on the network, for operators.
 	notCarried atomic.Pointer[[]string]
 
 	announcer irc.Announcer
@@ -56,24 +54,24 @@ type session struct {
 	protocol    version
 	net         *tree
 	reading     string
-	displaced   map[*pseudo]bool // users with a nick other than that of their name
-	memberships int              // count, to distinguish a user's stays in a channel
+	displaced   map[*pseudo]bool
+	memberships int // distinguishes a user's stays in a channel
 	commands    map[string]command
 	challenge   string
 	hello       string
-	linked      bool                     // both bursts are over
-	changed     bool                     // the inputs of notCarried changed since it was published
-	skew        time.Duration            // how far our clock is ahead of the peer's
-	tagless     bool                     // the missing message tags were logged
-	buffer      []byte                   // to be written
-	unproven    []*outbound              // in buffer
-	pings       [][]*outbound            // unanswered, with the rows that each proves
-	events      *rate.Limiter            // steps of the whole link; nil without a limit
-	rooms       []room                   // opened by our user, in order
-	missed      map[federation.DID]party // absent recipients
-	pause       <-chan time.Time         // no reading until then; nil if not paused
-	unread      []*outbound              // text and steps waiting for users of their channel, in order
-	readersDue  <-chan time.Time         // end of that wait; nil afterwards
+	linked      bool
+	changed     bool
+	skew        time.Duration // how far our clock is ahead of the peer's
+	tagless     bool          // the missing message tags were logged
+	buffer      []byte
+	unproven    []*outbound   // in buffer
+	pings       [][]*outbound // unanswered, with the rows that each proves
+	events      *rate.Limiter // nil without a limit
+	rooms       []room        // in order
+	missed      map[federation.DID]party
+	pause       <-chan time.Time // reading is paused until then; nil if not paused
+	unread      []*outbound      // waiting for users of their channel, in order
+	readersDue  <-chan time.Time // end of that wait; nil afterwards
 }
 
 func newSession(l *Link, conn net.Conn) *session {
@@ -153,8 +151,8 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// readable returns nil while too many steps wait to be judged or the link exceeds its rate. Lines are
-// then read later, which slows the peer down.
+// readable returns nil while too many steps wait to be judged or the link exceeds its rate. The
+// unread lines slow the peer down.
 func (s *session) readable() <-chan line {
 	if s.Steps.Full() || s.pause != nil {
 		return nil
@@ -162,7 +160,6 @@ func (s *session) readable() <-chan line {
 	return s.Lines
 }
 
-// acceptedRows returns nil while the buffer is too full.
 func (s *session) acceptedRows() <-chan *outbound {
 	if len(s.buffer) > maxBufferBytes {
 		return nil
@@ -201,7 +198,6 @@ func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
 	return c.run(s, ctx, m)
 }
 
-// leave ends the link gracefully: our server leaves the network, and the peer closes the connection.
 func (s *session) leave(ctx context.Context) error {
 	s.link.live.Store(nil)
 	s.Leave()
@@ -240,7 +236,6 @@ const writeTimeout = 30 * time.Second
 // After a failed write, the peer's last lines may contain the reason.
 const lastWords = time.Second
 
-// line is one line from the reader, or the error for a long one.
 type line struct {
 	text string
 	err  error // nil or [irc.ErrLineTooLong]
@@ -293,8 +288,8 @@ func (s *session) putMessage(m ircmsg.Message) error {
 	return nil
 }
 
-// flush passes the whole buffer as one piece, unless the writer is busy. A PING follows to prove the
-// rows in it.
+// flush writes a PING after the buffer, to prove its rows. It does nothing while the writer is
+// busy.
 func (s *session) flush() {
 	if s.Writing() || len(s.buffer) == 0 {
 		return
@@ -321,7 +316,6 @@ func (s *session) lost(err error) error {
 	return fmt.Errorf("connection to %s lost: %w", s.link.cfg.ServerName, errors.Join(err, s.WriteErr()))
 }
 
-// lastWord writes a line before the connection is closed, if the peer still reads.
 func (s *session) lastWord(text string) {
 	s.put("%s", text)
 	timeout := time.NewTimer(leaveTimeout)

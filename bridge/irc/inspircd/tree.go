@@ -24,49 +24,48 @@ const (
 	tagModuleNewer = "ircv3_ctctags"
 )
 
-// tree is the peer's network: servers, users and the timestamps of channels. It lasts as long as the
-// connection and is as large as the network.
+// A tree lasts as long as the connection and is as large as the network.
 type tree struct {
-	peer      string // SID of the server at the other end
+	peer      string // SID
 	challenge string // theirs, or ""
-	tagmsg    bool   // the peer accepts TAGMSG
-	ascii     bool   // casemapping; else rfc1459
+	tagmsg    bool
+	ascii     bool // casemapping; else rfc1459
 
 	nickBytes, identBytes, hostBytes, realBytes, chanBytes int
 
 	modes map[byte]chanMode // channel modes, by letter
 
 	servers  map[string]string         // SID to that of the server before it; "" for the peer
-	users    map[string]*user          // of the network, by UUID
-	nicks    map[string]string         // folded nick to UUID, of all users
-	signers  map[federation.DID]string // UUID of the last signing user, by DID
+	users    map[string]*user          // by UUID
+	nicks    map[string]string         // folded nick to UUID
+	signers  map[federation.DID]string // UUID of the last signing user
 	accounts map[string]string         // to the UUID of the user that logged in last
 	channels map[string]*channel
-	left     func(*user) // called for each departing user
+	left     func(*user)
 }
 
 type user struct {
 	nick    string
-	ident   string         // user name at connection
-	signon  string         // connection time, as written by its server
-	account string         // reported by its network, or ""
-	away    string         // reason, or ""
-	relayed federation.DID // DID of its last relayed text, or ""
+	ident   string
+	signon  string         // as written by its server
+	account string         // or ""
+	away    string         // or ""
+	relayed federation.DID // of its last relayed text, or ""
 	signer  federation.DID // of its last step, or ""
 	meter   irc.Meter
 }
 
 type channel struct {
 	venue   string
-	name    string          // in the network's spelling
-	ts      int64           // creation time, unix seconds; zero while it does not exist
-	ours    bool            // created by one of our users
-	members map[string]bool // of the network, by UUID
-	visited bool            // had a member since its creation
-	met     bool            // had a member since the link came up
-	awaited bool            // an open offer waits for a member
+	name    string // in the network's spelling
+	ts      int64  // creation time, unix seconds; zero while it does not exist
+	ours    bool
+	members map[string]bool // by UUID
+	visited bool
+	met     bool // had a member since the link came up
+	awaited bool // an open offer waits for a member
 	rules   rules
-	kept    map[*pseudo]bool // our users kept out by its modes
+	kept    map[*pseudo]bool // by its modes
 }
 
 func newTree(channels []string) *tree {
@@ -188,15 +187,14 @@ func (t *tree) signed(uuid string, did federation.DID) {
 	t.signers[did] = uuid
 }
 
-// unsign removes a user as the last signer of its DID, unless another user has signed since.
 func (t *tree) unsign(uuid string) {
 	if did := t.users[uuid].signer; t.signers[did] == uuid {
 		delete(t.signers, did)
 	}
 }
 
-// find returns the last user that signed as a DID, else a user logged in to one of its accounts, else
-// the user with the given nick, else "".
+// find prefers the last user that signed as a DID, then a user logged in to one of its accounts,
+// then the user with the given nick. It returns "" if there is none.
 func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	if uuid := t.signers[did]; uuid != "" {
 		return uuid
@@ -227,7 +225,7 @@ func (t *tree) quit(uuid string) {
 	t.left(u)
 }
 
-// split also removes all servers behind it and all their users, which send no QUIT.
+// The servers behind it and their users send no QUIT.
 func (t *tree) split(sid string) {
 	gone := map[string]bool{sid: true}
 	for grown := true; grown; {
