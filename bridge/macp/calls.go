@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// Page sizes.
 const (
 	defaultPage = 100
 	maxPage     = 500
@@ -113,8 +112,7 @@ func (l *Link) resumeSession(ctx context.Context, from participant, req *macpv1.
 	return &macpv1.ResumeSessionResponse{Ack: ack}, err
 }
 
-// listSessions returns sessions in the order in which they began. The page token is the name of the
-// last one.
+// The page token is the name of the last session in the order in which they began.
 func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.ListSessionsRequest) (*macpv1.ListSessionsResponse, error) {
 	size := int(req.GetPageSize())
 	if size <= 0 {
@@ -277,7 +275,6 @@ func (l *Link) sessionsOf(ctx context.Context, from participant) ([]*macpv1.Sess
 	}
 }
 
-// watchSignals sends the caller the last state of its handoffs, and then each signal.
 func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.WatchSignalsRequest, begin func() error, send func(*macpv1.WatchSignalsResponse) error) error {
 	var out *outlet[*macpv1.WatchSignalsResponse]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
@@ -297,7 +294,6 @@ func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.Wat
 	return drain(ctx, out, send)
 }
 
-// lastSignals sends a connecting participant the last signal of each of its sessions.
 func (l *Link) lastSignals(ctx context.Context, from participant, send func(*macpv1.WatchSignalsResponse) error) error {
 	known, err := l.sessionsOf(ctx, from)
 	if err != nil {
@@ -365,8 +361,7 @@ func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
 	}
 }
 
-// follow replays the stream of a session after a number, and then sends newly accepted envelopes. It
-// returns nil after the envelope that resolved the session.
+// follow returns nil after the envelope that resolved the session.
 func (l *Link) follow(ctx context.Context, from participant, id string, after uint64, send func(numbered) error) error {
 	out, until, over, err := l.subscribe(ctx, from, id)
 	if err != nil {
@@ -389,8 +384,8 @@ func (l *Link) follow(ctx context.Context, from participant, id string, after ui
 	})
 }
 
-// subscribe adds a reader to the stream of a session, and returns the number of the newest envelope.
-// For a closed session, the stream is nil and over is the reason for its end.
+// For a closed session, the stream is nil and over is the reason for its end. The number is that of
+// the newest envelope.
 func (l *Link) subscribe(ctx context.Context, from participant, id string) (out *stream, until uint64, over, err error) {
 	err = l.read(ctx, from, id, func(t *turn) error {
 		s := t.session
@@ -417,7 +412,6 @@ func (l *Link) unsubscribe(ctx context.Context, id string, out *stream) {
 	})
 }
 
-// replay sends the envelopes in (after, until] from the journal.
 func (l *Link) replay(ctx context.Context, id string, after, until uint64, send func(numbered) error) error {
 	var read, sequence uint64
 	for sequence < until {

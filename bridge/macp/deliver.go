@@ -65,8 +65,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// showAnswer writes the answer of a target that answered elsewhere. Sessions opened by the gateway are
-// also committed.
+// Sessions opened by the gateway are also committed.
 func (l *Link) showAnswer(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
 	if !t.session.Open() || offer.Disposition != macpmode.Offered {
@@ -87,8 +86,7 @@ func (l *Link) showAnswer(t *turn, d federation.Delivery, offer *macpmode.Offer)
 	return t.acceptMessage(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.accepted", "transferred to "+offer.Target, true))
 }
 
-// tellStep writes a signal about a step. The last signal of a session is repeated to connecting
-// participants.
+// The last signal of a session is repeated to connecting participants.
 func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev := d.Entry.Event
 	if last, err := envelopeOf(t.session.Signal); err == nil && last.GetMessageId() == ev.ID.String() {
@@ -128,7 +126,6 @@ func (l *Link) actor(ctx context.Context, s *live, offer *macpmode.Offer, ev fed
 	return offer.Target, nil
 }
 
-// hold writes a step into a session that stays open until the work is over.
 func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
 	if l.cfg.Profile != holdOpen || !t.session.Open() || l.participants.has(t.session.Initiator) {
@@ -147,8 +144,7 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	return t.acceptMessage(t.session.Initiator, macpmode.TypeContext, id, id, &handoffv1.HandoffContextPayload{HandoffId: offer.ID, ContentType: macpmode.CarryType, Context: data})
 }
 
-// openSession opens a session for an offer. The journal of the handoff names each such session; length
-// is its length.
+// The journal of the handoff names each such session; length is its length.
 func (l *Link) openSession(ctx context.Context, ev federation.Event, view federation.View, target participant, length uint64) error {
 	names := macpmode.Parties{Owner: string(view.Offerer), Target: target.name}
 	owner, local, err := l.participantOf(ctx, view.Offerer)
@@ -213,8 +209,7 @@ func newSessionID() (string, error) {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 }
 
-// reopen opens another session for an offer whose session expired before its handoff. A session lasts
-// at most a day.
+// A session lasts at most a day, so a session may expire before its handoff.
 func (l *Link) reopen(ctx context.Context, s wireEntry) error {
 	var id federation.HandoffID
 	var target string

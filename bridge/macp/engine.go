@@ -15,12 +15,11 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// Limits of the engine.
 const (
 	maxBatch     = 128     // calls committed in one transaction
 	maxWeight    = 1 << 18 // of the sessions in memory, see [macpmode.Session.Weight]
 	subscription = 256     // queued envelopes per reader of a stream
-	pageEntries  = 64      // history entries per read; an entry may have 1 MiB
+	pageEntries  = 64      // an entry may have 1 MiB
 )
 
 // engine owns the sessions. The goroutine of run judges all calls in order, writes the entries of all
@@ -29,7 +28,7 @@ type engine struct {
 	deps     Deps
 	log      *slog.Logger
 	calls    chan *call
-	ended    chan struct{} // closed when run ends
+	ended    chan struct{}
 	sessions map[string]*live
 	weight   int
 	watchers *watchers
@@ -50,7 +49,6 @@ type call struct {
 	done    chan struct{}
 }
 
-// turn gives a call access to its session while the call is judged.
 type turn struct {
 	engine  *engine
 	now     time.Time
@@ -58,17 +56,16 @@ type turn struct {
 	batch   *batch
 }
 
-// batch is the set of writes of one transaction.
 type batch struct {
 	touched  []*live
 	writes   map[*live]*federation.JournalWrite
 	more     []federation.JournalWrite // to other journals
 	removed  []string
-	events   []func()            // sent after the transaction
-	policies uint64              // number of entries in the journal of policies
-	claimed  []string            // policies registered or removed
-	later    map[*live]time.Time // overrides the next check time of a session
-	gone     []*live             // removed sessions
+	events   []func() // sent after the transaction
+	policies uint64
+	claimed  []string
+	later    map[*live]time.Time
+	gone     []*live
 }
 
 func newEngine(deps Deps, log *slog.Logger) *engine {
@@ -84,8 +81,8 @@ func unavailable(err error) error {
 	return &federation.UnavailableError{What: "the runtime", Err: err}
 }
 
-// on submits a call, and returns once its writes are on disk. It blocks on the record. Its error is the
-// error of do, or wraps [*federation.UnavailableError].
+// on returns once the writes of a call are on disk. It blocks on the record. Its error is the error
+// of do, or wraps [*federation.UnavailableError].
 func (e *engine) on(ctx context.Context, session string, do func(ctx context.Context, t *turn) error) error {
 	c := &call{session: session, do: do, done: make(chan struct{})}
 	select {
@@ -115,7 +112,7 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
-// gather returns the waiting calls. It does not block.
+// It does not block.
 func (e *engine) gather(first *call) []*call {
 	all := []*call{first}
 	for len(all) < maxBatch {
@@ -203,7 +200,6 @@ func (e *engine) load(ctx context.Context, id string) (*live, error) {
 	return s, nil
 }
 
-// tick applies the passage of time to the session.
 func (t *turn) tick() error {
 	for {
 		entry, err := t.session.Due(t.now.UnixMilli())
@@ -216,7 +212,7 @@ func (t *turn) tick() error {
 	}
 }
 
-// accept applies an entry. The batch writes it.
+// The batch writes the entry.
 func (t *turn) accept(entry *historyv1.Entry) error {
 	text, err := proto.Marshal(entry)
 	if err != nil {
@@ -302,8 +298,8 @@ func (e *engine) write(ctx context.Context, b *batch) error {
 	return e.deps.Journals.RemoveJournals(ctx, b.removed)
 }
 
-// dueOf returns the next check time of a session: for its clock, for a step to be filed, or for its
-// removal.
+// A check is due for the clock of a session, for a step to be filed, or for the removal of the
+// session.
 func (e *engine) dueOf(s *live) time.Time {
 	due := s.NextDue()
 	if s.Over() {
@@ -326,7 +322,7 @@ func (e *engine) undo(b *batch) {
 	}
 }
 
-// forget removes a session from memory. Its streams end, and its readers subscribe again.
+// The streams of the session end, and its readers subscribe again.
 func (e *engine) forget(s *live) {
 	if e.sessions[s.ID] != s {
 		return
@@ -338,7 +334,6 @@ func (e *engine) forget(s *live) {
 	delete(e.sessions, s.ID)
 }
 
-// trim removes sessions without readers from memory if there are too many.
 func (e *engine) trim(b *batch) {
 	for _, s := range e.sessions {
 		if e.weight <= maxWeight {

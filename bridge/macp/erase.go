@@ -96,7 +96,7 @@ func (f *Foreign) EraseJournals(ctx context.Context, ids []federation.HandoffID,
 	})
 }
 
-// ended reports whether a session is over and completely filed. It also returns its handoffs.
+// ended also returns the handoffs of the session.
 func ended(s *macpmode.Session) (over bool, handoffs []string) {
 	for _, offer := range s.Offers {
 		handoffs = append(handoffs, offer.Handoff)
@@ -105,7 +105,7 @@ func ended(s *macpmode.Session) (over bool, handoffs []string) {
 	return s.Over() && !waits, handoffs
 }
 
-// allOver reports whether all handoffs are over. An offer without a handoff counts as over.
+// An offer without a handoff counts as over.
 func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bool, error) {
 	for _, text := range handoffs {
 		id, err := federation.ParseEventID(text)
@@ -120,8 +120,8 @@ func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bo
 	return true, nil
 }
 
-// eachSession removes sessions. It returns the number of removed sessions and the names of the others;
-// remove reports whether a session is over.
+// eachSession returns the number of removed sessions and the names of the others; remove reports
+// whether a session is over.
 func eachSession(
 	ctx context.Context, record *journals.Journals, sessions []string, name func(string) string, dry bool, remove func(session string) (over bool, err error),
 ) (erased int, running []string, err error) {

@@ -18,7 +18,6 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// indexed is an entry in the journal of a handoff: its session.
 type indexed struct {
 	Session string `json:"session"`
 	Offer   string `json:"offer"`
@@ -41,7 +40,7 @@ func lastIndex(ctx context.Context, record *journals.Journals, name string) (ind
 	return found, federation.DecodeJSON(entries[len(entries)-1], &found)
 }
 
-// fileOffer files an offer of a participant. An offer to a name without a DID stays in the session.
+// An offer to a name without a DID stays in the session.
 func (l *Link) fileOffer(ctx context.Context, s wireEntry) error {
 	from, local := l.participants.named(s.env.GetSender())
 	offer, description, document, err := l.offered(ctx, s)
@@ -74,8 +73,8 @@ func (l *Link) fileOffer(ctx context.Context, s wireEntry) error {
 	return err
 }
 
-// open writes the handoff ID of an offer before the handoff is filed, because its first step may arrive
-// at once.
+// open writes the handoff ID of an offer before the handoff is filed, because its first step may
+// arrive at once.
 func (l *Link) open(ctx context.Context, s wireEntry, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := s.handoff(ctx, l.ports.Gateway, offer)
 	if err != nil || opened {
@@ -136,8 +135,7 @@ func (l *Link) offered(ctx context.Context, s wireEntry) (offer macpmode.Offer, 
 	return offer, d, document, err
 }
 
-// firstContext returns the first context of an offer accepted before the offer is filed, or nil for
-// none.
+// firstContext returns nil for none.
 func firstContext(ctx context.Context, record *journals.Journals, name string, after uint64, offer string) (*macpv1.Envelope, *handoffv1.HandoffContextPayload, error) {
 	page, err := record.Journal(ctx, name, after, pageEntries)
 	if err != nil {
@@ -162,7 +160,7 @@ func firstContext(ctx context.Context, record *journals.Journals, name string, a
 	return nil, nil, nil
 }
 
-// cancel ends the session because of the given event, which is "" if no step is behind it.
+// The event is "" if no step is behind the end of the session.
 func (t *turn) cancel(reason, event string) error {
 	if t.session.Over() {
 		return nil
@@ -229,8 +227,7 @@ func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id fede
 	return id, err
 }
 
-// conclude commits a session opened by the gateway, in the name of its owner. It does nothing for any
-// other session, or for a closed one.
+// conclude does nothing for a session not opened by the gateway, or for a closed one.
 func (l *Link) conclude(ctx context.Context, session string, id federation.HandoffID, action, reason string, positive bool) error {
 	return l.engine.on(ctx, session, func(_ context.Context, t *turn) error {
 		offer := t.session.OfferOf(id.String())
@@ -241,8 +238,7 @@ func (l *Link) conclude(ctx context.Context, session string, id federation.Hando
 	})
 }
 
-// acceptMessage accepts a message written by the gateway for a party not connected here; event is
-// the step shown by the message.
+// The gateway writes the message for a party not connected here.
 func (t *turn) acceptMessage(sender, kind, messageID, event string, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	if err != nil {

@@ -17,21 +17,20 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
 )
 
-// Times and limits of the filer.
 const (
 	sweepEach  = 250 * time.Millisecond
 	sweepLimit = 256
-	filers     = 8               // concurrently filed sessions
-	retryAfter = 2 * time.Second // after a failure to file a step
-	freshStep  = time.Minute     // how long a step keeps the ID of its entry, which contains the entry's time
+	filers     = 8
+	retryAfter = 2 * time.Second
+	freshStep  = time.Minute // how long a step keeps the ID of its entry, which contains the entry's time
 )
 
-// filer files the entries of sessions as steps of handoffs, in the order of each session, and checks
-// sessions when due. Pending work is derived from the histories, so it survives a restart.
+// filer files the entries of each session in order. Pending work is derived from the histories, so
+// it survives a restart.
 type filer struct {
 	link  *Link
 	mu    sync.Mutex
-	ready map[string]bool // sessions to check
+	ready map[string]bool
 	woken chan struct{}
 }
 
@@ -116,13 +115,12 @@ func (f *filer) look(ctx context.Context, session string) {
 	}
 }
 
-// snapshot is the filer's view of a session at one moment.
 type snapshot struct {
 	filed, length uint64
 	waits         bool
 	at            int64
-	ended         int64    // 0 for an open session
-	handoffs      []string // of the offers
+	ended         int64 // 0 for an open session
+	handoffs      []string
 }
 
 func (f *filer) file(ctx context.Context, session string) error {
@@ -182,7 +180,6 @@ func (f *filer) entry(ctx context.Context, session string, s snapshot, text []by
 	return f.markFiled(ctx, session, s.filed)
 }
 
-// markFiled records that the entries up to a number are filed.
 func (f *filer) markFiled(ctx context.Context, session string, filed uint64) error {
 	return f.link.engine.on(ctx, session, func(_ context.Context, t *turn) error {
 		if t.session.Filed >= filed {
@@ -192,7 +189,6 @@ func (f *filer) markFiled(ctx context.Context, session string, filed uint64) err
 	})
 }
 
-// retire removes a session that ended long ago, once its handoffs have ended.
 func (f *filer) retire(ctx context.Context, session string, s snapshot) error {
 	kept := f.link.deps.Bounds().Finished
 	if kept <= 0 || time.Now().Before(time.UnixMilli(s.ended).Add(kept)) {
@@ -249,8 +245,7 @@ func membersPrefix(name string) string {
 	return memberPrefix + hex.EncodeToString(digest[:12]) + "/"
 }
 
-// memberJournal returns the name of the journal of a participant's session. Names sort in the order in
-// which the sessions began.
+// Names sort in the order in which the sessions began.
 func memberJournal(name string, started int64, session string) string {
 	return fmt.Sprintf("%s%013d/%s", membersPrefix(name), started, session)
 }

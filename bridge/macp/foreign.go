@@ -83,8 +83,8 @@ func Runtimes(deps Deps) bridge.Network {
 	}
 }
 
-// Foreign is another operator's runtime, in which the gateway participates for one DID. It keeps a copy
-// of each session's history.
+// Foreign is another operator's runtime, in which the gateway participates for one DID. It keeps a
+// copy of each session's history.
 type Foreign struct {
 	cfg   Runtime
 	did   federation.DID
@@ -136,8 +136,7 @@ func (f *Foreign) senderDID(sender string) federation.DID {
 	return federation.DID(string(f.ports.Home.DID()) + ":macp:" + f.cfg.Name + ":" + federation.EscapeDID(sender))
 }
 
-// sender returns the sender with the given DID, or "" if the DID is not a sender of this
-// runtime.
+// sender returns "" if the DID is not a sender of this runtime.
 func (f *Foreign) sender(did federation.DID) string {
 	name, ok := strings.CutPrefix(string(did), string(f.ports.Home.DID())+":macp:"+f.cfg.Name+":")
 	text, err := url.PathUnescape(name)
@@ -191,11 +190,10 @@ type foreignConn struct {
 	client   *http.Client
 	group    *errgroup.Group
 	mu       sync.Mutex
-	followed map[string]bool // sessions followed by a goroutine
+	followed map[string]bool // followed by a goroutine
 	tasks    bool            // work continues in sessions of the task mode
 }
 
-// maxFollowed bounds the concurrently followed sessions of one link.
 const maxFollowed = 4096
 
 func newForeignConn(f *Foreign) *foreignConn {
@@ -209,11 +207,10 @@ func newForeignConn(f *Foreign) *foreignConn {
 	return &foreignConn{Foreign: f, client: &http.Client{Transport: transport}, followed: map[string]bool{}}
 }
 
-// Times of a connection.
 const (
 	pingEach    = 15 * time.Second // detects an unresponsive runtime
 	callTimeout = 20 * time.Second
-	lookEach    = 30 * time.Second // poll interval of a session's state, which is not on its stream
+	lookEach    = 30 * time.Second // a session's state is not on its stream
 )
 
 func (c *foreignConn) close() { c.client.CloseIdleConnections() }
@@ -238,8 +235,7 @@ func clientOptions() []connect.ClientOption {
 	return []connect.ClientOption{connect.WithGRPC(), connect.WithReadMaxBytes(maxBodyBytes)}
 }
 
-// initialize negotiates the version, and refuses a runtime without the handoff mode. A runtime without
-// the task mode gets signals about work.
+// A runtime without the task mode gets signals about work.
 func (c *foreignConn) initialize(ctx context.Context) error {
 	answer, err := foreignCall[macpv1.InitializeRequest, macpv1.InitializeResponse](ctx, c, "Initialize", &macpv1.InitializeRequest{
 		SupportedProtocolVersions: []string{macpmode.Version}, ClientInfo: &macpv1.ClientInfo{Name: "baton", Version: c.deps.Version},
@@ -311,9 +307,8 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 	return fmt.Errorf("watch sessions: %w", orEnded(stream.Err()))
 }
 
-// follows reports whether to follow a session: a session of our participant in a supported mode. It
-// skips closed sessions of other owners. Their copies are on record or were removed, and a new copy
-// would file the offers again.
+// follows skips closed sessions of other owners. Their copies are on record or were removed, and a
+// new copy would file the offers again.
 func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
 	ours := s.GetInitiator() == c.cfg.Participant
 	switch {
@@ -354,8 +349,7 @@ func (c *foreignConn) watchSignals(ctx context.Context) error {
 	return fmt.Errorf("watch signals: %w", orEnded(stream.Err()))
 }
 
-// follow starts the goroutine that follows a session, unless it is running; copied means that the
-// session has a copy.
+// copied means that the session has a copy.
 func (c *foreignConn) follow(ctx context.Context, id string, copied bool) error {
 	if !macpmode.ValidSessionID(id) {
 		return nil

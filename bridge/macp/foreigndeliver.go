@@ -69,8 +69,7 @@ func (c *foreignConn) tellIn(ctx context.Context, mode, session, kind, id string
 	return c.refused(answer.GetAck().GetError())
 }
 
-// deliverOffer opens a session for an offer of our participant. The session ID is stored before the
-// session starts.
+// The session ID is stored before the session starts.
 func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) error {
 	if d.View.State != "offered" {
 		return nil
@@ -90,7 +89,7 @@ func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) e
 	return c.sendOffer(ctx, d, session)
 }
 
-// sendOffer sends the messages of an offer. The runtime reports repeated messages as duplicates.
+// The runtime reports repeated messages as duplicates.
 func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, session string) error {
 	target := c.sender(d.View.Offeree)
 	if target == "" { // the offer came from the runtime
@@ -109,8 +108,7 @@ func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, sess
 	return nil
 }
 
-// cancel cancels the session of our participant. It leaves sessions of other owners unchanged. A
-// session unknown to the runtime is over.
+// cancel leaves sessions of other owners unchanged. A session unknown to the runtime is over.
 func (c *foreignConn) cancel(ctx context.Context, session, reason string) error {
 	answer, err := foreignCall[macpv1.CancelSessionRequest, macpv1.CancelSessionResponse](ctx, c, "CancelSession", &macpv1.CancelSessionRequest{SessionId: session, Reason: reason})
 	if connect.CodeOf(err) == connect.CodeNotFound {
@@ -135,8 +133,6 @@ func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, sessi
 	})
 }
 
-// signalled submits a step requested by a sender of the runtime, in a handoff that our participant
-// offered to it.
 func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error {
 	var p macpv1.SignalPayload
 	if err := proto.Unmarshal(env.GetPayload(), &p); err != nil {

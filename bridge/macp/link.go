@@ -53,7 +53,7 @@ type Link struct {
 	engine       *engine
 	filer        *filer
 	rates        map[string]rates
-	bound        atomic.Pointer[string] // listen address
+	bound        atomic.Pointer[string]
 }
 
 var _ bridge.InboxReader = (*Link)(nil)
@@ -118,7 +118,6 @@ func href(p bridge.Ports, id federation.HandoffID) string {
 	return p.PublicURL + "/api/v1/handoffs/" + id.String()
 }
 
-// Limits of the listener.
 const (
 	maxConnections = 1024
 	maxBodyBytes   = macpmode.MaxPayloadBytes*4/3 + 64<<10 // an envelope in JSON, and the rest of the request
@@ -127,7 +126,6 @@ const (
 	drainTimeout   = 2 * time.Second // for requests in flight when the runtime stops
 )
 
-// The paths of the two bindings.
 const (
 	rpcPath  = "/macp.v1.MACPRuntimeService/"
 	jsonPath = "/macp/v1/"
@@ -236,7 +234,7 @@ type message[T any] interface {
 	proto.Message
 }
 
-// unary serves a call in both bindings. A closed call requires a token.
+// A closed call requires a token.
 func unary[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, closed bool, do func(context.Context, participant, PReq) (PRes, error)) {
 	mux.Handle(rpcPath+method, connect.NewUnaryHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req]) (*connect.Response[Res], error) {
 		from, err := l.admit(ctx, r.Header(), closed)
@@ -269,7 +267,7 @@ func unary[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMu
 	})
 }
 
-// mountSend serves Send. On gRPC, Send reports a bad token in its response.
+// On gRPC, Send reports a bad token in its response.
 func (l *Link) mountSend(mux *http.ServeMux) {
 	const method = "Send"
 	mux.Handle(rpcPath+method, connect.NewUnaryHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[macpv1.SendRequest]) (*connect.Response[macpv1.SendResponse], error) {
@@ -306,8 +304,8 @@ func (l *Link) mountSend(mux *http.ServeMux) {
 	})
 }
 
-// watching serves a stream of events in both bindings. The response header confirms the watch to the
-// client; do calls begin, which sends the header, once no later event can be missed.
+// The response header confirms the watch to the client; do calls begin, which sends the header,
+// once no later event can be missed.
 func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, do func(ctx context.Context, from participant, req PReq, begin func() error, send func(PRes) error) error) {
 	mux.Handle(rpcPath+method, connect.NewServerStreamHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req], s *connect.ServerStream[Res]) error {
 		from, err := l.admit(ctx, r.Header(), true)
@@ -334,7 +332,7 @@ func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.Serv
 	})
 }
 
-// ended returns the gRPC status of the end of a stream. It does not log clients that leave.
+// ended does not log clients that leave.
 func (l *Link) ended(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
@@ -346,7 +344,7 @@ func (l *Link) ended(ctx context.Context, method string, err error) error {
 	return rpcError(err)
 }
 
-// admit returns the participant of a token. Only closed calls require a token.
+// Only closed calls require a token.
 func (l *Link) admit(ctx context.Context, header http.Header, closed bool) (participant, error) {
 	if !closed {
 		return participant{}, nil

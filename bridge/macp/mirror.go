@@ -21,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// mirror is the copy of one session of a runtime. One goroutine owns it. The copy is on disk before its
+// One goroutine owns a mirror, the copy of one session of a runtime. The copy is on disk before its
 // steps are filed. Its length is the cursor for resuming the stream.
 type mirror struct {
 	*foreignConn
@@ -34,8 +34,8 @@ func newMirror(c *foreignConn, id string) *mirror {
 	return &mirror{foreignConn: c, id: id, s: &macpmode.Session{}}
 }
 
-// run follows the session until it is over or ctx ends. If copied is set but no copy exists, the copy
-// of a task was just removed with the copy of its offer. It is not created again.
+// If copied is set but no copy exists, the copy of a task was just removed with the copy of its
+// offer. It is not created again.
 func (m *mirror) run(ctx context.Context, copied bool) error {
 	if err := m.load(ctx); err != nil || copied && !m.s.Exists() {
 		return err
@@ -106,7 +106,7 @@ func (m *mirror) load(ctx context.Context) error {
 	}
 }
 
-// subscribe reads the stream of the session from the cursor. Its goroutine ends with ctx.
+// The goroutine of the stream ends with ctx.
 func (m *mirror) subscribe(ctx context.Context) (<-chan *macpv1.Envelope, <-chan error) {
 	received, ended := make(chan *macpv1.Envelope), make(chan error, 1)
 	after := m.s.Sequence
@@ -148,7 +148,6 @@ func (m *mirror) read(ctx context.Context, after uint64, received chan<- *macpv1
 	}
 }
 
-// handleEnvelope copies an envelope. The first envelope starts the session.
 func (m *mirror) handleEnvelope(ctx context.Context, env *macpv1.Envelope, source historyv1.Source) error {
 	if _, seen := m.s.AcceptedAt(env.GetMessageId()); seen && source == historyv1.Source_SOURCE_PARTICIPANT {
 		return nil
@@ -178,9 +177,9 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 	return m.s.Apply(entry)
 }
 
-// settled fetches the state of the session from the runtime, because the stream does not report
-// cancelled or expired sessions; gone means that the runtime has forgotten the session. A stream error
-// of an open session breaks the connection, which is then redialled.
+// The stream does not report cancelled or expired sessions; gone means that the runtime has
+// forgotten the session. A stream error of an open session breaks the connection, which is then
+// redialled.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
 	if connect.CodeOf(err) == connect.CodeNotFound {
@@ -309,7 +308,6 @@ func (m *mirror) fileOffer(ctx context.Context, step wireEntry) error {
 	return err
 }
 
-// retire removes an old copy once its handoffs are over.
 func (m *mirror) retire(ctx context.Context) error {
 	kept := m.deps.Bounds().Finished
 	if kept <= 0 || time.Now().Before(time.UnixMilli(m.s.Ended).Add(kept)) {
@@ -401,8 +399,7 @@ func (m *mirror) describe(ctx context.Context, step wireEntry, offer *macpmode.O
 	return draft, err
 }
 
-// fileAnswer files the answer of a target, and commits a session opened by us. Our own participant's
-// answers are already filed, unless another program has its token.
+// Our own participant's answers are already filed, unless another program has its token.
 func (m *mirror) fileAnswer(ctx context.Context, step wireEntry) error {
 	name, note, err := answerOf(step.env)
 	if err != nil {
@@ -437,8 +434,6 @@ func (m *mirror) fileAnswer(ctx context.Context, step wireEntry) error {
 	return err
 }
 
-// fileCancel files the owner's cancellation of the session of a pending offer, or of the task of its
-// work.
 func (m *mirror) fileCancel(ctx context.Context, step wireEntry) error {
 	handoff := ""
 	if offer := m.s.Current(); offer != nil && offer.Disposition == macpmode.Offered {
@@ -471,7 +466,7 @@ func (m *mirror) send(ctx context.Context, kind, id string, payload proto.Messag
 	return err
 }
 
-// envelope returns a message of our participant. A signal has neither a session nor a mode.
+// A signal has neither a session nor a mode.
 func (f *Foreign) envelope(mode, session, kind, id string, payload proto.Message) (*macpv1.Envelope, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	env := &macpv1.Envelope{

@@ -145,8 +145,7 @@ func (p participants) named(name string) (participant, bool) {
 	return p.all[i], true
 }
 
-// of returns the DID of a name in a session: the DID of a participant, or the name itself if it is a
-// DID. It returns "" for any other name.
+// of returns "" for any name that is neither a participant nor a DID.
 func (p participants) of(name string) federation.DID {
 	if known, ok := p.named(name); ok {
 		return known.did
@@ -172,13 +171,13 @@ func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 
 // Bounds are the gateway's limits for sessions.
 type Bounds struct {
-	Finished  time.Duration // how long an ended session stays readable; 0 for ever
+	Finished  time.Duration // an ended session stays readable this long; 0 for ever
 	ClockSkew time.Duration // tolerance for the time of a new session
 }
 
 // Deps are the dependencies of the network beside [bridge.Ports].
 type Deps struct {
-	Journals *journals.Journals // histories of sessions
+	Journals *journals.Journals
 	Steps    registry.Bound
 	Bounds   func() Bounds
 	Version  string // program version, shown to clients

@@ -17,7 +17,7 @@ import (
 
 const maxPolicies = 100
 
-// policies are the policies of the runtime. The engine owns them.
+// The engine owns the policies.
 type policies struct {
 	byID   map[string]registered
 	length uint64 // of the journal
@@ -29,8 +29,8 @@ type registered struct {
 	by string
 }
 
-// readPolicies reads the journal of policies. An entry is the registering participant followed by the
-// policy, or only the ID of a removed policy.
+// An entry is the registering participant followed by the policy, or only the ID of a removed
+// policy.
 func readPolicies(ctx context.Context, record *journals.Journals) (*policies, error) {
 	p := &policies{byID: map[string]registered{macpmode.DefaultPolicy: {PolicyDescriptor: macpmode.BuiltIn()}}}
 	for {
@@ -64,7 +64,7 @@ func (p *policies) apply(entry []byte) error {
 	return nil
 }
 
-// changePolicies schedules one entry, and applies it once it is on disk.
+// The entry is applied once it is on disk.
 func (t *turn) changePolicies(entry []byte) {
 	e := t.engine
 	t.batch.more = append(t.batch.more, federation.JournalWrite{Name: policyJournal, Length: e.policies.length + t.batch.policies, Entries: [][]byte{entry}})
@@ -78,7 +78,7 @@ func (t *turn) changePolicies(entry []byte) {
 	})
 }
 
-// list returns the policies for a mode, or all if mode is "", sorted by ID.
+// list returns all policies if mode is "", sorted by ID.
 func (p *policies) list(mode string) []*macpv1.PolicyDescriptor {
 	var all []*macpv1.PolicyDescriptor
 	for _, id := range slices.Sorted(maps.Keys(p.byID)) {

@@ -38,7 +38,7 @@ func (l *Link) allow(from participant, kind string) error {
 	return nil
 }
 
-// send answers an accepted envelope only after it is on disk.
+// An accepted envelope is answered only after it is on disk.
 func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope) *macpv1.Ack {
 	ack, err := l.submit(ctx, from, env)
 	if err == nil {
@@ -48,7 +48,7 @@ func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope)
 	return refusedAck(env, ack.GetSessionState(), err)
 }
 
-// submit judges an envelope. With an error, the response has only the state of the session.
+// With an error, the response has only the state of the session.
 func (l *Link) submit(ctx context.Context, from participant, env *macpv1.Envelope) (*macpv1.Ack, error) {
 	if err := macpmode.CheckShape(env); err != nil {
 		return nil, err
@@ -121,7 +121,6 @@ func (l *Link) start(t *turn, env *macpv1.Envelope, ack *macpv1.Ack) error {
 	return nil
 }
 
-// begin accepts the first entry of a session, and files the session for its participants.
 func (l *Link) begin(t *turn, id string, entry *historyv1.Entry) error {
 	if err := t.accept(entry); err != nil {
 		return err
@@ -135,7 +134,6 @@ func (l *Link) begin(t *turn, id string, entry *historyv1.Entry) error {
 	return nil
 }
 
-// read reads a session visible to a participant.
 func (l *Link) read(ctx context.Context, from participant, id string, look func(t *turn) error) error {
 	return l.engine.on(ctx, id, func(_ context.Context, t *turn) error {
 		switch {
@@ -175,7 +173,7 @@ func (*Link) mayControl(s *live, from participant) error {
 	return nil
 }
 
-// ambient sends an envelope to watchers without recording it.
+// ambient records nothing.
 func (l *Link) ambient(ctx context.Context, from participant, env *macpv1.Envelope, session string) (*macpv1.Ack, error) {
 	ack := &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), SessionId: env.GetSessionId()}
 	tellTo := func(t *turn, names []string) {
@@ -194,7 +192,7 @@ func (l *Link) ambient(ctx context.Context, from participant, env *macpv1.Envelo
 	})
 }
 
-// askStep submits the step requested by a signal. If the step is refused, so is the signal.
+// If the step is refused, so is the signal.
 func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelope, p *macpv1.SignalPayload) (*macpv1.Ack, error) {
 	asked, err := macpmode.ReadStep(p.GetData())
 	if err != nil {
@@ -222,7 +220,7 @@ func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelo
 	return &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), AcceptedAtUnixMs: now.UnixMilli()}, nil
 }
 
-// handoffOf returns the named handoff of the session, or else the handoff of its accepted offer.
+// Without a name, the handoff is that of the session's accepted offer.
 func (l *Link) handoffOf(ctx context.Context, from participant, session, named string) (federation.HandoffID, error) {
 	if session == "" {
 		return federation.HandoffID{}, macpmode.Refuse(macpmode.InvalidEnvelope, "correlation_session_id is required")
@@ -241,8 +239,7 @@ func (l *Link) handoffOf(ctx context.Context, from participant, session, named s
 	return id, err
 }
 
-// signalTime returns the time of a step requested by a signal. The envelope's time makes a repeated
-// signal request the same step. Without it, the time is now.
+// The envelope's time makes a repeated signal request the same step. Without it, the time is now.
 func signalTime(env *macpv1.Envelope, now time.Time, skew time.Duration) time.Time {
 	at := time.UnixMilli(env.GetTimestampUnixMs())
 	if env.GetTimestampUnixMs() <= 0 || at.Before(now.Add(-skew)) || at.After(now.Add(skew)) {
@@ -251,7 +248,6 @@ func signalTime(env *macpv1.Envelope, now time.Time, skew time.Duration) time.Ti
 	return at
 }
 
-// stepID returns a stable ID for a message's step.
 func stepID(at time.Time, parts ...string) federation.EventID {
 	hash := sha256.New()
 	for _, part := range parts {
@@ -270,8 +266,7 @@ type byteReader []byte
 // Read implements io.Reader.
 func (r byteReader) Read(p []byte) (int, error) { return copy(p, r), nil }
 
-// original returns the evidence of a step: its envelopes in canonical JSON, with the bytes of their
-// payloads.
+// The evidence is canonical JSON, with the bytes of the payloads.
 func original(envelopes ...*macpv1.Envelope) (string, error) {
 	var text strings.Builder
 	text.WriteString(`{"envelopes":[`)

@@ -18,7 +18,6 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// steps files the steps of participants, signed by the gateway.
 type steps struct {
 	ports bridge.Ports
 	deps  Deps
@@ -47,8 +46,8 @@ func readWireEntry(session string, number uint64, text []byte) (s wireEntry, fil
 	return wireEntry{session: session, number: number, entry: entry, env: env}, true, nil
 }
 
-// id returns the ID and the time of the step. Both are stable, so that a step is filed once despite a
-// crash. An entry too old for this gets a new ID.
+// The ID and the time are stable, so that a step is filed once despite a crash. An entry too old
+// for this gets a new ID.
 func (s wireEntry) id(now time.Time) (federation.EventID, time.Time) {
 	at := time.UnixMilli(s.entry.GetAtUnixMs())
 	if now.Sub(at) > freshStep {
@@ -57,8 +56,8 @@ func (s wireEntry) id(now time.Time) (federation.EventID, time.Time) {
 	return stepID(at, "entry", s.session, fmt.Sprint(s.number)), at
 }
 
-// handoff returns the handoff of an offer, its opening time, and whether the handoff was written. An
-// offer opened before a crash keeps its handoff, unless the offer is too old.
+// handoff returns the opening time of the offer, and whether the handoff was written. An offer
+// opened before a crash keeps its handoff, unless the offer is too old.
 func (s wireEntry) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmode.Offer) (id federation.HandoffID, at time.Time, opened bool, err error) {
 	id, at = s.id(time.Now())
 	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
@@ -70,8 +69,8 @@ func (s wireEntry) handoff(ctx context.Context, gateway bridge.Gateway, offer ma
 	return id, at, false, nil
 }
 
-// submit files a step of a participant. It does nothing if the handoff is already in the resulting
-// state: the step was filed before a crash, or the participant took it elsewhere.
+// submit does nothing if the handoff is already in the resulting state: the step was filed before a
+// crash, or the participant answered elsewhere.
 func (t steps) submit(ctx context.Context, s wireEntry, from federation.DID, verb federation.Verb, id federation.HandoffID, note string) error {
 	view, err := t.ports.Gateway.View(ctx, id)
 	if err != nil {
@@ -92,8 +91,8 @@ func (t steps) submit(ctx context.Context, s wireEntry, from federation.DID, ver
 	return t.vouch(ctx, stepbuilder.Draft{ID: event, From: from, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
 }
 
-// store stores a context other than JSON, and returns its URL. If there is no room, it logs this, and
-// the context stays only in the session.
+// store returns the URL of a context other than JSON. If there is no room, it logs this, and the
+// context stays only in the session.
 func (t steps) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
 	blob, err := t.ports.Evidence.Store(ctx, owner, content)
 	if errors.Is(err, federation.ErrBlobTooLarge) || errors.Is(err, federation.ErrBlobQuota) {
@@ -106,8 +105,7 @@ func (t steps) store(ctx context.Context, owner federation.DID, content []byte) 
 	return blob.URL(t.ports.PublicURL), blob.Hash(), nil
 }
 
-// vouch submits a step signed by the gateway for a participant. A deferred step is on disk, and is no
-// error.
+// A deferred step is on disk, and is no error.
 func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federation.View, now time.Time) error {
 	ev, _, err := stepbuilder.Builder{
 		Network: network, Link: t.link, ReadsInbox: true, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
@@ -127,8 +125,6 @@ func (f *Foreign) workJournal(id federation.HandoffID) string {
 	return f.prefix() + "work/" + id.String()
 }
 
-// taskKeyJournal returns the name of the journal with the handoff of a task, by the participant that
-// requests the task and [macpmode.TaskKey].
 func (f *Foreign) taskKeyJournal(initiator, key string) string {
 	digest := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", len(initiator), initiator, key))
 	return f.prefix() + "task/" + hex.EncodeToString(digest[:16])
@@ -156,12 +152,12 @@ func keptStep(ev federation.Event) kept {
 
 type work struct {
 	length        uint64
-	session, task string // newest task; "" for none
-	kept          []kept // since that task
-	last          string // ID of the newest step in kept
+	session, task string // "" for none
+	kept          []kept
+	last          string
 }
 
-// readWork treats a missing journal as empty.
+// A missing journal is empty.
 func (f *Foreign) readWork(ctx context.Context, id federation.HandoffID) (w work, err error) {
 	for {
 		page, err := f.deps.Journals.Journal(ctx, f.workJournal(id), w.length, pageEntries)
@@ -186,8 +182,7 @@ func (f *Foreign) readWork(ctx context.Context, id federation.HandoffID) (w work
 	}
 }
 
-// writeWork appends an entry to the journal as read. It returns [federation.ErrStale] if the journal
-// has grown since.
+// writeWork returns [federation.ErrStale] if the journal has grown since it was read.
 func (f *Foreign) writeWork(ctx context.Context, id federation.HandoffID, w work, entry workEntry) error {
 	text, err := json.Marshal(entry)
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 
 type bidi = connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]
 
-// converse serves a stream bound to one session for its life: the client subscribes to the session, or
-// sends its envelopes. The stream ends with the session, or when the client has closed its side and
-// follows nothing.
+// converse serves a stream bound to one session. The stream ends with the session, or when the
+// client has closed its side and follows nothing.
 func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 	ctx, stop := context.WithCancel(ctx)
 	c := &conversation{link: l, from: from, stream: s, followed: make(chan error, 1)}
@@ -44,8 +43,7 @@ func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 	}
 }
 
-// receive reads the frames of a client in order, and then the reason for the end. Its goroutine ends
-// after the stream handler has returned, which closes the request.
+// The goroutine ends after the stream handler has returned, which closes the request.
 func receive(ctx context.Context, s *bidi) (<-chan *macpv1.StreamSessionRequest, <-chan error) {
 	frames, closed := make(chan *macpv1.StreamSessionRequest), make(chan error, 1)
 	go func() {
@@ -81,7 +79,7 @@ type conversation struct {
 	session   string
 	follows   bool
 	following fault.Group
-	followed  chan error // result of the follower
+	followed  chan error
 	writing   sync.Mutex // held to write: the follower and the reader both do
 }
 
@@ -102,7 +100,7 @@ func (c *conversation) handleFrame(ctx context.Context, frame *macpv1.StreamSess
 	return c.write(ctx, env)
 }
 
-// write processes the envelope of a frame. A refusal is sent as a frame, and the stream continues.
+// A refusal is sent as a frame, and the stream continues.
 func (c *conversation) write(ctx context.Context, env *macpv1.Envelope) error {
 	ack := c.link.send(ctx, c.from, env)
 	if !ack.GetOk() {
@@ -145,8 +143,7 @@ var (
 	errReread  = errors.New("the session is read again")
 )
 
-// outlet is a queue from the engine to one reader. The engine never waits for the reader: a full outlet
-// ends.
+// The engine never waits for the reader: a full outlet ends.
 type outlet[T any] struct {
 	out    chan T
 	why    error // set before out is closed; nil without an error
@@ -187,8 +184,8 @@ func (s *stream) over(state macpv1.SessionState) { s.end(overError(state)) }
 // lost ends the stream of a session that must be reread.
 func (s *stream) lost() { s.end(errReread) }
 
-// overError returns the error that ends the stream of an ended session. It is nil after the envelope
-// that resolved the session; a cancelled or expired session has no such envelope.
+// overError returns nil after the envelope that resolved the session; a cancelled or expired
+// session has no such envelope.
 func overError(state macpv1.SessionState) error {
 	switch state {
 	case macpv1.SessionState_SESSION_STATE_CANCELLED:
@@ -203,8 +200,7 @@ func overError(state macpv1.SessionState) error {
 
 const maxWatchers = 64
 
-// watchers are the readers of lifecycle events, signals and policies, by participant. The engine owns
-// them.
+// The engine owns the watchers.
 type watchers struct {
 	sessions map[string]map[*outlet[*macpv1.SessionLifecycleEvent]]bool
 	signals  map[string]map[*outlet[*macpv1.WatchSignalsResponse]]bool
@@ -251,7 +247,7 @@ func broadcast[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
 	}
 }
 
-// signal sends a signal. Its sender is authenticated.
+// The sender of the signal is authenticated.
 func (w *watchers) signal(names []string, env *macpv1.Envelope) {
 	broadcast(w.signals, names, &macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true})
 }

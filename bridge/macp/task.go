@@ -15,9 +15,8 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
-// openTask requests the work from the target of an accepted offer, in a session of the task mode. The
-// session ID is stored before the session starts. The runtime reports repeated messages as duplicates.
-// If it refuses the session, signals report the work.
+// The session ID is stored before the session starts. The runtime reports repeated messages as
+// duplicates. If it refuses the session, signals report the work.
 func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *macpmode.Offer) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || view.Over {
@@ -52,8 +51,7 @@ func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *m
 	return m.orBySignal(ctx, id, err)
 }
 
-// orBySignal records that the runtime refused a message of a task, so that a signal reports the step.
-// It returns any other error.
+// orBySignal returns any error other than a refusal.
 func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if !ok {
@@ -64,8 +62,7 @@ func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, e
 	return nil
 }
 
-// endTask cancels the task of a handoff offered by our participant. The runtime leaves a closed task
-// unchanged.
+// The runtime leaves a closed task unchanged.
 func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason string) error {
 	if !c.tasks || c.sender(view.Offeree) == "" {
 		return nil
@@ -77,8 +74,8 @@ func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason 
 	return c.cancel(ctx, w.session, reason)
 }
 
-// report reports a step of the work. A step of our participant becomes a message of the task once the
-// offerer has requested the task. Until then a signal reports the step, which is kept for the task.
+// A step of our participant becomes a message of the task once the offerer has requested the task.
+// Until then a signal reports the step, which is kept for the task.
 func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session string) error {
 	if !c.tasks {
 		return c.tellStep(ctx, d, session)
@@ -115,8 +112,7 @@ func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session
 	}
 }
 
-// tellTask sends a step of our participant in the session of a task. It returns false if the runtime
-// refused it.
+// tellTask returns false if the runtime refused the step.
 func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, session, task string, step kept) (bool, error) {
 	kind, payload, losses := macpmode.WriteReport(federation.Event{Verb: step.Verb, Note: step.Note, Context: step.Context, ContextHash: step.ContextHash}, task, c.cfg.Participant)
 	for _, loss := range losses {
@@ -126,9 +122,9 @@ func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, ses
 	return err == nil, c.orBySignal(ctx, id, err)
 }
 
-// fileRequest processes a task request. A request of our participant belongs to a handoff that it
-// offered. A request to our participant belongs to a handoff that it accepted: the request is accepted
-// too, and the steps kept for the task follow.
+// A request of our participant belongs to a handoff that it offered. A request to our participant
+// belongs to a handoff that it accepted: the request is accepted too, and the steps kept for the
+// task follow.
 func (m *mirror) fileRequest(ctx context.Context, step wireEntry) error {
 	task := m.s.Task
 	if task == nil || step.env.GetSender() != m.s.Initiator {
@@ -175,8 +171,7 @@ func (m *mirror) fileRequest(ctx context.Context, step wireEntry) error {
 	}
 }
 
-// taskHandoff returns the handoff whose work is requested by a task to our participant, or why there is
-// none.
+// If there is no handoff, taskHandoff returns the reason.
 func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id federation.HandoffID, why string, err error) {
 	found, err := lastIndex(ctx, m.deps.Journals, m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), task.ID)))
 	if isNotFound(err) {
@@ -210,8 +205,7 @@ func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id feder
 	return id, "", nil
 }
 
-// ownTask records the handoff of a task requested by our participant. It ignores a task requested by
-// another program with the same token.
+// ownTask ignores a task requested by another program with the same token.
 func (m *mirror) ownTask(ctx context.Context, task *macpmode.Task) error {
 	id, err := federation.ParseEventID(task.ID)
 	if err != nil {
@@ -233,8 +227,7 @@ func (m *mirror) noteTask(ctx context.Context, task *macpmode.Task, id federatio
 	})
 }
 
-// fileReport files the assignee's reports about work offered by our participant, and commits the task
-// after its end.
+// The task is committed after its end.
 func (m *mirror) fileReport(ctx context.Context, step wireEntry) error {
 	task := m.s.Task
 	if task == nil || task.Handoff == "" || m.s.Initiator != m.cfg.Participant || step.env.GetSender() != task.Assignee {
@@ -264,8 +257,8 @@ func (m *mirror) fileReport(ctx context.Context, step wireEntry) error {
 	return m.send(ctx, macpmode.TypeCommitment, "commit:"+task.ID, m.s.TaskCommitment(r.Action, r.Note))
 }
 
-// takeReport files a report as a step. It does nothing if the handoff has the same end: the step was
-// filed before a crash, or the assignee took it elsewhere.
+// takeReport does nothing if the handoff has the same end: the step was filed before a crash, or
+// the assignee reported elsewhere.
 func (m *mirror) takeReport(ctx context.Context, step wireEntry, id federation.HandoffID, r macpmode.Report) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || r.Verb == federation.Complete && view.State == "completed" || r.Verb == federation.Fail && view.State == "failed" {
@@ -284,8 +277,8 @@ func (m *mirror) takeReport(ctx context.Context, step wireEntry, id federation.H
 	return m.vouchPlanned(ctx, step, draft, view)
 }
 
-// vouchPlanned files a step with the stable ID of its entry, so that the step is filed once despite a
-// crash. An entry too old for this gets another ID, which is on disk before the step is filed.
+// The ID of the entry is stable, so that the step is filed once despite a crash. An entry too old
+// for this gets another ID, which is on disk before the step is filed.
 func (m *mirror) vouchPlanned(ctx context.Context, step wireEntry, draft stepbuilder.Draft, view federation.View) error {
 	var at time.Time
 	draft.ID, at = step.id(time.UnixMilli(step.entry.GetAtUnixMs()))
@@ -305,7 +298,6 @@ func (m *mirror) vouchPlanned(ctx context.Context, step wireEntry, draft stepbui
 	return m.steps().vouch(ctx, draft, view, at)
 }
 
-// writeTaskKey returns the write under which the task of an offer to our participant finds its handoff.
 func (m *mirror) writeTaskKey(ctx context.Context, offer *macpmode.Offer, id federation.HandoffID) (federation.JournalWrite, error) {
 	name := m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), offer.ID))
 	length, err := m.deps.Journals.JournalLength(ctx, name)
