@@ -17,9 +17,9 @@ import (
 
 // Channels maps the channels of a link to their names in this federation. It is immutable.
 type Channels struct {
-	here    []string // venues of this federation
-	there   []string // corresponding venues on the network
-	spelled []string // as spelled in the configuration
+	here    []string
+	there   []string
+	spelled []string
 }
 
 const called = " as "
@@ -80,8 +80,8 @@ func (c Channels) Place(there string) federation.ChannelRef {
 	return federation.ChannelRef{}
 }
 
-// In translates a venue on the network to one of this federation. It returns false if the venue is
-// not a channel of the link.
+// In translates a venue on the network to one of this federation. It returns false for a venue
+// outside the link.
 func (c Channels) In(there string) (here string, ok bool) {
 	i := slices.Index(c.there, there)
 	if i < 0 {
@@ -129,8 +129,7 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 }
 
 // Writes reports whether the steps of a handoff are written on a link. A private handoff is written
-// on the link that opened it, and on the links where its other parties were last seen. It returns
-// record errors.
+// on the link that opened it, and on the links where its other parties were last seen.
 func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
 	switch {
 	case !federation.Private(v.Venue):
@@ -147,8 +146,7 @@ func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v fed
 	return false, nil
 }
 
-// SeenOn returns the link on which a DID last signed, or "" if it never signed here. It returns
-// record errors.
+// SeenOn returns the link on which a DID last signed, or "" if it never signed here.
 func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
 	at, err := p.Bindings.Seen(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -160,7 +158,7 @@ func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link strin
 	return at.Link, nil
 }
 
-// otherParty returns the recipient of a step, or "" for an unclaimed open offer.
+// otherParty returns "" for an unclaimed open offer.
 func otherParty(ev federation.Event, view federation.View) federation.DID {
 	switch {
 	case ev.Verb == federation.Offer:

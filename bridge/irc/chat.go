@@ -23,8 +23,8 @@ const maxMessageIDBytes = 256
 // Chat is a user's message in a relayed channel.
 type Chat struct {
 	From    federation.DID // "" for an unauthenticated user
-	Venue   string         // in this federation
-	Command string         // PRIVMSG or NOTICE, or TAGMSG for a reaction
+	Venue   string
+	Command string // TAGMSG for a reaction
 	Text    string
 	Line    string // the received message, as evidence
 	Refs    Refs
@@ -32,9 +32,9 @@ type Chat struct {
 	Formatting bool
 	// History reports whether the line may be kept in a history.
 	History bool
-	Away    string // the author's away reason; "" while not away
+	Away    string // "" while not away
 
-	Arrival federation.Arrival // network, link, nick and message
+	Arrival federation.Arrival
 }
 
 // ErrNoMessageID is returned for a line without a message ID. Such a line would loop between two
@@ -135,10 +135,10 @@ func written(text, manner string, formatting, history bool) (body string, fields
 	return body, fields
 }
 
-// maxFormattedBytes bounds a message with formatting codes: each character may have a code.
+// Each character may have a formatting code.
 const maxFormattedBytes = 4 * federation.MaxMessageChars
 
-// readable returns a text with its formatting if the link forwards it, and if it matches the body.
+// readable ignores formatting that does not match the body.
 func readable(t federation.Text, formatting bool) string {
 	formatted := t.Fields[federation.Formatted]
 	if !formatting || len(formatted) > maxFormattedBytes || Unformatted(formatted) != t.Body {
@@ -234,13 +234,12 @@ type Words struct {
 	Formatting bool
 	History    bool
 
-	Arrival federation.Arrival // network, link and nick
+	Arrival federation.Arrival
 }
 
 const ctcp = "\x01"
 
-// formattedText returns the formatted text of a PRIVMSG, with "/me" for an action, or "" for a CTCP
-// message.
+// formattedText has "/me" for an action, and is "" for a CTCP message.
 func formattedText(text string) string {
 	text, how := manner("PRIVMSG", text)
 	if strings.TrimSpace(Unformatted(text)) == "" {
@@ -255,10 +254,10 @@ func formattedText(text string) string {
 // HolderLeft is the reason for refusing a message to a user without a DID, after that user left.
 const HolderLeft = "the user left before reading the message, and another user may have the nick now"
 
-// Say stores private text of a user. A user without a DID gets the gateway's DID for its nick on the
-// link. If the message waits for a recipient of this gateway, waits is a sentence for the user that
-// calls the recipient name. Otherwise waits is "". Errors come from [bridge.Messages], including a
-// refusal if no link reaches the recipient.
+// Say stores private text of a user. A user without a DID gets the gateway's DID for its nick on
+// the link. If the message waits for a recipient of this gateway, waits is a sentence for the user
+// that calls the recipient name. Otherwise waits is "". The error is a refusal if no link reaches
+// the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := formattedText(w.Text)
 	if text == "" || p.Messages == nil {

@@ -35,7 +35,7 @@ type ChatOps struct {
 // Command is one line from a user to the gateway's own user.
 type Command struct {
 	Text    string
-	Line    string // received message with its ID, as evidence
+	Line    string // with its ID, as evidence
 	Network string // as in [federation.Arrival]
 	Link    string
 	Nick    string
@@ -46,7 +46,7 @@ type Command struct {
 	DID federation.DID
 	// Proved reports whether the user authenticated as the DID to this gateway.
 	Proved bool
-	// Lookup returns the DID of a user by its nick, or "". It returns the errors of the record.
+	// Lookup returns the DID of a user by its nick, or "".
 	Lookup func(nick string) (federation.DID, error)
 	// Room opens a channel for a handoff, invites its parties and returns its name. It is nil if
 	// the gateway cannot create channels on the network.
@@ -55,7 +55,7 @@ type Command struct {
 	// Secret reports whether the line arrived over TLS or from the same machine.
 	Secret bool
 
-	vouch bool // the gateway may sign for the DID
+	vouch bool
 }
 
 func (c Command) source() federation.Source {
@@ -132,8 +132,7 @@ func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 	return lines
 }
 
-// bind looks up the user's DID and whether the gateway may sign for it. If the record fails, the user
-// counts as unbound.
+// If the record fails, the user counts as unbound.
 func (o ChatOps) bind(ctx context.Context, c Command) Command {
 	b, err := Bound(ctx, o.Ports, c.Link, c.Account)
 	if err != nil {
@@ -253,8 +252,7 @@ func (o ChatOps) show(ctx context.Context, c Command, args string, _ time.Time) 
 	return lines, nil
 }
 
-// find finds the handoff named by the first word, and returns the rest of the text. Only its parties
-// can find a private handoff.
+// find also returns the rest of the text. Only its parties can find a private handoff.
 func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.View, string, error) {
 	text, rest, _ := strings.Cut(args, " ")
 	text = strings.ToUpper(strings.TrimLeft(text, "…."))
@@ -297,8 +295,7 @@ func (c Command) authorized() error {
 
 const errNoAccount = userError("Steps need an account that is bound to a DID. To bind yours, say: bind CODE")
 
-// bindAccount lets the gateway sign for a user's account. The user proves the DID with a pairing
-// code, unless it has already authenticated to the gateway.
+// The user proves the DID with a pairing code, unless it has already authenticated to the gateway.
 func (o ChatOps) bindAccount(ctx context.Context, c Command, code string, now time.Time) ([]string, error) {
 	if c.Account == "" {
 		return nil, userError("Log in to an account first: I bind accounts, and no nicks.")
@@ -390,8 +387,7 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	return lines, err
 }
 
-// offeree returns the recipient's DID. A user of another link has one if it is authenticated or its
-// account is bound.
+// A user of another link has a DID if it is authenticated or its account is bound.
 func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federation.DID, error) {
 	to, err := o.participant(ctx, c, name)
 	if err == nil && to.Place.Link != "" && to.DID == o.Ports.Messages.Guest(to.Place.Link, to.Place.Venue) {
@@ -400,9 +396,8 @@ func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federatio
 	return to.DID, err
 }
 
-// pair returns a code that logs in an agent host as the user. Either the gateway may sign for the
-// user, or the user has authenticated to this gateway. Authentication by another server is not
-// enough.
+// The code logs in an agent host as the user. Either the gateway may sign for the user, or the user
+// has authenticated to this gateway. Authentication by another server is not enough.
 func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) ([]string, error) {
 	switch {
 	case c.DID == "":
@@ -480,7 +475,7 @@ func (o ChatOps) room(ctx context.Context, c Command, args string, _ time.Time) 
 	return []string{"Both are invited to " + name + "."}, nil
 }
 
-// person returns the user's own DID, or the gateway's DID for its nick.
+// person falls back to the gateway's DID for the user's nick.
 func (o ChatOps) person(c Command) (federation.DID, error) {
 	switch {
 	case o.Ports.Messages == nil:
@@ -514,8 +509,8 @@ func (o ChatOps) sendText(ctx context.Context, c Command, args string, now time.
 	return []string{"Your message to " + name + " is on its way."}, nil
 }
 
-// participant resolves a name to a participant. Nicks on the user's own network take precedence.
-// NICK@LINK falls back to the next user with the nick.
+// Nicks on the user's own network take precedence. NICK@LINK falls back to the next user with the
+// nick.
 func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")

@@ -25,7 +25,7 @@ const (
 	codeUnderline = '\x1F'
 )
 
-// codeBytes returns the length of a leading code with its digits, or 0.
+// codeBytes returns 0 without a leading code.
 func codeBytes(s string) int {
 	if s == "" {
 		return 0
@@ -41,7 +41,6 @@ func codeBytes(s string) int {
 	return 0
 }
 
-// colourBytes includes a second colour after a comma.
 func colourBytes(s string, least, most int, digit func(byte) bool) int {
 	digits := func(s string) int {
 		n := 0
@@ -128,8 +127,8 @@ func ToUTF8(s string) string {
 }
 
 type format struct {
-	on     string // active codes
-	colour string // last colour code with its digits, or ""
+	on     string
+	colour string // with its digits, or ""
 }
 
 func (f *format) apply(code string) {
@@ -195,7 +194,7 @@ func SplitFormatted(text string, maxBytes int) []string {
 	return parts
 }
 
-// formattedEnd returns the byte offset at which to split a line, and the format there.
+// formattedEnd also returns the format at the split.
 func formattedEnd(line string, maxBytes int) (end int, in format) {
 	atSpace, inSpace, shown := 0, format{}, false
 	for end < len(line) {

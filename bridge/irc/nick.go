@@ -15,11 +15,11 @@ import (
 const shortHash = 4
 
 // Nicks yields candidate nicks for a DID, best first. The limit is in bytes. The first candidate is
-// the name with the suffix. Further candidates are truncated and end in "_" and a growing part of the
+// the name with the suffix. Later candidates are truncated and end in "_" and a growing part of the
 // DID's hash. The caller uses the first free nick, and needs a fallback if none is free.
 //
-// In a name, invalid characters become "_", and a leading digit gets the prefix "_". A DID without a
-// name gets the last word of a did:web, else "agent" and the beginning of its hash.
+// In a name, invalid characters become "_", and a leading digit gets the prefix "_". A DID without
+// a name gets the last word of a did:web, else "agent" and the beginning of its hash.
 func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[string] {
 	hash := did.Hash()
 	if name == did.Short() {
@@ -39,8 +39,7 @@ func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[strin
 	}
 }
 
-// nameless derives a name from a DID: "scout" for did:web:gw.example:scout and
-// did:web:scout.example.
+// The name is "scout" for did:web:gw.example:scout and did:web:scout.example.
 func nameless(did federation.DID) string {
 	if did.Method() != "web" {
 		return "agent-" + did.Hash()[:shortHash]

@@ -33,7 +33,7 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 	return Vouch(ctx, p, d)
 }
 
-// Vouch always rewrites a step; otherwise it is like [Render].
+// Vouch is like [Render], but always rewrites a step.
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	signed := d.Entry.Event
 	ev := signed
@@ -72,8 +72,8 @@ func Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, err
 }
 
-// Tags returns the tags of a rendered step for the view of its handoff, with a message ID if not
-// empty. It returns an error if a server would truncate or drop tags.
+// Tags returns the tags of a rendered step, with a message ID if it is not empty. It returns an
+// error if a server would truncate or drop tags.
 func Tags(ev federation.Event, v federation.View, msgid string) (map[string]string, error) {
 	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: ev}, View: v})
 	if err != nil {
@@ -96,7 +96,7 @@ func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losse
 	}
 }
 
-// Bound returns the binding of an account on a link, or the zero value. It returns record errors.
+// Bound returns the binding of an account on a link, or the zero value.
 func Bound(ctx context.Context, p bridge.Ports, link, account string) (federation.BoundName, error) {
 	if account == "" {
 		return federation.BoundName{}, nil
@@ -176,12 +176,12 @@ func Typing(tags map[string]string) string {
 
 // Refs contains the references of a message to handoffs and other messages.
 type Refs struct {
-	Handoff string // from the tag [RefTag]; unchecked, may be empty
-	Reply   string // ID of the answered message; likewise
+	Handoff string // unchecked; may be empty
+	Reply   string // unchecked; may be empty
 	Step    string // ID of the step if Reply is the ID of its line
 
-	React   string // emoji added to the message in Reply; unchecked
-	Unreact string // emoji removed; unchecked
+	React   string // unchecked
+	Unreact string // unchecked
 }
 
 // RefsIn reads the tags of a message.
@@ -207,8 +207,7 @@ func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Te
 	return t, nil
 }
 
-// handoff finds the handoff by its ID, or by an answered message that contained a step or a
-// reference. The zero ID means none. It blocks on the record and returns its errors.
+// The zero ID means none. It blocks on the record and returns its errors.
 func (r Refs) handoff(ctx context.Context, p bridge.Ports) (federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(r.Handoff); err == nil {
 		return id, nil

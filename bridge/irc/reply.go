@@ -20,10 +20,10 @@ const internalError = "INTERNAL_ERROR"
 
 // Reply is the answer to a user about its step.
 type Reply struct {
-	Code     string // first word, and label of the refusal counter
+	Code     string // also the label of the refusal counter
 	Subject  string // step ID, or "*"
 	Sentence string
-	Ref      string // handoff ID; may be empty
+	Ref      string // may be empty
 }
 
 // Text returns the reply as one line.
@@ -82,7 +82,8 @@ func noticeRef(n federation.Notice) string {
 	return n.Event.Handoff.String()
 }
 
-// NoticeReply returns a notice as a reply, and false for a delivery notice, which needs no reply.
+// NoticeReply returns a notice as a reply. It returns false for a delivery notice, which needs no
+// reply.
 func NoticeReply(n federation.Notice) (r Reply, has bool) {
 	if n.Kind == federation.NoticeDelivered {
 		return Reply{}, false

@@ -37,7 +37,7 @@ type Wire[Line any] struct {
 // [Session.Execute]. Only the owner may use the rest.
 type Session[Line any, Step, Lane comparable] struct {
 	Lines  chan Line
-	Broken chan error // the error that ended the reader
+	Broken chan error
 	Wrote  chan error // write results; the owner passes them to Written
 	Calls  chan func()
 	// Over is closed with the connection.
@@ -114,7 +114,7 @@ func (s *Session[Line, Step, Lane]) End() {
 	s.Running.Wait()
 }
 
-// hangUp closes the connection, so that the peer accepts the next one.
+// The peer can then open the next connection.
 func (s *Session[Line, Step, Lane]) hangUp() {
 	close(s.Over)
 	_ = s.wire.Conn.Close()

@@ -31,17 +31,16 @@ func WithGrace(ctx context.Context) (submitting context.Context, cancel context.
 	}
 }
 
-// rateLimited returns the refusal of a stranger over the limit on new DIDs. Retrying here would delay
-// the steps of known users behind it.
+// Retrying a stranger's step here would delay the steps of known users behind it.
 func rateLimited(ev federation.Event, stranger *federation.NewDIDLimitError) *federation.RefusalError {
 	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; try again later")
 	refused.RetryAfter = stranger.RetryAfter
 	return refused
 }
 
-// SubmitWithRetry submits a step until the gateway accepts or refuses it, or until ctx ends. IRC has
-// no temporary error, so this step and all later steps wait here. A refusal is final, even if a key
-// is missing. So is an error that a retry cannot resolve.
+// SubmitWithRetry submits a step until the gateway accepts or refuses it, or until ctx ends. IRC
+// has no temporary error, so this step and all later steps wait here. A refusal is final, even if a
+// key is missing. An error that a retry cannot resolve is also final.
 func SubmitWithRetry(
 	ctx context.Context, log *slog.Logger, ev federation.Event, ask func(ctx context.Context) (federation.Judgement, error),
 ) (federation.Judgement, error) {
