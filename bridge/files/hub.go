@@ -155,7 +155,7 @@ func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	return answer
 }
 
-// poll returns the oldest file for the caller. It waits for one if requested.
+// poll waits for a file if requested.
 func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	query := r.URL.Query()
 	if agent := query.Get("agent"); agent != "" && agent != c.agent {
@@ -199,7 +199,7 @@ func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	}
 }
 
-// readWait parses the wait of a poll: seconds, or a duration.
+// The text is seconds, or a duration.
 func readWait(text string, most time.Duration) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

@@ -20,9 +20,8 @@ func startKey(id string) string { return "hub\x00" + id }
 
 func startedKey(id federation.HandoffID) string { return "started\x00" + id.String() }
 
-// start files the offer of a handoff sent to the hub by an agent. A repeated handoff gets the same
-// response; another handoff with its handoff_id is a conflict. The call writes no file: if the recipient
-// reads the directory, the delivery of the offer writes it.
+// A repeated handoff gets the same response; another handoff with its handoff_id is a conflict. The
+// call writes no file: if the recipient reads the directory, the delivery of the offer writes it.
 func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sealed) (hubAnswer, error) {
 	file, err := sealed.Trusted(l.secretsOf(sealed))
 	if len(l.secretsOf(sealed)) == 0 {
@@ -96,8 +95,7 @@ func (l *VoiceLink) startedAs(ctx context.Context, file voicefile.File) (federat
 	return s.Event, ours, err
 }
 
-// keepStarted keeps the slots of a handoff begun at the hub until its end. They then answer a repeated
-// start until the file expires.
+// The slots of a handoff answer a repeated start until the file expires.
 func (l *VoiceLink) keepStarted(ctx context.Context, view federation.View) error {
 	if len(l.secrets.hub) == 0 || !view.Over && view.State != federation.Assigned {
 		return nil
@@ -131,7 +129,7 @@ type waiting struct {
 	handoff federation.HandoffID // zero for none
 }
 
-// each calls do with the files for an agent that have a valid HMAC, until do returns false.
+// Files without a valid HMAC are skipped.
 func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	for path, seen := range l.found {
 		if seen.to != agent {
@@ -176,7 +174,7 @@ func (l *VoiceLink) represents(agent string) bool {
 	return ok
 }
 
-// step takes a step of a hub agent. The file moves as if the agent had moved it.
+// The file moves as if the agent had moved it.
 func (l *VoiceLink) step(ctx context.Context, agent, id, verb, reason string) (hubAnswer, error) {
 	if err := l.scan(ctx); err != nil {
 		return hubAnswer{}, err
@@ -271,8 +269,7 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 	return true, nil
 }
 
-// moves files the step of a move. It returns false if the home refused the step: the file has since
-// moved on.
+// moves returns false if the home refused the step: the file has since moved on.
 func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
 	if err := l.look(ctx, path); err != nil {
 		return false, err
@@ -281,7 +278,6 @@ func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
 	return there, nil
 }
 
-// stepOfOurs takes a step of a represented agent on a file in the gateway's custody.
 func (l *VoiceLink) stepOfOurs(ctx context.Context, w waiting, verb, reason string) (bool, error) {
 	view, err := l.view(ctx, w.handoff)
 	if err != nil || !view.Exists() {

@@ -17,7 +17,6 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Waits of a link.
 const (
 	// Rescan interval of the whole directory. A notification may be lost, and some file systems send
 	// none.
@@ -29,7 +28,7 @@ const (
 	redialWait = 2 * time.Second
 )
 
-// maxChanged bounds the notified files to be read. Above it, the link rescans the whole directory.
+// Above this number of notified files, the link rescans the whole directory.
 const maxChanged = 4096
 
 type call struct {
@@ -38,8 +37,7 @@ type call struct {
 	done chan error
 }
 
-// ask runs a function in the goroutine of the link. While the link is down, it returns an
-// [*federation.UnavailableError].
+// While the link is down, the error is an [*federation.UnavailableError].
 func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) error {
 	c := call{ctx, do, make(chan error, 1)}
 	select {
@@ -55,8 +53,7 @@ func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) erro
 	}
 }
 
-// directoryError is an error of the directory itself. It ends the session of the link, and appears in
-// its status.
+// directoryError ends the session of the link, and appears in its status.
 type directoryError struct{ err error }
 
 func (e *directoryError) Error() string { return e.err.Error() }
@@ -70,7 +67,6 @@ func broken(err error) error {
 	return &directoryError{err}
 }
 
-// broken returns the error of ctx or else of the directory.
 func (*base) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -79,11 +75,11 @@ func (*base) broken(ctx context.Context, err error) error {
 }
 
 type tree interface {
-	// prepare checks the directory, and returns the folders to watch.
+	// prepare returns the folders to watch.
 	prepare() ([]string, error)
-	// scan reads all files. It returns errors of the directory and of ctx.
+	// scan returns errors of the directory and of ctx.
 	scan(ctx context.Context) error
-	// look reads one file by path. It returns the same errors as scan.
+	// look returns the same errors as scan.
 	look(ctx context.Context, path string) error
 }
 
@@ -98,8 +94,7 @@ func (*base) Reconnected() <-chan struct{} {
 // Unpin implements [bridge.Pinned].
 func (b *base) Unpin() { b.unpinned.Store(true) }
 
-// pin returns an error if the directory has changed since earlier sessions, unless an operator allowed
-// it.
+// An operator can allow a changed directory.
 func (b *base) pin(root string) error {
 	folder, err := directory.FolderAt(root)
 	if err != nil {
@@ -111,8 +106,8 @@ func (b *base) pin(root string) error {
 	return b.here()
 }
 
-// here returns an error unless the directory is the pinned one. Otherwise, files missing from another
-// directory would look deleted, and their offers would be cancelled.
+// here returns an error unless the directory is the pinned one. Otherwise, files missing from
+// another directory would look deleted, and their offers would be cancelled.
 func (b *base) here() error {
 	folder, err := directory.FolderAt(b.root)
 	if err != nil {
@@ -130,7 +125,7 @@ type session struct {
 	tree    tree
 	folders map[string]directory.Folder // by path
 	watcher *fsnotify.Watcher
-	changed map[string]bool // notified, but not yet read
+	changed map[string]bool
 	settle  <-chan time.Time
 }
 
@@ -190,7 +185,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// serveCall runs one call. A directory error also ends the session.
+// A directory error also ends the session.
 func (s *session) serveCall(c call) error {
 	err := s.here()
 	if err == nil {
@@ -211,8 +206,8 @@ func (s *session) serveCall(c call) error {
 	return nil
 }
 
-// onEvent records a notification. The file is read once it has been quiet for [settleWait]. The removal
-// of a watched folder ends the session, because its replacement would not be watched.
+// The file is read once it has been quiet for [settleWait]. The removal of a watched folder ends
+// the session, because its replacement would not be watched.
 func (s *session) onEvent(event fsnotify.Event) error {
 	if _, watched := s.folders[event.Name]; watched && (event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)) {
 		return fmt.Errorf("%s was moved or deleted", event.Name)
@@ -246,8 +241,8 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	return nil
 }
 
-// rescan returns an error if a folder was replaced, but not for an outage of the record, because the
-// next rescan retries.
+// rescan returns an error if a folder was replaced. An outage of the record is not an error,
+// because the next rescan retries.
 func (s *session) rescan(ctx context.Context) error {
 	if err := s.here(); err != nil {
 		return err
@@ -262,8 +257,8 @@ func (s *session) rescan(ctx context.Context) error {
 	return s.tree.scan(ctx)
 }
 
-// fault returns errors of the directory and of ctx, which end the session. It logs any other error; the
-// file is read again later.
+// fault returns only errors of the directory and of ctx, which end the session. After any other
+// error, the file is read again later.
 func (b *base) fault(ctx context.Context, path string, err error) error {
 	if _, ok := errors.AsType[*directoryError](err); ok || ctx.Err() != nil {
 		return err

@@ -16,12 +16,11 @@ import (
 	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
-// nativePrefix starts the DIDs of agents known only to a directory.
 func (b *base) nativePrefix() string {
 	return string(b.ports.Home.DID()) + ":dir:" + federation.EscapeDID(b.name) + ":"
 }
 
-// native returns the name of an agent known only to the directory, or "" for any other DID.
+// native returns "" for a DID not derived from the directory.
 func (b *base) native(did federation.DID) string {
 	part, ok := strings.CutPrefix(string(did), b.nativePrefix())
 	if !ok || strings.Contains(part, ":") {
@@ -34,8 +33,8 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
-// nativeOf is like native, but also accepts the did:key that the gateway keeps for such an agent: some
-// networks name only the signer of a step. Those keys are known only for configured names.
+// nativeOf is like native, but also accepts the did:key that the gateway keeps for such an agent:
+// some networks name only the signer of a step. Only the keys of configured names are known.
 func (b *base) nativeOf(did federation.DID) string {
 	if name := b.native(did); name != "" {
 		return name
@@ -43,8 +42,8 @@ func (b *base) nativeOf(did federation.DID) string {
 	return b.kept()[did]
 }
 
-// didOf returns the DID of an agent of the directory: the configured DID, a bound DID, or a DID derived
-// from the name. It blocks on the record.
+// The result is the configured DID, a bound DID, or a DID derived from the name. didOf blocks on
+// the record.
 func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
 	if did, ok := b.agents[name]; ok {
 		return did, nil
@@ -59,7 +58,7 @@ func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
 	return federation.ParseDID(b.nativePrefix() + federation.EscapeDID(name))
 }
 
-// nameOf returns the name of a DID in the directory, or "" for none. It blocks on the record.
+// nameOf returns "" for none. It blocks on the record.
 func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	for name, each := range b.agents {
 		if each == did {
@@ -96,8 +95,8 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
-// asNotNow converts the error of a step for the directory. A deferred step is not an error. A step over
-// its rate limit is retried later, because a file has no sender to retry it.
+// A deferred step is not an error. A step over its rate limit is retried later, because a file has
+// no sender to retry it.
 func asNotNow(link string, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
@@ -109,8 +108,7 @@ func asNotNow(link string, err error) error {
 	return err
 }
 
-// rejection returns the sidecar code of a refused offer. The sidecar contract has no code for most
-// refusals, so the detail names the code.
+// The sidecar contract has no code for most refusals, so the detail names the code.
 func rejection(refused *federation.RefusalError) *voicefile.Error {
 	switch refused.Code { //nolint:exhaustive // the detail has all other codes
 	case federation.DeadlinePassed:
@@ -140,7 +138,7 @@ func away(link string, err error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: err}
 }
 
-// denied refuses a step that a directory cannot represent. The gateway notifies the offerer.
+// The gateway notifies the offerer.
 func denied(ev federation.Event, why string) error {
 	return federation.Refuse(ev, federation.PolicyDenied, why)
 }

@@ -37,16 +37,15 @@ var voiceReference string
 //go:embed tasks.reference.toml
 var tasksReference string
 
-// network is the label of both networks in metrics.
 const network = "files"
 
 // Deps are the dependencies of the links in addition to the ports of each link.
 type Deps struct {
 	Record       registry.Bound
-	ChannelLinks func() []bridge.ChannelLink // links that can carry an offer to a channel
+	ChannelLinks func() []bridge.ChannelLink // they can carry an offer to a channel
 	// Path resolves a configured path; nil for a check of the configuration.
 	Path func(string) string
-	Hub  *Hub // serves the hubs of the voice directories; nil for none
+	Hub  *Hub // nil for none
 }
 
 func (d Deps) path(path string) string {
@@ -90,10 +89,10 @@ func Tasks(deps Deps) bridge.Network {
 	}
 }
 
-// base is the common part of both links. The goroutine in Run owns the mutable fields.
+// The goroutine in Run owns the mutable fields.
 type base struct {
 	name   string
-	agents map[string]federation.DID        // from the configuration
+	agents map[string]federation.DID
 	kept   func() map[federation.DID]string // names of agents by the did:keys kept for them
 	deps   Deps
 	ports  bridge.Ports
@@ -104,7 +103,7 @@ type base struct {
 	// The pinned directory, which an operator can change. Only the goroutine in Run uses both fields.
 	root     string
 	folder   directory.Folder
-	unpinned atomic.Bool // allows another directory in the next session
+	unpinned atomic.Bool
 }
 
 func newBase(name string, agents map[string]federation.DID, named []string, deps Deps, p bridge.Ports) *base {
@@ -232,7 +231,7 @@ type voiceSecrets struct {
 	hub   map[string]string // tokens by agent name
 }
 
-// read also returns the secrets. Its error joins one [*bridge.KeyError] per mistake.
+// The error joins one [*bridge.KeyError] per mistake.
 func (c VoiceConfig) read(secrets bridge.Secrets) (map[string]federation.DID, voiceSecrets, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)
@@ -274,7 +273,7 @@ func (m *mistakes) pair(into map[pair][]string, p PairConfig, secrets bridge.Sec
 	}
 }
 
-// read returns the DIDs. Its error joins one [*bridge.KeyError] per mistake.
+// The error joins one [*bridge.KeyError] per mistake.
 func (c TasksConfig) read() (map[string]federation.DID, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)

@@ -16,8 +16,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// submit signs a step for its author and files it. A refused step is a [*federation.RefusalError]; a
-// deferred step is not an error. The view is the current state of the handoff, or zero for an offer.
+// A refused step is a [*federation.RefusalError]; a deferred step is not an error. The view is the
+// current state of the handoff, or zero for an offer.
 func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.View, name string) error {
 	now := time.Now()
 	d.Proved = true // proved by access to the directory, or by the token of the hub
@@ -35,13 +35,13 @@ func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.
 	return asNotNow(b.name, err)
 }
 
-// reportLoss logs content that a step cannot carry. The evidence contains it.
+// The evidence contains the lost content.
 func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss federation.Loss) {
 	b.log.LogAttrs(ctx, slog.LevelInfo, "content does not fit the step", slog.String("handoff_id", id.String()),
 		slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 }
 
-// titled returns "untitled" for a blank text, because each offer needs a title.
+// Each offer needs a title.
 func titled(text string) string {
 	if strings.TrimSpace(plain(text)) == "" {
 		return "untitled"
@@ -49,7 +49,7 @@ func titled(text string) string {
 	return text
 }
 
-// plain returns a note: one line without hidden characters.
+// A note is one line without hidden characters.
 func plain(text string) string { return federation.PlainText(translate.OneLine(text)) }
 
 // slot is the record's note that maps a file to its handoff.
@@ -59,13 +59,12 @@ type slot struct {
 	fresh bool
 }
 
-// kept is the lifetime of a slot without a known end: of a handoff in progress, or of a record, which
-// never expires. The record deletes a slot a day after its time, which is brought forward when the
-// handoff ends.
+// kept is the lifetime of a slot without a known end. The record deletes a slot a day after its
+// time, which is brought forward when the handoff ends.
 const kept = 50 * 365 * 24 * time.Hour
 
-// reserve returns the slot of a key. If there is none, it mints the ID of the handoff, which is on disk
-// before the handoff itself. A new slot is kept until a given time.
+// reserve returns the slot of a key. If there is none, it mints the ID of the handoff, which is on
+// disk before the handoff itself.
 func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte, until time.Time) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -101,7 +100,7 @@ func (b *base) keep(ctx context.Context, s slot) error {
 	return nil
 }
 
-// hold keeps the slot of a handoff in progress, which has no known end.
+// A handoff in progress has no known end.
 func (b *base) hold(ctx context.Context, s slot) (slot, error) {
 	if now := time.Now(); s.At.Before(now.Add(kept / 2)) {
 		s.At = now.Add(kept)
@@ -110,7 +109,7 @@ func (b *base) hold(ctx context.Context, s slot) (slot, error) {
 	return s, nil
 }
 
-// release lets the record delete a slot a day after a given time.
+// The record deletes the slot a day after the given time.
 func (b *base) release(ctx context.Context, s slot, at time.Time) error {
 	if !s.At.After(at) {
 		return nil
@@ -119,7 +118,7 @@ func (b *base) release(ctx context.Context, s slot, at time.Time) error {
 	return b.keep(ctx, s)
 }
 
-// remint gives a slot a new ID. After a restart, an ID reserved earlier may be too old for the home.
+// After a restart, an ID reserved earlier may be too old for the home.
 func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -129,7 +128,7 @@ func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 	return s, b.keep(ctx, s)
 }
 
-// offer files the offer of a slot. If the reserved ID is too old, it uses a new one.
+// If the reserved ID is too old, offer uses a new one.
 func (b *base) offer(ctx context.Context, s slot, d stepbuilder.Draft, name string) (slot, error) {
 	d.Verb, d.ID = federation.Offer, s.Event
 	var cut []federation.Loss

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// writingTime is how long an unreadable record may still be in the process of being written in place.
+// An unreadable record may be in the process of being written for this long.
 const writingTime = time.Second
 
 // TasksLink is one ".handoffs" directory.
@@ -28,16 +28,15 @@ type TasksLink struct {
 	found map[string]task // by file name; owned by the goroutine in Run
 }
 
-// task is the state of a record when last read.
 type task struct {
 	stamp   directory.Stamp
 	digest  [32]byte
 	handoff federation.HandoffID // zero for a record without a handoff
-	ours    bool                 // written by the gateway
+	ours    bool
 	// Handoff of a record claimed by another gateway; zero if unknown.
 	elsewhere federation.HandoffID
-	refused   [32]byte // digest of the last rejected content
-	again     bool     // read it again at the next rescan
+	refused   [32]byte
+	again     bool
 }
 
 // Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is
@@ -182,8 +181,8 @@ func (l *TasksLink) process(ctx context.Context, name string, item directory.Tas
 	return nil
 }
 
-// claim writes this gateway and the handoff into the note of an offered record. It returns false if
-// another program changed the record first. Therefore, at most one gateway claims a record.
+// claim returns false if another program changed the record first. Therefore, at most one gateway
+// claims a record.
 func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task, id federation.HandoffID) (directory.Task, bool, error) {
 	if fed := item.Fed(); fed.Gateway == string(l.ports.Home) && fed.ID == id.String() {
 		return item, true, nil
@@ -211,8 +210,8 @@ func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task,
 	return claimed, true, nil
 }
 
-// handoffOf returns the handoff of a record: from its note if the gateway wrote it, or else from its
-// slot. The view is zero for a record without a handoff yet.
+// The handoff comes from the note if this gateway wrote it, otherwise from the slot. The view is
+// zero for a record without a handoff yet.
 func (l *TasksLink) handoffOf(ctx context.Context, r taskfile.Record) (view federation.View, s slot, ours bool, err error) {
 	if id, notULID := federation.ParseEventID(r.Fed().ID); notULID == nil {
 		if view, err = l.view(ctx, id); err != nil {
@@ -236,8 +235,7 @@ func (l *TasksLink) handoffOf(ctx context.Context, r taskfile.Record) (view fede
 	return view, s, false, err
 }
 
-// latest returns the handoff of a record written by the gateway. If an agent of the directory has
-// offered the failed task again, it returns the new handoff.
+// If an agent of the directory has offered the failed task again, latest returns the new handoff.
 func (l *TasksLink) latest(ctx context.Context, r taskfile.Record, view federation.View) (federation.View, slot, bool, error) {
 	if view.State != federation.Failed || r.Status == taskfile.Failed {
 		return view, slot{}, true, nil
@@ -253,7 +251,6 @@ func (l *TasksLink) latest(ctx context.Context, r taskfile.Record, view federati
 	return view, s, true, err
 }
 
-// taskKey is the slot key of a record.
 func taskKey(id string) string { return "task\x00" + id }
 
 func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error) {
@@ -266,8 +263,8 @@ func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error)
 // maxRevivals bounds a chain of handoffs that replace each other in one record.
 const maxRevivals = 64
 
-// rootOf returns the first of the handoffs that share a record. Each handoff revives its failed
-// predecessor.
+// Each of the handoffs that share a record revives its failed predecessor. rootOf returns the
+// first.
 func (l *TasksLink) rootOf(ctx context.Context, view federation.View) (federation.HandoffID, error) {
 	for range maxRevivals {
 		if view.Replaces.IsZero() {

@@ -22,7 +22,7 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// claimant returns the unique name under which this gateway claims records.
+// The name of this gateway as a claimant is unique.
 func (l *TasksLink) claimant() string {
 	sum := sha256.Sum256([]byte(l.ports.Home))
 	return "baton_" + hex.EncodeToString(sum[:4])
@@ -94,8 +94,8 @@ func (l *TasksLink) elsewhere(id federation.HandoffID) bool {
 	return false
 }
 
-// writeOffer writes the record of an offer unless it already exists. An offer that revives a failed
-// handoff reuses its record.
+// writeOffer does nothing if the record already exists. An offer that revives a failed handoff
+// reuses its record.
 func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	if l.recordOf(s.Event.Handoff) != "" || s.View.Over {
 		return nil
@@ -140,8 +140,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// write gives a record the status of its handoff; step is the cause of the change, or nil if the
-// gateway restores the record.
+// step is the cause of the change, or nil if the gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
 	if err != nil {
@@ -179,8 +178,7 @@ func (l *TasksLink) write(ctx context.Context, id string, view federation.View, 
 	return nil
 }
 
-// keepOffer returns the new note with the members of the offer carried over from the earlier
-// note.
+// keepOffer returns the new note with the members of the offer from the earlier note.
 func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	if was.ID == is.ID {
 		is.Context, is.Hash, is.Evidence = was.Context, was.Hash, was.Evidence
@@ -194,8 +192,8 @@ func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	return is
 }
 
-// offerRecord offers a record. It ignores a record of an untrusted agent, a record for an agent known
-// only to the directory, and a record already in progress.
+// offerRecord ignores a record of an untrusted agent, a record for an agent known only to the
+// directory, and a record already in progress.
 func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
 	if item.Status != taskfile.Offered || l.found[name].refused == sha256.Sum256(item.Raw) {
 		return nil
@@ -242,8 +240,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	return err
 }
 
-// parties returns the DIDs of a record; leaves is false for an offer to an agent known only to the
-// directory.
+// leaves is false for an offer to an agent known only to the directory.
 func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to federation.DID, leaves bool, err error) {
 	if from, err = l.didOf(ctx, r.From); err != nil || r.To == "" {
 		return from, "", err == nil, err
@@ -255,8 +252,7 @@ func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to fe
 	return from, to, l.native(to) == "" && to != from, err
 }
 
-// gone handles a missing record. A claimed record reappears. A deleted offer is cancelled if the
-// directory itself still exists.
+// A claimed record reappears. A deleted offer is cancelled if the directory itself still exists.
 func (l *TasksLink) gone(ctx context.Context, name string) error {
 	seen, known := l.found[name]
 	if !known || l.claimed(name) {
@@ -337,8 +333,8 @@ func (l *TasksLink) report(ctx context.Context, name string, item directory.Task
 	return nil
 }
 
-// actor returns the DID of the recipient of a record. It is "" unless the recipient is the party of the
-// handoff, because no other agent may take or end a party's work.
+// actor returns "" unless the recipient of the record is the party of the handoff, because no other
+// agent may take or end a party's work.
 func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federation.View) (federation.DID, error) {
 	party := view.Assignee
 	if party == "" {
@@ -365,8 +361,7 @@ func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federatio
 	return named, nil
 }
 
-// conflict counts a change that the handoff does not follow. It restores a record written by the
-// gateway, or with a changed assignee.
+// conflict restores a record written by the gateway, or with a changed assignee.
 func (l *TasksLink) conflict(ctx context.Context, name string, item directory.Task, view federation.View, why string) error {
 	l.refuse(ctx, name, sha256.Sum256(item.Raw), "conflict", errors.New(why))
 	if !l.found[name].ours && view.State != federation.Assigned {

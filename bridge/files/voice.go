@@ -33,19 +33,18 @@ type VoiceLink struct {
 	cfg     VoiceConfig
 	secrets voiceSecrets
 	found   map[string]sighting             // by path; owned by the goroutine in Run
-	paths   map[federation.HandoffID]string // paths of files whose handoff is on record; owned by the goroutine in Run
-	taken   map[string]string               // paths of files claimed by any gateway, by key; owned by the goroutine in Run
+	paths   map[federation.HandoffID]string // only of files whose handoff is on record; owned by the goroutine in Run
+	taken   map[string]string               // by key, claimed by any gateway; owned by the goroutine in Run
 	moved   chan struct{}                   // closed when a file was added or moved
 }
 
-// sighting is the state of a file when last read.
 type sighting struct {
 	stamp   directory.Stamp
 	handoff federation.HandoffID // zero for none
-	to      string               // recipient of a file with a valid HMAC
-	id      string               // handoff_id
-	key     string               // key of a claimed file
-	again   bool                 // read it again at the next rescan
+	to      string               // "" without a valid HMAC
+	id      string
+	key     string // "" unless the file is claimed
+	again   bool
 }
 
 func newVoiceLink(cfg VoiceConfig, secrets voiceSecrets, b *base) *VoiceLink {
@@ -64,8 +63,7 @@ func (l *VoiceLink) Run(ctx context.Context, up func()) error {
 	}, l.cfg.Dir, l)
 }
 
-// prepare creates the folders. It refuses folders on several file systems, because a move between two
-// is not atomic.
+// A move between file systems is not atomic, so prepare refuses folders on several file systems.
 func (l *VoiceLink) prepare() ([]string, error) {
 	root, err := directory.FolderAt(l.cfg.Dir)
 	if err != nil {
@@ -190,8 +188,8 @@ type voice struct {
 
 func (v voice) folder() string { return filepath.Base(filepath.Dir(v.path)) }
 
-// process judges a file, and files the resulting steps. It ignores files to agents that the gateway
-// does not represent, unless the gateway wrote them.
+// process ignores files to agents that the gateway does not represent, unless the gateway wrote
+// them.
 func (l *VoiceLink) process(ctx context.Context, v voice) error {
 	if _, ours := l.agents[v.sealed.To]; ours {
 		return l.judgeInbound(ctx, v)
@@ -215,15 +213,13 @@ func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.Fil
 	l.moved = make(chan struct{})
 }
 
-// took records that a gateway or a native program claimed a file.
 func (l *VoiceLink) took(path, key string) {
 	seen := l.found[path]
 	seen.key = key
 	l.found[path], l.taken[key] = seen, path
 }
 
-// wasTaken reports whether another gateway or a native program claimed a file with the same key and did
-// not put it back.
+// wasTaken returns false if the claimant put the file back.
 func (l *VoiceLink) wasTaken(file voicefile.File) (bool, error) {
 	if path, known := l.taken[file.Key]; known && filepath.Base(path) != file.ClaimName(l.ports.Home) {
 		if _, err := directory.Stat(path); err == nil {
@@ -278,7 +274,6 @@ func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// follow moves the file of a handoff, if it is here, to the folder for its state.
 func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 	if err := l.keepStarted(ctx, view); err != nil {
 		return err

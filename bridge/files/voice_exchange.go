@@ -23,8 +23,7 @@ const defaultLifetime = 24 * time.Hour
 
 const maxNames = 1000
 
-// writeOffer writes the file of an offer unless it already exists: an earlier attempt may have written
-// it, and the agent may have moved it.
+// An earlier attempt may have written the file, and the agent may have moved it.
 func (l *VoiceLink) writeOffer(ctx context.Context, d federation.Delivery) error {
 	ev := d.Entry.Event
 	if _, there := l.paths[ev.Handoff]; there || d.View.Over {
@@ -54,7 +53,7 @@ func (l *VoiceLink) writeOffer(ctx context.Context, d federation.Delivery) error
 	return away(l.name, fmt.Errorf("%d files of one caller wait", maxNames))
 }
 
-// fileOf returns the file of an offer: the exact bytes from the hub, or a new file.
+// The file has the exact bytes from the hub, or is new.
 func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, voicefile.File, error) {
 	ev := d.Entry.Event
 	if ev.Arrival.Link == l.name {
@@ -87,8 +86,7 @@ func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, 
 	return content, file, err
 }
 
-// judgeOutbound processes a file written by the gateway. If an agent moved it, the new folder is a step
-// of that agent.
+// If an agent moved the file, the new folder is a step of that agent.
 func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.File) error {
 	id, ok, err := l.handoffOf(ctx, file)
 	if err != nil || !ok {
@@ -146,8 +144,8 @@ func voiceVerbs(folder string, view federation.View) []federation.Verb {
 	return due
 }
 
-// report files a step that an agent took by a move, and returns the handoff after it. It logs a refused
-// step; the state of the handoff then decides about the file.
+// report returns the handoff after the step. It logs a refused step; the state of the handoff then
+// decides about the file.
 func (l *VoiceLink) report(
 	ctx context.Context, v voice, file voicefile.File, view federation.View, agent federation.DID, verb federation.Verb,
 ) (federation.View, error) {
@@ -173,7 +171,7 @@ func (l *VoiceLink) report(
 	return l.view(ctx, view.ID)
 }
 
-// handoffOf returns the handoff of a file written by the gateway, and false for any other file.
+// handoffOf returns false for a file not written by the gateway.
 func (l *VoiceLink) handoffOf(ctx context.Context, file voicefile.File) (federation.HandoffID, bool, error) {
 	if id, ok, err := l.startedAs(ctx, file); ok || err != nil {
 		return id, ok, err
@@ -229,19 +227,17 @@ func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 	return nil
 }
 
-// endsWork reports whether a rejected file was claimed before. Its sidecar then has the outcome of the
-// handoff.
+// The sidecar of a file claimed before has the outcome of the handoff.
 func endsWork(path string) bool {
 	sidecar, err := directory.Read(path+".reason", voicefile.MaxBytes)
 	ends := []voicefile.Code{voicefile.Declined, voicefile.Failed, voicefile.Cancelled}
 	return err == nil && slices.Contains(ends, voicefile.ReadReason(sidecar).Code)
 }
 
-// namedState is the body of a slot whose file was claimed under a name with a hash of its gateway.
+// The file of such a slot was claimed under a name with a hash of its gateway.
 const namedState = "named"
 
-// pickUp claims a pending file by a move, and offers the handoff. It rejects a file that must not be
-// taken.
+// pickUp rejects a file that must not be taken.
 func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	now := time.Now()
 	file, err := v.sealed.Open(l.secretsOf(v.sealed), now, clockSkew)
@@ -281,9 +277,8 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	return l.offerClaimed(ctx, voice{claimed, v.content, v.sealed}, file)
 }
 
-// offerClaimed offers a newly claimed file. It puts the file back if another program changed it before
-// the claim, or if another gateway claimed a copy. If two gateways claim copies, the later one sees the
-// earlier claim.
+// offerClaimed puts the file back if another program changed it before the claim, or if another
+// gateway claimed a copy. If two gateways claim copies, the later one sees the earlier claim.
 func (l *VoiceLink) offerClaimed(ctx context.Context, v voice, file voicefile.File) error {
 	content, err := directory.Read(v.path, voicefile.MaxBytes)
 	taken, unread := l.wasTaken(file)
@@ -298,7 +293,6 @@ func (l *VoiceLink) offerClaimed(ctx context.Context, v voice, file voicefile.Fi
 	return nil
 }
 
-// again schedules a file to be read again at the next rescan after an error.
 func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 	if err == nil {
 		return nil
@@ -310,8 +304,8 @@ func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 	return l.fault(ctx, path, err)
 }
 
-// custody processes a file claimed by the gateway. It offers the handoff unless already on record, and
-// moves the file after the handoff is over. From here on, expires_at is the deadline of the handoff.
+// custody offers the handoff unless it is already on record, and moves the file after the handoff
+// is over. From here on, expires_at is the deadline of the handoff.
 func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) error {
 	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {

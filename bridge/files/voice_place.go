@@ -17,7 +17,7 @@ import (
 	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
-// place moves the file of a closed handoff. It leaves any other file in place.
+// place leaves the file of an open handoff unchanged.
 func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, view federation.View) error {
 	folder := v.folder()
 	if !view.Over || folder == archiveFolder || folder == rejectedFolder {
@@ -42,8 +42,7 @@ func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, vie
 	return l.reject(ctx, v, file, ending(view, note))
 }
 
-// reject moves a file to the rejected files, with its reason in a sidecar. The sidecar is written
-// first, so that every rejected file has one.
+// The sidecar is written first, so that every rejected file has one.
 func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, why *voicefile.Error) error {
 	base := strings.TrimSuffix(filepath.Base(v.path), ".json")
 	reason := voicefile.Reason{Code: why.Code, Detail: why.Detail, At: time.Now()}
@@ -79,7 +78,8 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 	return nil
 }
 
-// move uses the first free name and returns the new path, or "" if another program has moved the file.
+// move uses the first free name and returns the new path, or "" if another program has moved the
+// file.
 func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	var err error
 	for _, name := range names {
@@ -97,7 +97,6 @@ func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	return "", err
 }
 
-// carry records that the link has moved a file, so that the next check has nothing to do.
 func (l *VoiceLink) carry(from, to string) {
 	seen := l.found[from]
 	l.forget(from)
@@ -117,8 +116,7 @@ func (l *VoiceLink) carry(from, to string) {
 	l.moved = make(chan struct{})
 }
 
-// accepted processes a file accepted by a represented agent. It keeps the slot until the work is over,
-// and writes the bootstrap.
+// accepted keeps the slot until the work is over.
 func (l *VoiceLink) accepted(ctx context.Context, file voicefile.File) error {
 	s, err := l.reserve(ctx, fileKey(file), [32]byte{}, nil, file.Expires)
 	if err == nil {
@@ -130,8 +128,7 @@ func (l *VoiceLink) accepted(ctx context.Context, file voicefile.File) error {
 	return l.writeBootstrap(ctx, s, file)
 }
 
-// releaseFile releases the slot of a file after the end of its handoff. Until the file expires, the
-// slot shows that the file was taken.
+// Until the file expires, the slot shows that the file was taken.
 func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error {
 	s, err := l.glance(ctx, fileKey(file))
 	if err != nil {
@@ -140,12 +137,11 @@ func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error 
 	return l.release(ctx, s, file.Expires)
 }
 
-// bootstrapState is the body of the slot of a file whose bootstrap has been decided.
+// The bootstrap of such a slot's file has been decided.
 const bootstrapState = "bootstrap"
 
-// writeBootstrap writes the bootstrap of a file accepted by a represented agent, at most once, even if
-// the voice server has consumed it. The file is on disk under a hidden name before the record notes it,
-// and is renamed afterwards.
+// writeBootstrap writes a bootstrap at most once, even if the voice server has consumed it. The
+// file is on disk under a hidden name before the record notes it, and is renamed afterwards.
 func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.File) error {
 	folder := filepath.Join(l.cfg.StateDir, "handoffs")
 	hidden, path := filepath.Join(folder, "."+file.ID+".bootstrap"), filepath.Join(folder, file.ID+".json")
@@ -174,7 +170,6 @@ func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.F
 	}
 }
 
-// sweepBootstraps deletes bootstraps too old for every voice server.
 func (l *VoiceLink) sweepBootstraps(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OddError is returned by [Read] for anything but a readable file. It recurs until some
-// program changes the file.
+// OddError is returned by [Read] for anything but a readable file. It recurs until some program
+// changes the file.
 type OddError struct {
 	Reason string // one word, of a closed set
 	Err    error
@@ -32,9 +32,9 @@ func (e *OddError) Unwrap() error { return e.Err }
 
 // The reasons of an [OddError].
 const (
-	Irregular  = "irregular"  // a symbolic link, FIFO, socket, device or folder
-	TooLarge   = "too-large"  // over the bound
-	Unreadable = "unreadable" // no permission, or an error of the disk
+	Irregular  = "irregular" // symbolic link, FIFO, socket, device or folder
+	TooLarge   = "too-large"
+	Unreadable = "unreadable" // no permission, or a disk error
 )
 
 // Stamp detects changes of a file. Two stamps of an unchanged file are equal.
@@ -42,7 +42,7 @@ type Stamp struct {
 	Inode    uint64
 	Size     int64
 	Modified int64 // unix nanoseconds
-	Changed  int64 // unix nanoseconds: also changes with the mode
+	Changed  int64 // also changes with the mode; unix nanoseconds
 }
 
 // Stat returns the stamp of a file, without following a link.
@@ -59,7 +59,7 @@ func stampOf(st *unix.Stat_t) Stamp {
 }
 
 // Each calls do with the name and the stamp of each file of a folder, in no order, until do returns
-// an error. It skips a file that disappears meanwhile. It takes one system call per file.
+// an error. It skips a file that disappears during the call.
 func Each(path string, do func(name string, stamp Stamp) error) error {
 	folder, err := os.Open(path) //nolint:gosec // the path is of a directory that the operator names
 	if err != nil {
@@ -116,8 +116,8 @@ func Read(path string, limit int64) ([]byte, error) {
 	return content, nil
 }
 
-// Create writes a new file, with the mode 0600 or another mode. A reader sees the whole file or
-// none. After a nil error the file is on disk. The error wraps [fs.ErrExist] if the name is taken.
+// Create writes a new file with the given mode. A reader sees the whole file or none. After a nil
+// error the file is on disk. The error wraps [fs.ErrExist] if the name is taken.
 func Create(path string, content []byte, mode fs.FileMode) error {
 	temp, err := writeTemp(path, content, mode)
 	if err != nil {
@@ -131,8 +131,8 @@ func Create(path string, content []byte, mode fs.FileMode) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// Replace is Create for a file that may already exist, such as a note about another file. Readers
-// see the old content or the new one.
+// Replace is [Create] for a file that may already exist. Readers see the old content or the new
+// one.
 func Replace(path string, content []byte, mode fs.FileMode) error {
 	temp, err := writeTemp(path, content, mode)
 	if err != nil {
@@ -145,7 +145,7 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// tempSuffix ends the name of an unfinished file. Readers skip such names.
+// Readers skip names of unfinished files.
 const tempSuffix = ".tmp"
 
 // IsTemp reports whether a name is that of an unfinished file.
@@ -229,12 +229,11 @@ func syncFolder(path string) error {
 // Folder identifies a folder. A folder mounted or created in its place has another identity.
 type Folder struct {
 	Device, Inode uint64
-	born          int64 // birth time in Unix nanoseconds; 0 if the file system does not keep it
+	born          int64 // Unix nanoseconds; 0 if the file system does not store it
 }
 
 // Same reports whether two identities belong to the same folder. It compares the birth times if
-// both are known: a file system may reuse the inode of a deleted folder, and its device number may
-// change with another mount.
+// both are known, because a file system may reuse the inode of a deleted folder.
 func (f Folder) Same(other Folder) bool {
 	if f.born != 0 && other.born != 0 {
 		return f.Inode == other.Inode && f.born == other.born

@@ -18,8 +18,7 @@ func rename(from, to string) error {
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
 
-// birth returns the birth time of a folder in Unix nanoseconds, or 0 if the file system has
-// none.
+// birth returns Unix nanoseconds, or 0 if the file system has no birth times.
 func birth(path string) int64 {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BTIME, &st); err != nil || st.Mask&unix.STATX_BTIME == 0 {

@@ -4,5 +4,5 @@ package directory
 
 func rename(from, to string) error { return moveByLink(from, to) }
 
-// birth returns 0: this system does not report birth times.
+// This system does not report birth times.
 func birth(string) int64 { return 0 }

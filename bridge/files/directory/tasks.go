@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// claimAge is the age after which a claim is undone. A change takes far less time.
+// A claim older than claimAge is undone. A change takes far less time.
 const claimAge = 10 * time.Second
 
 const (
@@ -57,9 +57,9 @@ func refused(format string, args ...any) error { return &RefusedError{fmt.Sprint
 //
 // Many programs may use the directory at the same time. A change claims its record first: it
 // renames ID.json to .claim-ID-AGENT, which only one program can do, and puts the changed record
-// back under an unused name. The reference implementation claims nothing. If it writes meanwhile,
-// its write wins, and the change is lost with an error. A claim of a killed program is undone after
-// ten seconds.
+// back under an unused name. The reference implementation claims nothing. If it writes during a
+// change, its write wins, and the change is lost with an error. A claim of a killed program is
+// undone after ten seconds.
 type Tasks struct{ Path string }
 
 // Task is a record with the bytes of its file.
@@ -155,7 +155,7 @@ func (d Tasks) Find(prefix string) (string, error) {
 	return "", &AmbiguousError{prefix, found}
 }
 
-// claimName returns the name of a claim. It never has the suffix of a record's file name.
+// The name never has the suffix of a record's file name.
 func claimName(id, agent string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
@@ -193,7 +193,6 @@ func (d Tasks) Change(id, agent string, change func(taskfile.Record) (taskfile.R
 	return item, d.finish(id, claim, item.Raw)
 }
 
-// absent returns the error for a missing record.
 func (d Tasks) absent(id string) error {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -210,8 +209,7 @@ func (d Tasks) absent(id string) error {
 	return &NotFoundError{id}
 }
 
-// putBack undoes a claim, unless another program has written the record
-// meanwhile.
+// putBack undoes a claim, unless another program has written the record since.
 func putBack(claim, path string) error {
 	err := Move(claim, path)
 	if errors.Is(err, fs.ErrExist) {
@@ -223,7 +221,6 @@ func putBack(claim, path string) error {
 	return err
 }
 
-// finish puts a changed record in its place and ends the claim.
 func (d Tasks) finish(id, claim string, content []byte) error {
 	if _, err := os.Lstat(claim); err != nil {
 		return refused("%s: the claim took too long and was undone by another program", id)
@@ -267,7 +264,7 @@ func (d Tasks) Recover(now time.Time) error {
 	return nil
 }
 
-// Create writes a new record. It makes the directory if there is none.
+// Create writes a new record. It creates the directory if there is none.
 func (d Tasks) Create(r taskfile.Record) (Task, error) {
 	if err := os.MkdirAll(d.Path, 0o755); err != nil { //nolint:gosec // G301: agents of other users share it
 		return Task{}, err
