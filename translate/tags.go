@@ -74,7 +74,8 @@ func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (ma
 	return own, ""
 }
 
-// Name reads the identifying fields of a step, as far as possible, so that every refusal can name it.
+// Name reads the identifying fields of a step, as far as possible, so that every refusal can name
+// it.
 func Name(own map[string]string, handoff string) federation.Event {
 	id, _ := federation.ParseEventID(own[TagEventID]) // zero if invalid
 	of, _ := federation.ParseEventID(own[handoff])
@@ -122,7 +123,7 @@ func ReadVerb(ev *federation.Event, own map[string]string, tag string) error {
 	return nil
 }
 
-// ReadKind reads the kind of a handoff. The home checks it, with its verbs.
+// ReadKind reads the kind of a handoff. Only the home checks whether the kind exists.
 func ReadKind(ev *federation.Event, kind string) error {
 	if !federation.ValidName(kind) {
 		return federation.Refuse(*ev, federation.UnknownKind, "")
@@ -159,8 +160,8 @@ func Wire(ev federation.Event, beside map[string]string) map[string]string {
 }
 
 // ReadTarget reads the destination of a step. A channel is the venue, in lower case. A private
-// exchange has no venue until the link knows the two DIDs. It refuses a status prefix, which narrows
-// a channel to some of its members.
+// exchange has no venue until the link knows the two DIDs. ReadTarget refuses a status prefix,
+// which narrows a channel to some of its members.
 func ReadTarget(ev *federation.Event, target string) error {
 	if venue, ok := Channel(target); ok {
 		ev.Venue = venue
@@ -180,7 +181,7 @@ func Channel(target string) (string, bool) {
 	return strings.ToLower(target), true
 }
 
-// TagBytes returns the length of a whole tag section of fields to be signed, with event ID and
+// TagBytes returns the length of the whole tag section of fields to be signed, with event ID and
 // signature.
 func TagBytes(fields map[string]string) int {
 	n := len(";=+"+vendor+TagEventID) + len("01ARZ3NDEKTSV4RRFFQ69G5FAV") + len(";=+"+vendor+TagSignature) + signatureBytes
@@ -190,7 +191,7 @@ func TagBytes(fields map[string]string) int {
 	return n - 1 // no ";" before the first
 }
 
-// escapedBytes counts the escapes of message tags, which are two bytes each.
+// An escape of message tags is two bytes.
 func escapedBytes(value string) int {
 	n := len(value)
 	for i := range len(value) {
@@ -206,7 +207,7 @@ func Missing(ev federation.Event, tag string) error {
 	return federation.Refuse(ev, federation.MissingRequirement, "+"+vendor+tag)
 }
 
-// Malformed refuses a step for the value of a tag.
+// Malformed refuses a step because of the value of a tag.
 func Malformed(ev federation.Event, tag, want string) error {
 	return federation.Refuse(ev, federation.InvalidTag, "+"+vendor+tag+", "+want)
 }
@@ -227,7 +228,7 @@ const (
 var errContext = errors.New("no context")
 
 // Term is one tag known to a codec, with the function that reads its value into an event. The error
-// names the valid values.
+// lists the valid values.
 type Term struct {
 	Tag  string
 	Read func(ev *federation.Event, value string) error
@@ -445,7 +446,7 @@ func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.
 	return append(losses, addContext(fields, ev, n.Context, n.ContextHash)...)
 }
 
-// addContext returns the loss of a context that does not fit one message.
+// addContext omits a context that does not fit one message.
 func addContext(fields map[string]string, ev federation.Event, tag, hashTag string) []federation.Loss {
 	if ev.Context == "" {
 		return nil

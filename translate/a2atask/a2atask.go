@@ -62,7 +62,7 @@ func textPart(text string) *wire.Part {
 	return part
 }
 
-// contextPart returns a context as data or a link, or nil.
+// contextPart returns nil without a context.
 func contextPart(context string) (*wire.Part, []federation.Loss) {
 	switch {
 	case context == "":
@@ -173,7 +173,6 @@ func Read(task *wire.Task, state federation.State) Reading {
 	return r
 }
 
-// leavesOpen reports whether a state of a task claims no open offer.
 func leavesOpen(state wire.TaskState) bool {
 	return state == wire.TaskStateFailed || state == wire.TaskStateCanceled || state == wire.TaskStateRejected
 }
@@ -258,7 +257,6 @@ func inline(value any) string {
 	return string(text)
 }
 
-// textOf returns one line per part.
 func textOf(m *wire.Message) string {
 	if m == nil {
 		return ""
@@ -272,10 +270,9 @@ func textOf(m *wire.Message) string {
 	return strings.Join(lines, "\n")
 }
 
-// noteOf returns one line without hidden characters.
 func noteOf(m *wire.Message) string { return federation.PlainText(translate.OneLine(textOf(m))) }
 
-// statusKey returns the key of a task status: the ID of its message, or its time.
+// The key is the ID of the status message, or the time of the status.
 func statusKey(task *wire.Task) string {
 	s := task.Status
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// exactDigits is the number of decimal digits that a protocol buffer number, a double, keeps exactly.
+// A protocol buffer number, a double, keeps this number of decimal digits exactly.
 const exactDigits = 15
 
 // ForProto returns a message in a form that protocol buffers can carry. The library encodes data only

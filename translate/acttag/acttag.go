@@ -182,7 +182,7 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, erro
 	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: tags}, nil, nil
 }
 
-// Write returns the fields to be signed by a gateway for a step given only by its members, with the
+// Write returns the fields that a gateway signs for a step given only by its members, with the
 // losses of [translate.Names.Fill].
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	fields := map[string]string{

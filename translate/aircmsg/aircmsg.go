@@ -45,7 +45,7 @@ const noticeTaken = "taken"
 
 // Message is the part of an AIRC message that reports a step.
 type Message struct {
-	Body    string // a whole readable sentence
+	Body    string // a readable sentence
 	Payload Payload
 }
 
@@ -117,13 +117,12 @@ type Step struct {
 	Deadline time.Time            // zero for none
 	Replaces federation.HandoffID `json:",omitzero"` // the earlier handoff offered again; zero for none
 	Priority string
-	Channel  string // requested channel; may be empty
+	Channel  string // may be empty
 
 	Losses []federation.Loss // members that no step can carry, in any dialect
 }
 
-// envelope is a received payload: typed data, under either name, or the other members beside the
-// type.
+// The data is under either name, or is the other members beside the type.
 type envelope struct {
 	Type    string          `json:"type"`
 	Data    json.RawMessage `json:"data"`

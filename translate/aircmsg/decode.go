@@ -14,7 +14,6 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// data contains the members of a payload about a step, over all types.
 type data struct {
 	ReplyTo   string          `json:"replyTo"`
 	Ref       string          `json:"ref"` // replyTo in older acks
@@ -40,8 +39,8 @@ type data struct {
 
 // Decode reads the step requested by a payload. It returns [translate.ErrNotHandoff] for a payload
 // about another subject. For an unreadable payload, it returns the readable members with a
-// [*federation.RefusalError] that names the unreadable one. The registry and the home look up the
-// handoff of the message IDs and check that the sender may take the step.
+// [*federation.RefusalError] that names the unreadable one. The registry and the home find the
+// handoff of the message IDs, and check that the sender may take the step.
 func Decode(payload json.RawMessage) (Step, error) {
 	var e envelope
 	if err := federation.DecodeJSON(payload, &e); err != nil || e.Type == "" {
@@ -78,7 +77,6 @@ func Decode(payload json.RawMessage) (Step, error) {
 	return s, s.readHash(d.Handoff.ContextH)
 }
 
-// readVerb reads the verb from the payload, or else from its type and status.
 func (s *Step) readVerb(kind string, d data) error {
 	named := d.Handoff.Event
 	if named == "" {
@@ -257,7 +255,6 @@ func malformed(what, why string) error {
 // All vocabularies in use have single words.
 const maxPriorityBytes = 32
 
-// terms contains the members of a payload about an offer, over all types that open one.
 type terms struct {
 	Description string          `json:"description"`
 	Task        json.RawMessage `json:"task"` // a text, or a [task]
@@ -280,7 +277,6 @@ type terms struct {
 	} `json:"handoff"`
 }
 
-// task has the members of a flat payload that describe the work.
 type task struct {
 	Title    string          `json:"title"`
 	Intent   json.RawMessage `json:"intent"`
@@ -390,7 +386,7 @@ func (s *Step) readDeadline(member string, value json.RawMessage) error {
 }
 
 // The context is the reference of an offer, or JSON. The JSON is unchanged if the payload has no
-// other members, else it is a member beside the members of sessions and flat payloads.
+// other members. Otherwise it is a member beside the members of sessions and flat payloads.
 func (t terms) context(work task) string {
 	if t.Handoff.ContextRef != "" {
 		return t.Handoff.ContextRef

@@ -56,8 +56,7 @@ func EncodeTaken(s translate.Step, o Out) Message {
 	}
 }
 
-// payloadType returns the standard type of a step. Only the kind handoff has standard types, because
-// the taker of a task never bids for it first.
+// Only the kind handoff has standard types, because the taker of a task never bids for it first.
 func payloadType(ev federation.Event) string {
 	if ev.Kind != federation.Handoff {
 		return TypeHandoff

@@ -1,5 +1,4 @@
-// Package dialect is the only place that maps dialects of IRC tags to codecs. It adds only this
-// choice to the codecs.
+// Package dialect maps the dialects of IRC tags to codecs. No other package does.
 package dialect
 
 import (
@@ -72,8 +71,8 @@ func knows(d federation.Dialect, tag string) bool {
 	return handofftag.Knows(tag)
 }
 
-// Write returns the fields to be signed by a gateway for a step given by its members, in the dialect
-// of the step, with the losses.
+// Write returns the fields that a gateway signs for a step given by its members, in the dialect of
+// the step, with the losses.
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	if ev.Dialect == federation.ActTags {
 		return acttag.Write(ev)

@@ -128,7 +128,7 @@ func (c Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {
 	return ev, nil
 }
 
-// readIDs reads the identifying tags first, so that every later refusal can name the step.
+// Every later refusal can name the step.
 func readIDs(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadEventID(ev, own); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, erro
 	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: translate.Wire(s.Event, nil)}, nil, nil
 }
 
-// Write returns the fields to be signed by a gateway for a step given only by its members, with the
+// Write returns the fields that a gateway signs for a step given only by its members, with the
 // losses of [translate.Names.Fill].
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	fields := map[string]string{

@@ -12,8 +12,8 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
-// Apply makes the change of one entry of the history. It does not check the entry, which was checked
-// before it was accepted. Its error means that the history is damaged.
+// Apply makes the change of one entry of the history, which was checked before it was accepted. Its
+// error means that the history is damaged.
 func (s *Session) Apply(entry *historyv1.Entry) error {
 	s.Length++
 	if entry.GetSource() == historyv1.Source_SOURCE_NOTE {
@@ -99,11 +99,11 @@ func (s *Session) begin(entry *historyv1.Entry, env *macpv1.Envelope) error {
 	return nil
 }
 
-// OfferWait bounds the wait of an offer for its context before it is filed, in milliseconds.
+// OfferWait bounds how long an offer waits for its context before it is filed, in milliseconds.
 const OfferWait = 1000
 
 // Files reports whether an entry is a step of a handoff. An entry that only shows a step does not
-// count. Nor does an accept by the runtime, because the target did not send it.
+// count. An accept by the runtime does not count, because the target did not send it.
 func Files(entry *historyv1.Entry, env *macpv1.Envelope) bool {
 	if entry.GetEvent() != "" || strings.HasPrefix(env.GetMessageId(), implicitPrefix) {
 		return false

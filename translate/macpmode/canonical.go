@@ -25,8 +25,7 @@ const maxExactInt = 1<<53 - 1
 // timeLayout is RFC 3339 with the milliseconds of an envelope.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// maxYear is the last year in RFC 3339. A later envelope time stays a number, so that evidence and
-// envelope have the same time.
+// A later envelope time stays a number, so that evidence and envelope have the same time.
 const maxYear = 9999
 
 // JSON writes a message in the canonical JSON of the protocol: field names as defined, whole numbers
@@ -140,7 +139,7 @@ func ReadJSON(text []byte, into proto.Message) error {
 	return nil
 }
 
-// adapt converts JSON to the forms that the Go library reads, at each depth.
+// The Go library reads other forms of JSON than the protocol defines.
 func adapt(text []byte, as protoreflect.MessageDescriptor) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil {

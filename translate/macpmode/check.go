@@ -129,7 +129,7 @@ func (s *Session) checkContext(env *macpv1.Envelope) error {
 	return nil
 }
 
-// checkAnswer judges an accept or a decline; by is the sender that it names.
+// by is the sender named by the accept or the decline.
 func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error {
 	offer := s.Offer(id)
 	switch {
@@ -181,8 +181,8 @@ func (s *Session) checkCommitment(env *macpv1.Envelope) error {
 	return Refuse(InvalidEnvelope, "no offer was accepted or declined")
 }
 
-// MayCommit reports whether the policy of the session allows a participant to commit, cancel, suspend
-// and resume it.
+// MayCommit reports whether the policy of the session allows a participant to commit, cancel,
+// suspend and resume it.
 func (s *Session) MayCommit(sender string) bool {
 	switch s.Policy.Authority {
 	case AnyParticipant:

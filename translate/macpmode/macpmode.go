@@ -34,7 +34,7 @@ import (
 const (
 	Mode          = "macp.mode.handoff.v1"
 	ModeVersion   = "1.0.0"
-	Version       = "1.0" // of the protocol
+	Version       = "1.0"
 	DefaultPolicy = "policy.default"
 )
 
@@ -51,10 +51,10 @@ const (
 	TypeSessionCancel  = "SessionCancel"
 	TypeSessionSuspend = "SessionSuspend"
 	TypeSessionResume  = "SessionResume"
-	TypeSessionExpire  = "SessionExpire" // only of this runtime: the session has expired
+	TypeSessionExpire  = "SessionExpire" // only of this runtime
 )
 
-// RuntimeSender is the sender of the entries written by the runtime itself.
+// RuntimeSender is the sender of entries written by the runtime itself.
 const RuntimeSender = "_runtime"
 
 // Code is an error code of the protocol.
@@ -101,8 +101,8 @@ const (
 	MaxTTLMillis     = 24 * 60 * 60 * 1000
 	MaxSuspendMillis = 7 * 24 * 60 * 60 * 1000 // unless the session binds another limit
 	MaxHistory       = 20_000                  // envelopes per session
-	MaxHistoryBytes  = 64 << 20                // of their payloads
-	maxNameBytes     = 512                     // of a participant, and of a message_id
+	MaxHistoryBytes  = 64 << 20                // of payloads per session
+	maxNameBytes     = 512                     // of a participant, or of a message_id
 	maxSessionID     = 128
 )
 
@@ -137,14 +137,14 @@ func decode(env *macpv1.Envelope, into proto.Message) error {
 
 // Names shared by both sides.
 const (
-	CarryExtension       = "x-fed.handoff.v1"                     // key of the [Carry] in the extensions of a session
-	CarryType            = "application/vnd.fed.handoff+json;v=1" // of a context that describes a step
-	ReferenceType        = "application/vnd.fed.context-ref+json" // of a context stored elsewhere
-	SignalEvent          = "x-fed.handoff.event"                  // type of a signal that describes a step
-	SignalStep           = "x-fed.handoff.step"                   // type of a signal that requests a step
+	CarryExtension       = "x-fed.handoff.v1"                     // key of the [Carry] in a session's extensions
+	CarryType            = "application/vnd.fed.handoff+json;v=1" // context that describes a step
+	ReferenceType        = "application/vnd.fed.context-ref+json" // context stored elsewhere
+	SignalEvent          = "x-fed.handoff.event"                  // signal that describes a step
+	SignalStep           = "x-fed.handoff.step"                   // signal that requests a step
 	JSONType             = "application/json"
 	Untitled             = "untitled"
-	ConfigurationVersion = "baton-1" // of the sessions that the gateway opens
+	ConfigurationVersion = "baton-1" // for sessions opened by the gateway
 )
 
 // Carry is the data, as JSON, without a session member of its own.
@@ -190,7 +190,7 @@ type Reference struct {
 type Description struct {
 	Title    string
 	Context  string // inline JSON, or a reference; may be empty
-	Content  []byte // of any other context, to be stored and referenced
+	Content  []byte // any other context, to be stored and referenced
 	Deadline time.Time
 	Caps     []string
 	Priority string
@@ -330,7 +330,7 @@ func OpenOffer(ev federation.Event, v federation.View, names Parties, c Carry, n
 	return append(messages, context), nil
 }
 
-// ttl returns the maximum duration of a session: until the deadline, but at most a day.
+// A session ends at the deadline, and lasts at most a day.
 func ttl(deadline, now time.Time) int64 {
 	if deadline.IsZero() {
 		return MaxTTLMillis

@@ -30,10 +30,10 @@ type Offer struct {
 	Scope       string
 	Reason      string
 	Disposition Disposition
-	At          int64  // unix milliseconds of the acceptance by the runtime
-	suspended   int64  // milliseconds that the session had been suspended by then
-	Contexts    int    // accepted contexts
-	Handoff     string // handoff ID; "" before it is filed
+	At          int64 // unix milliseconds of the acceptance by the runtime
+	suspended   int64 // milliseconds that the session had been suspended by then
+	Contexts    int
+	Handoff     string // "" before it is filed
 	Implicit    bool   // accepted by the runtime after the policy's timeout
 }
 
@@ -50,7 +50,7 @@ type Session struct {
 	Expires   int64 // changes when a suspended session is resumed
 	Ended     int64 // when the session became final; 0 before
 	Offers    []Offer
-	Task      *Task // requested task of a task-mode session, or nil
+	Task      *Task // nil in the handoff mode
 	// Resolution is the payload of the Commitment that resolved the session.
 	Resolution []byte
 	// Length counts the entries of the history. Sequence counts the envelopes on the stream.
@@ -117,7 +117,7 @@ func (s *Session) Current() *Offer {
 	return &s.Offers[len(s.Offers)-1]
 }
 
-// AcceptedAt returns when a message was accepted, and false for any other.
+// AcceptedAt returns when a message was accepted, or false if it was not.
 func (s *Session) AcceptedAt(messageID string) (int64, bool) {
 	at, seen := s.seen[messageID]
 	return at, seen
@@ -156,9 +156,9 @@ func EnvelopeOf(entry *historyv1.Entry) (*macpv1.Envelope, error) {
 	return env, proto.Unmarshal(entry.GetEnvelope(), env)
 }
 
-// Start judges the envelope that starts a session. Its sender is authenticated. The payload names the
-// policy; see [PolicyNamed]. Skew, in milliseconds, bounds the difference between the time of the
-// envelope and now.
+// Start judges the envelope that starts a session. Its sender is authenticated. The payload names
+// the policy; see [PolicyNamed]. Skew is the maximum difference between the time of the envelope
+// and now, in milliseconds.
 func Start(env *macpv1.Envelope, bound *macpv1.PolicyDescriptor, now, skew int64) (*historyv1.Entry, error) {
 	p, err := readStart(env)
 	if err != nil {

@@ -36,9 +36,9 @@ const (
 // Task is the task of a task-mode session.
 type Task struct {
 	ID       string
-	Assignee string // requested participant; "" for any
+	Assignee string // "" for any participant
 	Title    string
-	Handoff  string // handoff ID of the work; "" before it is known
+	Handoff  string // handoff ID; "" before it is known
 }
 
 // TaskKey is the common key of a handoff's offer and the task of its work on a runtime: the context
@@ -70,7 +70,7 @@ type Report struct {
 	Verb    federation.Verb
 	Note    string
 	Context string // inline JSON, or ""
-	Content []byte // of any other output, to be stored and referenced
+	Content []byte // any other output, to be stored and referenced
 	Action  string // of the commitment that ends the session after the report, or ""
 }
 
@@ -105,8 +105,8 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 	return Report{}, Refuse(InvalidEnvelope, "%s is not a report", env.GetMessageType())
 }
 
-// contextOfUpdate returns the content of a progress other than its note: the status, if the message
-// is the note, the progress, and the partial output, in base64 if it is not JSON.
+// The content is the status, if the message is the note, the progress, and the partial output, in
+// base64 if it is not JSON.
 func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	members := map[string]any{}
 	if p.GetMessage() != "" && p.GetStatus() != "" {

@@ -33,8 +33,8 @@ type Fed struct {
 	Result   any      `json:"result,omitempty"` // of the last step: its context
 }
 
-// StatusOf returns the status of a record whose handoff is in a state. Was is the previous status,
-// because the protocol has one final status for an offer, and two for work.
+// StatusOf returns the status of a record whose handoff is in the given state. Was is the previous
+// status, because the protocol has one final status for an offer, and two for work.
 func StatusOf(state federation.State, was Status) Status {
 	switch state {
 	case federation.Offered, federation.Open:
@@ -57,8 +57,8 @@ func StatusOf(state federation.State, was Status) Status {
 	return was
 }
 
-// Verbs returns the steps that lead from the state of a handoff to the status of its record, in
-// order, or false if no steps do. A fast agent may have written only a later status.
+// Verbs returns the steps from the state of a handoff to the status of its record, in order. It
+// returns false if there are none. A fast agent may have written only a later status.
 func Verbs(state federation.State, status Status) ([]federation.Verb, bool) {
 	take := federation.Accept
 	if state == federation.Open {

@@ -153,7 +153,6 @@ func readTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not an ISO 8601 time", text)
 }
 
-// writeTime formats a time for every version of Python.
 func writeTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000-07:00") }
 
 func (r Record) raw(name string) json.RawMessage {
@@ -226,7 +225,7 @@ func (r Record) Terms() (caps []string, deadline time.Time, losses []federation.
 	return caps, deadline, losses
 }
 
-// A command line only writes texts, so the capabilities may be comma-separated.
+// A command line writes only text, so the capabilities may be comma-separated.
 func readCaps(raw json.RawMessage) ([]string, error) {
 	var list []string
 	var line string
@@ -352,7 +351,6 @@ func join(members []member) json.RawMessage {
 	return out.Bytes()
 }
 
-// text does not escape readable characters.
 func text(s string) json.RawMessage {
 	raw, err := encode(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil { // every string has a JSON form

@@ -7,8 +7,8 @@ type Way string
 
 // The directions.
 const (
-	In  Way = "in"  // from a message of the format to a step
-	Out Way = "out" // from a step to a message of the format
+	In  Way = "in"
+	Out Way = "out"
 )
 
 // Place is the place of a member on the other side.

@@ -43,8 +43,8 @@ func (o object) without(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return slices.Contains(names, m.name) })
 }
 
-// parse keeps the literals of numbers, and rejects an object with a repeated member, because two
-// readers could take it for two files.
+// parse rejects an object with a repeated member, because two readers could take it for two files.
+// Literals of numbers stay unchanged.
 func parse(text []byte) (any, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -157,7 +157,6 @@ func separate(out *bytes.Buffer, i int) {
 	}
 }
 
-// escapeTo escapes characters outside printable ASCII.
 func escapeTo(out *bytes.Buffer, text string) {
 	out.WriteByte('"')
 	for _, r := range text {
@@ -176,7 +175,8 @@ func escapeTo(out *bytes.Buffer, text string) {
 	out.WriteByte('"')
 }
 
-// Python prints an integer with its digits, and any other number as the shortest text of its double.
+// Python prints an integer with its digits, and any other number as the shortest text of its
+// double.
 func number(literal string) string {
 	if !strings.ContainsAny(literal, ".eE") {
 		if literal == "-0" {
@@ -236,7 +236,6 @@ func writeTo(out *bytes.Buffer, value any) {
 	}
 }
 
-// quoted keeps every character readable.
 func quoted(text string) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -39,9 +39,9 @@ type Code string
 const (
 	Expired       Code = "expired"
 	BadHMAC       Code = "bad-hmac"
-	NoSecret      Code = "no-secret" // the pair of agents has none
-	Replayed      Code = "replayed"  // the same file was accepted before
-	Future        Code = "future"    // it begins later than the clock skew allows
+	NoSecret      Code = "no-secret"
+	Replayed      Code = "replayed" // the same file was accepted before
+	Future        Code = "future"   // it begins later than the clock skew allows
 	BadID         Code = "bad-id"
 	BadTime       Code = "bad-time"
 	BadVersion    Code = "bad-version"
@@ -69,7 +69,7 @@ var ErrUnreadable = errors.New("voicefile: not a handoff file")
 
 // Sealed is a file with an unverified HMAC. Do not trust its content.
 type Sealed struct {
-	From, To string // "" if the member is no text
+	From, To string // "" if the member is not text
 	hmac     string
 	members  object
 }
@@ -89,8 +89,8 @@ func Read(text []byte) (Sealed, error) {
 	return s, nil
 }
 
-// Key identifies the file by 16 hexadecimal digits. Two files with one handoff_id are two handoffs
-// unless their HMACs are equal.
+// Key identifies the file by 16 hexadecimal digits. Two files with the same handoff_id are
+// different handoffs unless their HMACs are equal.
 func (s Sealed) Key() string {
 	sum := sha256.Sum256([]byte(s.hmac))
 	return hex.EncodeToString(sum[:8])
@@ -153,9 +153,9 @@ type File struct {
 	Reason     string
 	Initiated  time.Time
 	Expires    time.Time
-	Transcript json.RawMessage // a list
+	Transcript json.RawMessage
 	Carry      json.RawMessage // x_fed, added by a gateway; may be nil
-	Key        string          // see [Sealed.Key]
+	Key        string
 	// Context is the transcript and all members not named by the protocol, as one JSON object. It is
 	// empty if the transcript is empty and there are no others.
 	Context string
@@ -166,7 +166,7 @@ var (
 	callerHash = regexp.MustCompile(`^[0-9a-f]{16}$`)
 )
 
-// CarryMember is the member for the gateway's data without a member of the protocol.
+// CarryMember is the member for gateway data that has no member in the protocol.
 const CarryMember = "x_fed"
 
 func own() []string {
@@ -284,13 +284,13 @@ func CallerHash(caller string) string {
 }
 
 // ClaimName returns the name of a file in the folder of claimed files. It ends with a hash of the
-// home of the claiming gateway. The checked caller_hash is the only part chosen by the author.
+// home of the claiming gateway. The author chooses only the checked caller_hash.
 func (f File) ClaimName(home federation.HomeID) string {
 	sum := sha256.Sum256([]byte(home))
 	return f.Caller + "-" + f.Key + "-" + hex.EncodeToString(sum[:4]) + ".json"
 }
 
-// SharedClaimName returns the name of a claimed file in earlier versions, without the claiming
+// SharedClaimName returns the name that earlier versions gave a claimed file, without the claiming
 // gateway.
 func (f File) SharedClaimName() string { return f.Caller + "-" + f.Key + ".json" }
 

@@ -96,7 +96,7 @@ type Link struct {
 	channels  irc.Channels
 	relayed   []string
 	roster    *roster    // owned by the goroutine in Run
-	had       irc.Recent // by step; owned by the goroutine in Run
+	had       irc.Recent // steps with the parties that received them; owned by the goroutine in Run
 
 	presenceEvery time.Duration
 
