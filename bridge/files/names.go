@@ -42,7 +42,7 @@ func (b *base) nativeOf(did federation.DID) string {
 	return b.kept()[did]
 }
 
-// The result is the configured DID, a bound DID, or a DID derived from the name. didOf blocks on
+// The result is the configured DID, a bound DID, or a DID derived from the name. The call blocks on
 // the record.
 func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
 	if did, ok := b.agents[name]; ok {

@@ -263,8 +263,8 @@ func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error)
 // maxRevivals bounds a chain of handoffs that replace each other in one record.
 const maxRevivals = 64
 
-// Each of the handoffs that share a record revives its failed predecessor. rootOf returns the
-// first.
+// rootOf returns the first of the handoffs that share a record. Each revives its failed
+// predecessor.
 func (l *TasksLink) rootOf(ctx context.Context, view federation.View) (federation.HandoffID, error) {
 	for range maxRevivals {
 		if view.Replaces.IsZero() {

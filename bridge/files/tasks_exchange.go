@@ -140,7 +140,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// step is the cause of the change, or nil if the gateway restores the record.
+// The step is the cause of the change, or nil if the gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
 	if err != nil {
@@ -240,7 +240,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	return err
 }
 
-// leaves is false for an offer to an agent known only to the directory.
+// The result leaves is false for an offer to an agent known only to the directory.
 func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to federation.DID, leaves bool, err error) {
 	if from, err = l.didOf(ctx, r.From); err != nil || r.To == "" {
 		return from, "", err == nil, err

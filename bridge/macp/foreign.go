@@ -349,7 +349,7 @@ func (c *foreignConn) watchSignals(ctx context.Context) error {
 	return fmt.Errorf("watch signals: %w", orEnded(stream.Err()))
 }
 
-// copied means that the session has a copy.
+// The parameter copied means that the session has a copy.
 func (c *foreignConn) follow(ctx context.Context, id string, copied bool) error {
 	if !macpmode.ValidSessionID(id) {
 		return nil

@@ -129,7 +129,7 @@ func (s *Session) checkContext(env *macpv1.Envelope) error {
 	return nil
 }
 
-// by is the sender named by the accept or the decline.
+// The parameter by is the sender named by the accept or the decline.
 func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error {
 	offer := s.Offer(id)
 	switch {

@@ -165,7 +165,7 @@ func (s *session) look() {
 	s.ask(question{tail: true}, m)
 }
 
-// A gateway keeps each message that it reads.
+// A gateway keeps each message that it reads, but a freeq server may drop it.
 func (s *session) lossless() bool {
 	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
 }
