@@ -63,7 +63,8 @@ func (c Channels) There() []string { return slices.Clone(c.there) }
 // Spelled returns the names on the network as spelled in the configuration, in the same order.
 func (c Channels) Spelled() []string { return slices.Clone(c.spelled) }
 
-// Out translates a venue of this federation to one on the network. It returns other venues unchanged.
+// Out translates a venue of this federation to one on the network. It returns other venues
+// unchanged.
 func (c Channels) Out(here string) (there string) {
 	if i := slices.Index(c.here, here); i >= 0 {
 		return c.there[i]
@@ -92,11 +93,11 @@ func (c Channels) In(there string) (here string, ok bool) {
 
 // PrivateVenue returns the venue of a step sent to one user of this gateway: its own user, or the
 // pseudo-client of another DID. The sender's signature covers the venue, which is a pair of DIDs. A
-// party of the handoff signs the pair of the handoff. Any other sender signs its own DID paired with
-// the DID of the other party of the step.
+// party of the handoff signs the pair of the handoff. Any other sender signs its own DID paired
+// with the DID of the other party of the step.
 //
-// It returns a [*federation.RefusalError] for a step sent to another user, or for an unknown handoff.
-// Other errors come from [bridge.Gateway].
+// It returns a [*federation.RefusalError] for a step sent to another user, or for an unknown
+// handoff.
 //
 // spec: handofftag "Canonical document"
 func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to federation.DID) (string, error) {

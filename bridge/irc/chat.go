@@ -37,13 +37,13 @@ type Chat struct {
 	Arrival federation.Arrival
 }
 
-// ErrNoMessageID is returned for a line without a message ID. Such a line would loop between two
-// gateways that link the same networks.
+// ErrNoMessageID is returned for a line without a message ID, which would loop between two gateways
+// that link the same networks.
 var ErrNoMessageID = errors.New("irc: the line has no message ID: its server must load the module for msgid")
 
-// Relay files a user's message for other links, split into parts that fit one line on each network.
-// It returns [ErrNoMessageID] or the errors of [bridge.Messages]. It ignores CTCP messages other than
-// actions, readable lines of steps from other gateways, and empty messages without a reaction.
+// Relay files a user's message for other links. It returns [ErrNoMessageID] or the errors of
+// [bridge.Messages]. It ignores CTCP messages other than actions, readable lines of steps from
+// other gateways, and empty messages without a reaction.
 func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	text, manner := manner(c.Command, c.Text)
 	if c.Command == "TAGMSG" {

@@ -19,9 +19,8 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// ChatOps runs commands sent to the gateway's own user, by users whose client has no tags. The
-// gateway signs their steps if a binding vouches for the user, and judges them like any other step.
-// It may be used concurrently.
+// ChatOps runs commands sent to the gateway's own user. The gateway signs their steps if a binding
+// vouches for the user. It may be used concurrently.
 //
 // spec: handofftag "Humans"
 type ChatOps struct {

@@ -12,8 +12,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Admits returns a [*federation.RefusalError] for a pending step that the server would ignore; see
-// [Link.legal]. Other errors come from the record and from the session.
+// Admits returns a [*federation.RefusalError] for a pending step that the server would ignore.
 func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	_, err := l.pending(ctx, h)
 	if _, refused := errors.AsType[*federation.RefusalError](err); !refused {
@@ -31,9 +30,9 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	return err
 }
 
-// legal returns a step in a form that the server accepts, or the step and a
-// [*federation.RefusalError]. A server accepts a step only from the DID that its log names for the
-// role. It silently drops any other step, but still shows it to users.
+// legal returns a step in a form that the server accepts, or a [*federation.RefusalError]. A server
+// accepts a step only from the DID that its log names for the role. It silently drops any other
+// step, but still shows it to users.
 func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	written, losses, err := l.render(ctx, d)
 	if err != nil {
@@ -90,8 +89,7 @@ func (l *Link) refreshLog(ctx context.Context, id federation.EventID) error {
 	return err
 }
 
-// The offer must name the DID that signs the answers, because a server accepts answers only from
-// that DID.
+// A server accepts answers only from the DID that the offer names.
 func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.View) (federation.DID, error) {
 	if of, known := l.peers.of(v.ID); known {
 		return of.offeree, nil // the server already has the offer
@@ -107,8 +105,7 @@ func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.
 	return l.signer(ctx, ev.To)
 }
 
-// A native is logged in here, or signed its last step on a freeq server. The error comes from the
-// record.
+// A native is logged in here, or signed its last step on a freeq server.
 func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 	if l.Online(ctx, federation.Binding{DID: did}) {
 		return true, nil

@@ -24,8 +24,8 @@ const catchupWindow = 24 * time.Hour
 // clockMargin is the tolerated difference between the server's clock and ours.
 const clockMargin = 2 * time.Minute
 
-// The backoff for steps that exceeded a limit, or whose keys could not be fetched. It doubles while
-// steps are missing, as in servers.
+// The backoff for steps over a limit, or without a key. It doubles while steps are missing, as in
+// servers.
 //
 // spec: freeq-s2s "Verdicts and parking"
 const (
@@ -34,8 +34,8 @@ const (
 	lastWait       = 10 * time.Minute
 )
 
-// A peer cannot continue a catch-up forever. With 500 rows per page, the limit exceeds the number of
-// steps that a server can receive in a day.
+// A peer cannot continue a catch-up forever. The limit exceeds the number of steps that a server
+// can receive in a day.
 const maxPages = 4096
 
 // A peer sends one request at a time.
@@ -100,8 +100,7 @@ func earliest(times ...time.Time) (first time.Time) {
 	return first
 }
 
-// recover requests steps without a key at once, and steps over a limit only after all received steps
-// are judged.
+// Steps over a limit are requested only after all received steps are judged.
 func (s *session) recover(now time.Time) {
 	limited := s.limited.isDue(now) && s.Steps.Empty()
 	if s.catchup != nil || !limited && !s.keyless.isDue(now) {
@@ -132,7 +131,7 @@ func (in *inbound) received(now time.Time) time.Time {
 	return in.at
 }
 
-// onCatchupEvents ignores rows without a question, because a peer can send steps live.
+// A peer can send rows without a question as live steps.
 func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	q, asked := s.answered()
 	switch {
@@ -240,8 +239,7 @@ type taskList struct {
 // A server lists at most this many handoffs.
 const maxTasks = 500
 
-// recollect reads the messages of one second that did not fit into a page. A normal request cannot
-// fetch them, because its resolution is one second.
+// A normal request, whose resolution is one second, cannot fetch these messages.
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true
@@ -328,8 +326,7 @@ type answer struct {
 	limit int
 }
 
-// onCatchupRequest answers from the record, which keeps deliveries until the peer has proved that
-// it read them. The peer may still have lost a step, or stopped while the step waited for a key.
+// The peer may have lost a step that it has read, so the answer comes from the record.
 func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	if len(s.answers)+len(s.queue.waiting[control]) > maxAnswers {
 		s.badInput(ctx, flooded, m.Type)
@@ -341,8 +338,8 @@ func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	}
 }
 
-// Answers are sent in the order of the requests, because each answer tells the peer that all its
-// earlier messages were read.
+// Answers are sent in the order of the requests, because each proves that all earlier messages were
+// read.
 func (s *session) answerNext() {
 	for len(s.answers) > 0 {
 		if a := s.answers[0]; a.since.Before(time.Now()) {
@@ -413,14 +410,14 @@ func (l *Link) again() *Link {
 	return again
 }
 
-// onDisk ignores evidence, because it was stored when the step was first written.
+// The evidence was stored when the step was first written.
 type onDisk struct{ bridge.Evidence }
 
 // Keep implements [bridge.Evidence]. It does nothing.
 func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
-// The next request starts at the last second of a page. A page that would end in its first second
-// therefore continues into the next second.
+// A page that would end in its first second continues into the next second, because the next
+// request starts there.
 func (l *Link) page(ctx context.Context, a answer) (given []federation.CompletedDelivery, more bool, err error) {
 	most, limit := maxAnswerRows, answerRows
 	if a.limit > 0 && a.limit < answerRows {

@@ -139,8 +139,7 @@ var _ bridge.Messenger = (*Link)(nil)
 
 var errNoGuest = errors.New("no user has that nick")
 
-// A server relays every private message to every peer, so addressed returns "" if the user is not
-// ours.
+// A server relays every private message to every peer. The result is "" if the user is not ours.
 func (s *session) addressed(m *wireMessage) federation.DID {
 	if did, err := federation.ParseDID(m.Target); err == nil {
 		for _, p := range s.link.roster.All() {
@@ -211,8 +210,8 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 	return r, err
 }
 
-// deliverText waits for the reader, because clients do not fetch private history automatically. Lines
-// to a guest never appear in a log. The answer to a later probe proves them.
+// Clients do not fetch private history automatically, so text waits for its reader. Lines to a
+// guest never appear in a log, so the answer to a later probe proves them.
 func (s *session) deliverText(r *outbound) {
 	if r.to != "" && s.misses(r) {
 		return

@@ -17,8 +17,8 @@ func (s *session) toSelf(m *wireMessage) bool {
 	return self != "" && fold(m.Target) == fold(self)
 }
 
-// onCommand does not reply to a user without a login. It does not reply to another gateway's own
-// user, because the two would answer each other forever.
+// A user without a login gets no reply. Another gateway's own user gets none either, because the
+// two would answer each other forever.
 func (s *session) onCommand(m *wireMessage) {
 	from := s.theirs.named(m.From)
 	if from == nil || from.did == "" || m.Text == "" || s.Steps.Full() {
@@ -50,7 +50,7 @@ func (s *session) lookup(nick string) (did federation.DID, err error) {
 	return did, nil
 }
 
-// reply sends private messages, because the network relays no NOTICE.
+// The network relays no NOTICE.
 func (s *session) reply(to string, text []string) {
 	user := s.theirs.named(to)
 	if user == nil || s.queue.size() > maxWaiting {
@@ -95,15 +95,14 @@ func (s *session) deliverNotice(r *outbound) {
 
 const vendorPrefix = "+freeq.at/"
 
-// errNotOurs is the reason for dropping a private step that is not addressed to a participant of
-// this gateway. A server sends every private message to all its peers.
+// A server sends every private message to all its peers.
 var errNotOurs = errors.New("freeq: not addressed to a user of this gateway")
 
-// errEcho is the reason for dropping this gateway's own step. A server repeats all its filed steps
-// in response to a catch-up, and routes the steps of our own users back to us.
+// A server repeats all its filed steps in response to a catch-up, and routes the steps of our own
+// users back to us.
 var errEcho = errors.New("freeq: sent by this gateway itself")
 
-// refuse sends nothing, because servers do not report refusals to each other.
+// Servers do not report refusals to each other.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"
 func (s *session) refuse(ctx context.Context, in *inbound, err error) {

@@ -19,8 +19,7 @@ import (
 // Transport carries a link's byte stream.
 type Transport string
 
-// The transports. Only exec authenticates the peer. The others are for authenticated tunnels and for
-// tests.
+// The transports. Only exec authenticates the peer.
 const (
 	Exec Transport = "exec" // child process with the stream on stdin and stdout
 	TCP  Transport = "tcp"
@@ -149,8 +148,7 @@ func (c Config) ticket() ticket {
 	return t
 }
 
-// numeric reports whether an address is an IP address with a port, because the program does not
-// resolve names.
+// The program does not resolve names.
 func numeric(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil
@@ -165,7 +163,7 @@ func validServerName(s string) bool {
 var referenceFile string
 
 // Network describes freeq servers. The function endpoint returns this gateway's key for freeq, and
-// its seed in hexadecimal for the transport program. It is nil if a configuration is only checked.
+// its seed in hexadecimal. It is nil if a configuration is only checked.
 func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string, err error)) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "irc.freeq", Many: true, Reference: referenceFile,
@@ -202,25 +200,21 @@ type Deps struct {
 	Seed string
 }
 
-// Rulings is the port to the home of this gateway, for steps that it confirms and steps that wait for
-// another home's ruling. Methods with a context block on the record.
+// Rulings is the port to the home of this gateway. Methods with a context block on the record.
 type Rulings interface {
-	// Moves reports whether a verb changes the state of a handoff, so that its home then confirms the
-	// step.
+	// Moves reports whether a verb changes the state of a handoff.
 	Moves(v federation.View, verb federation.Verb) bool
 	// Role returns the role that may send a verb, or "" for an unknown verb.
 	Role(v federation.View, verb federation.Verb) federation.Role
-	// Receipt returns the receipt of a filed step. It is deterministic. The view determines its
-	// dialect and venue.
+	// Receipt returns the receipt of a filed step. It is deterministic.
 	Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
 	// Settle completes the effects of filed rulings for a handoff, in case of an earlier crash.
 	Settle(ctx context.Context, id federation.HandoffID, now time.Time) error
 	// RejectPending refuses a waiting step and notifies its signer.
 	RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
-	// Ours reports whether a DID belongs to a participant of this gateway other than on a link. It
-	// returns record errors.
+	// Ours reports whether a DID belongs to a participant of this gateway other than on a link.
 	Ours(ctx context.Context, did federation.DID, link string) (bool, error)
-	// Endpoint returns the endpoint ID of a home's freeq server if this gateway has a link to it,
-	// else "". It does not block.
+	// Endpoint returns the endpoint ID of a home's freeq server, or "" without a link to it. It
+	// does not block.
 	Endpoint(home federation.HomeID) string
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// repeatAfter is the minimum age of a step before its receipt is repeated, because servers send each
-// step twice at once.
+// Servers send each step twice at once, so the receipt of a newer step is not repeated.
 const repeatAfter = 2 * time.Second
 
 type outbound struct {
@@ -139,9 +138,9 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbo
 	return r, nil
 }
 
-// place returns the venue that the signatures of a handoff cover. In a private step, a server
-// requires the signer to be one of its pair. Steps in a different dialect are signed with the
-// gateway's keys, so the pair consists of these keys.
+// The signatures of a handoff cover its place. In a private step, a server requires the signer to
+// be one of its pair. Steps in a different dialect are signed with the gateway's keys, so the pair
+// consists of these keys.
 func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed, nil
@@ -160,7 +159,6 @@ func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	return federation.PrivateVenue(a, b), nil
 }
 
-// signer returns the DID that signs for a DID on this link.
 func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, error) {
 	if did == l.deps.Home.DID() {
 		return did, nil
@@ -176,8 +174,7 @@ func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, 
 	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
-// ours reports whether a DID of a private handoff belongs to this gateway, directly or as the DID
-// of a kept key.
+// A DID of the handoff may be that of a kept key.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
 	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
 	if err != nil || ours {
@@ -223,9 +220,8 @@ func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, st
 	return l.describe(ctx, r, step, rendered, d.View)
 }
 
-// addLine adds the line about a step that the server cannot file, because an earlier step of the
-// handoff is missing there. That step was a user's command, and a server does not accept it from
-// another signer.
+// The server cannot file the step, because an earlier step of the handoff is missing there. That
+// step was a user's command, and a server does not accept it from another signer.
 func (l *Link) addLine(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -268,8 +264,8 @@ func (l *Link) describe(ctx context.Context, r *outbound, step translate.Step, r
 	return nil
 }
 
-// shown returns the DID of the key that signs the actor's steps, because a server accepts answers
-// from no other DID. Both results are "" for the gateway itself.
+// A server accepts answers only from the DID of the key that signs the actor's steps. Both results
+// are "" for the gateway itself.
 func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	if written.From == l.deps.Home.DID() {
 		return "", ""
@@ -283,9 +279,8 @@ func withDID(line string, did federation.DID) string {
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// If the home accepted a signer for a party with another DID, the step is written in that party's
-// name, because a server has one DID per user. An offer signed by the gateway names the DID that
-// signs the answers.
+// A server has one DID per user. A step by a second signer of a party is therefore written in that
+// party's name.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -383,8 +378,7 @@ func (s *session) deliver(r *outbound) {
 	}
 }
 
-// aim sets the target when the line is written, because the reader may connect or disconnect while
-// the line is queued.
+// The reader may connect or disconnect while the line is queued.
 func (s *session) aim(message any) {
 	line, ok := message.(*wireMessage)
 	if !ok || line.Reader == "" {
@@ -430,7 +424,6 @@ func lineID(step federation.EventID) string {
 
 const clockBytes = 6
 
-// refsIn also maps the ID of a step's line to the step.
 func refsIn(tags map[string]string) irc.Refs {
 	refs := irc.RefsIn(tags)
 	if id, err := federation.ParseEventID(refs.Reply); err == nil {
@@ -439,7 +432,7 @@ func refsIn(tags map[string]string) irc.Refs {
 	return refs
 }
 
-// repeat answers a step that was routed again because its receipt is missing.
+// A step is routed again if its receipt is missing.
 func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Judgement) {
 	entry, v := answer.Entry, answer.View
 	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Rulings.Moves(v, entry.Event.Verb) {

@@ -127,8 +127,7 @@ func (r *reach) failed(ctx context.Context, a arrival) {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "other way to the peer failed", slog.Bool("dialled", a.way.dialled), slog.Any("err", a.err))
 }
 
-// Close ends all attempts, waits for them, and closes their connections. Afterwards, waitForConn
-// may be called again.
+// Close blocks until all attempts have ended. Afterwards, waitForConn may be called again.
 func (r *reach) Close() error {
 	if r.trying != nil {
 		r.cancel()

@@ -85,8 +85,7 @@ func (s *session) record(ctx context.Context, in *inbound, answer federation.Jud
 	}
 }
 
-// overtook reports whether a live step of a new handoff arrived before its offer, which may come
-// over the link to another server.
+// The offer of a new handoff may come over the link to another server, after a live step.
 func (s *session) overtook(in *inbound, refused *federation.RefusalError) bool {
 	return refused != nil && refused.Code == federation.UnknownHandoff && !in.replay && time.Since(in.ev.Handoff.Time()).Abs() < clockMargin
 }
@@ -116,8 +115,8 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 	return d.Gateway.Submit(ctx, ev)
 }
 
-// The evidence shows whether this gateway rendered a step. The record has the original, a different
-// document, so the gateway would otherwise see another step with the same ID.
+// The evidence shows whether this gateway rendered a step. The record has the original, which is a
+// different document with the same ID.
 func (l *Link) rendered(ev federation.Event) bool {
 	return federation.IsBelow(ev.Fields["act-src"], l.deps.PublicURL, signing.EvidencePath)
 }
@@ -204,8 +203,8 @@ func (s *session) nameOf(from federation.DID, nick string) string {
 	return nick
 }
 
-// decode checks the claims that the peer can vouch for. The peer cannot vouch for the identity of a
-// user, but can vouch that a did:web belongs to a server.
+// The peer cannot vouch for the identity of a user, but can vouch that a did:web belongs to a
+// server.
 func (s *session) decode(a arriving) (*inbound, error) {
 	to, _, pair := federation.Parties(a.target) // as spelled in a log
 	if !pair {

@@ -2,10 +2,9 @@
 // freeq/s2s/1 sends JSON lines over any byte stream, each in an envelope signed with the sender's
 // endpoint key.
 //
-// The gateway is a leaf. It keeps no channels, topics, bans or accounts, and stores no channel text.
-// It forwards no message of another server, and ignores all messages irrelevant to handoffs. Each
-// federated DID gets its own user there on first use. The server's users must address it by its DID,
-// which they can copy from WHOIS and from the lines of its steps.
+// The gateway is a leaf. It keeps no channels, topics, bans, accounts or channel text, and forwards
+// no message of another server. Each federated DID gets its own user there on first use. The
+// server's users must address it by its DID, which is in WHOIS and in the lines of its steps.
 //
 // Steps travel both ways as TAGMSG with the signed tags. The network supports only the act dialect,
 // so any other step is rendered as text. In a channel, each step has one readable PRIVMSG. A server
@@ -13,38 +12,34 @@
 // because it answers in order.
 //
 // Text from a logged-in user to the gateway's own user is a command. The gateway signs its step if
-// the operator's binding of the user vouches for it. No server accepts such a step from the gateway,
-// so the link shows later steps of that handoff as lines of text. Private text to another user of
-// this gateway is a message for that participant. All other chat is ignored.
+// the operator's binding of the user vouches for it. No server accepts such a step from the
+// gateway, so the link shows later steps of that handoff as lines of text.
 //
 // # Two homes
 //
 // A server is the home of its users' offers, and this gateway is the home of the offers that it
 // introduces there. These include handoffs of other gateways. No server here trusts those gateways,
 // so this gateway first files their ruling and then signs its own. As the home, the link sends the
-// gateway's receipt after each step that changed the state. For remote handoffs, it reads the steps
-// waiting for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at
-// growing intervals. It stops at the receipt, or once the home is known to have refused: a home does
-// not report refusals.
+// gateway's receipt after each step that changed the state. For remote handoffs, it sends each
+// waiting step as TAGMSG and then as act_route, at growing intervals. It stops at the receipt, or
+// once the home is known to have refused: a home does not report refusals.
 //
 // If a step from there is delayed, undeliverable, or refused later, the gateway's own user notifies
-// the signer in a private line. Servers relay no NOTICE and have no message for any of these. The
-// line waits until the signer is logged in. An immediate refusal is not shown, as between servers.
+// the signer in a private line. The line waits until the signer is logged in. An immediate refusal
+// is not shown, as between servers.
 //
 // # Two connections
 //
-// A link may dial and be dialled. If both ends dial each other, the connection of the end with the
-// smaller endpoint ID is kept, as between servers, even if the other connection was established
-// first.
+// If both ends dial each other, the connection of the end with the smaller endpoint ID is kept, as
+// between servers, even if the other connection was established first.
 //
 // # Concurrency
 //
 // One goroutine, the one in [Link.Run], owns all state of a link. A reader opens envelopes and a
-// writer writes lines for it. Goroutines submit inbound steps to the gateway: sequentially within a
-// handoff, and concurrently across handoffs. The reader never waits for one, because a server
-// stops sending to all its peers if one of them does not read. Catch-up later fetches the steps that
-// found no free goroutine. [Link.Deliver] and [Link.Online] reach the owner through channels and may be
-// called concurrently.
+// writer writes lines for it. Inbound steps are judged sequentially within a handoff, and
+// concurrently across handoffs. The reader never waits for a step, because a server stops sending
+// to all its peers if one of them does not read. Catch-up later fetches the steps that found no
+// free goroutine. [Link.Deliver] and [Link.Online] may be called concurrently.
 //
 // spec: freeq-s2s, as in freeq-server of 2026-08
 package freeq
@@ -77,20 +72,20 @@ type Link struct {
 	log       *slog.Logger
 	id        string // our endpoint ID
 	peer      ed25519.PublicKey
-	reach     *reach // owned by the goroutine in Run
+	reach     *reach
 	chatops   irc.ChatOps
 	channels  irc.Channels
-	relayed   []string                       // venues with text exchanged with other links
-	roster    *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
-	readUntil time.Time                      // end of the part of the server's log already read; owned by the goroutine in Run
-	filed     filed                          // owned by the goroutine in Run
-	trips     roundTrips                     // owned by the goroutine in Run
+	relayed   []string // venues with text exchanged with other links
+	roster    *irc.Roster[*irc.PseudoClient]
+	readUntil time.Time // end of the part of the server's log already read
+	filed     filed
+	trips     roundTrips
 	peers     *peers
 
 	presenceEvery time.Duration
 
-	// live is the session that accepts rows. It is nil until both sides have exchanged greetings and
-	// state. Deliver and Online see no other state, and reach the session through its channels.
+	// live is the session that accepts rows, or nil. Deliver and Online see no other state, and
+	// reach the session through its channels.
 	live atomic.Pointer[session]
 }
 
@@ -179,8 +174,8 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	return slices.ContainsFunc(v.Others(""), func(did federation.DID) bool { return l.Online(ctx, federation.Binding{DID: did}) }), nil
 }
 
-// introduces reports whether the server regards this gateway as the home of a handoff. The gateway
-// is the home, or has a link to another home that rules on each step.
+// The server regards this gateway as the home if the gateway is the home, or has a link to another
+// home that rules on each step.
 func (l *Link) introduces(v federation.View) bool {
 	switch {
 	case v.Home == l.deps.Home || v.Numbered:
@@ -221,7 +216,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 func (l *Link) Reconnected() <-chan struct{} { return l.reach.back }
 
 // Close releases the port and the connection attempts kept between two sessions. Call it after the
-// last Run, unless that Run ended with its context.
+// last Run.
 func (l *Link) Close() error { return l.reach.Close() }
 
 // Online implements [bridge.ChannelLink]: a user is logged in as the DID.

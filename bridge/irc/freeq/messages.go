@@ -96,7 +96,7 @@ func (s *session) badInput(ctx context.Context, why reason, what string) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
 }
 
-// fresh relies on the identity that the transport has proved, not on the message's claim.
+// The transport has proved the identity of the peer; the message only claims one.
 //
 // spec: freeq-s2s "event_id and dedup", "origin rules"
 func (s *session) fresh(ctx context.Context, id, origin string) bool {
@@ -111,8 +111,8 @@ func (s *session) fresh(ctx context.Context, id, origin string) bool {
 	return true
 }
 
-// The origin proves nothing, because the peer may have sent the step for itself or for one of its own
-// peers.
+// The peer may have sent the step for itself or for one of its own peers, so the origin proves
+// nothing.
 func (s *session) ours(ctx context.Context, origin string) bool {
 	if origin == "" {
 		s.badInput(ctx, incomplete, "a step without origin")

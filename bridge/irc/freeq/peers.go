@@ -13,9 +13,9 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// peerDelay is how long this link waits for another freeq server to deliver its own step, if the
-// two servers were peered at the last step. A peered server needs a fraction of a second if it has
-// the signer's key, and at most five seconds to fetch the key.
+// peerDelay is how long this link waits for another freeq server to deliver its own step. A peered
+// server needs a fraction of a second if it has the signer's key, and at most five seconds to fetch
+// the key.
 const (
 	peerDelay = 5 * time.Second
 	peerLook  = 500 * time.Millisecond
@@ -30,8 +30,7 @@ const (
 // A server may name any number of other servers in its log.
 const maxPeered = 1 << 10
 
-// parties are the parties of a handoff in a server's log. Only the origin server decides about its
-// steps.
+// Only the origin server decides about the steps of a handoff.
 type parties struct {
 	origin           string // endpoint ID
 	offerer, offeree federation.DID
@@ -40,8 +39,8 @@ type parties struct {
 
 // peers outlives the connection, and is safe for concurrent use.
 //
-// The peering of two servers is never certain, because the operators can end it at any time. It is
-// assumed from the last step, and only determines how long to wait for a step.
+// The operators can end the peering of two servers at any time. It is assumed from the last step,
+// and only determines how long to wait for a step.
 type peers struct {
 	mu       sync.Mutex
 	expected map[string]bool // by endpoint ID; absent before the first step
@@ -104,7 +103,7 @@ func (p *peers) lacked(endpoint string) {
 	p.expect(endpoint, false)
 }
 
-// expects returns true for the first step of a server.
+// The first step of a server is expected.
 func (p *peers) expects(endpoint string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +122,7 @@ func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	return parties{}, false
 }
 
-// If a step of another freeq server is expected, has polls the log for up to peerDelay.
+// has polls the log for up to peerDelay if the step is expected.
 func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, error) {
 	endpoint := l.endpoint(ev.Arrival.Home)
 	if endpoint == "" {
@@ -167,9 +166,8 @@ var errReplaced = errors.New("replaced by another connection with the same serve
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
-// rival chooses between this session's connection and another. An error ends the session in favour
-// of the other. A losing connection is kept until the peer has greeted on this one, because the
-// peer may be reachable in one direction only.
+// An error ends the session in favour of the other connection. A losing connection is kept until
+// the peer has greeted on this one, because the peer may be reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.finish(a)

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// question is a catchup_request waiting for its answer. The protocol has no other request, and
-// responses arrive in order. A response means that the peer has processed, or dropped, each message
-// written before the question.
+// question is a catchup_request waiting for its answer. Responses arrive in order. A response means
+// that the peer has processed, or dropped, each message written before the question.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
@@ -20,8 +19,8 @@ type question struct {
 
 const listenAgain = 15 * time.Second
 
-// farFuture is after all events of a server, so that the server sends an empty response at once. It
-// is in the year 5138, in unix seconds.
+// farFuture is the year 5138 in unix seconds. It is after all events of a server, so that the server
+// sends an empty response at once.
 const farFuture = 99_999_999_999
 
 func (s *session) ask(q question, m *catchupRequest) {

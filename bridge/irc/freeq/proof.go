@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Timing of the search for a message in the peer's log. A server files a step at once if it has the
-// signer's key. Otherwise it first fetches the key, within at most five seconds.
+// Timing of the search in the peer's log. A server files a step at once if it has the signer's key.
+// Otherwise it first fetches the key, within at most five seconds.
 //
 // spec: freeq-s2s "Keys", "Verdicts and parking"
 const (
@@ -33,8 +33,8 @@ var (
 
 const errOtherBytes = "the server has another step under this id"
 
-// proof is a message not yet seen in the peer's log. A server acknowledges nothing and silently
-// drops messages, so only its log shows which ones arrived.
+// A server acknowledges nothing and silently drops messages, so only its log shows which ones
+// arrived.
 type proof struct {
 	id        string // message ID in the log
 	signature string // of a step; "" for a line
@@ -55,8 +55,7 @@ func (p *proof) ofRow() bool { return p != nil && p.row != nil }
 // A step takes about 200 bytes. The limit exceeds the number in flight when a connection breaks.
 const maxFiled = 1 << 14
 
-// filed contains the signatures of the newest steps in the peer's log. It outlives the connection,
-// so that an interrupted delivery is not written twice.
+// filed outlives the connection, so that an interrupted delivery is not written twice.
 type filed struct {
 	signatures map[string]string // by event ID
 	ring       []string
@@ -92,8 +91,7 @@ func (r *outbound) answer(err error) {
 	}
 }
 
-// A step written for a ruling may get a delivery before the log is read. In that case, queueProved
-// reads the log first.
+// A step written for a ruling may get a delivery before the log is read, so the log is read first.
 func (s *session) queueProved(at priority, p *proof, about string) {
 	if s.settled(p) {
 		return
@@ -133,9 +131,8 @@ func (r *outbound) proved() {
 	}
 }
 
-// prove runs if nothing else can be written, or if messages in flight block others. It also runs
-// after a message without proof, because a missing response reveals a dead peer. It sends one query
-// at a time. The result is the time until the next message is due, or zero.
+// A missing response reveals a dead peer, so prove also runs after a message without proof. It
+// sends one query at a time. The result is the time until the next message is due, or zero.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
@@ -155,7 +152,7 @@ func (s *session) prove(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// look requests the end of the peer's log. If the peer drops nothing, any answer is enough.
+// If the peer drops nothing, any answer is enough.
 func (s *session) look() {
 	s.unanswered = false
 	m := &catchupRequest{Since: s.cursor}

@@ -52,9 +52,9 @@ func (q *queue) size() int {
 	return n
 }
 
-// next assigns the message ID, so that IDs increase in the order of the wire. The second result is
-// the wait for the next message. It is zero if there is no message, if one was returned, or if a
-// response of the peer must arrive first.
+// next assigns the message ID, so that IDs increase in the order of the wire. The duration is the
+// wait for the next message. It is zero if there is none, if one was returned, or if a response of
+// the peer must arrive first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
 		if len(q.waiting[p]) == 0 {
@@ -89,9 +89,9 @@ func (q *queue) stamp(m any) {
 	*id, *origin = q.origin+":"+strconv.FormatUint(q.last, 10), q.origin
 }
 
-// The limits of a [window]. A server accepts 100 messages of a peer per second of its clock and
-// silently drops the others. It counts a message when it processes it. After a stall, it processes
-// several seconds' messages in one.
+// The limits of a [window]. A server accepts 100 messages of a peer per second and silently drops
+// the others. It counts a message when it processes it. After a stall, it processes several
+// seconds' messages in one.
 //
 // spec: freeq-s2s "Rate limit and queues"
 const (
@@ -101,9 +101,8 @@ const (
 )
 
 // window bounds the messages that the peer may process in one second. The peer processes each
-// message between its write and the response to a later question. The messages within one second of
-// the peer are therefore at most those in flight at its end plus those answered within it. One
-// goroutine owns a window.
+// message between its write and the response to a later question. The bound is therefore the number
+// in flight plus the number answered within the second.
 type window struct {
 	written, processed uint64
 	recent             []processedBatch // within the last second, oldest first
@@ -129,8 +128,8 @@ func (w *window) answered(upTo uint64, now time.Time) {
 
 func (w *window) inFlight() int { return int(w.written - w.processed) } //nolint:gosec // G115: bounded by the window
 
-// If only the rate of the last second prevents a write, wait is the remaining time. If messages in
-// flight prevent it, wait is zero and an answer reopens the window.
+// The wait is the remaining time if the rate prevents a write. If messages in flight prevent it, wait
+// is zero and an answer reopens the window.
 func (w *window) room(p priority, now time.Time) (wait time.Duration, ok bool) {
 	for len(w.recent) > 0 && now.Sub(w.recent[0].at) >= time.Second {
 		w.recent = w.recent[1:]

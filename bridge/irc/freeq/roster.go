@@ -11,7 +11,7 @@ import (
 // spec: freeq-s2s "join"
 const maxNickBytes = 64
 
-// The gateway's own user has no DID, because on this network a did:web belongs to a server.
+// On this network a did:web belongs to a server, so the gateway's own user has no DID.
 func newRoster(venues []string) *irc.Roster[*irc.PseudoClient] {
 	return irc.NewRoster(&irc.PseudoClient{Name: "Baton"}, venues)
 }
@@ -27,8 +27,7 @@ func (l *Link) named(nick string) *irc.PseudoClient {
 
 func (s *session) self() *irc.PseudoClient { return s.speaker("", "", "", "") }
 
-// Each party has one user. The user keeps its first DID, and is renamed if the gateway later receives
-// its name.
+// A user keeps its first DID, and is renamed if the gateway later receives its name.
 func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.PseudoClient {
 	p := s.link.roster.Speaker(did, venue, func() *irc.PseudoClient { return &irc.PseudoClient{Name: name, Shown: shown} }, s.retire)
 	if did != "" && p.Name != name && name != did.Short() {
@@ -41,8 +40,8 @@ func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.Ps
 	return p
 }
 
-// Our users never get the nick of a user of the server, because a server distinguishes the users of
-// its peers only by nick.
+// A server distinguishes the users of its peers only by nick, so our users never get the nick of a
+// user of the server.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)
@@ -66,8 +65,8 @@ func (s *session) joinChannel(channel string) {
 	}
 }
 
-// The user leaves its channels under the old nick and rejoins, because a nick_change would reach
-// the other user with that nick.
+// The user leaves and rejoins its channels, because a nick_change would reach the other user with
+// that nick.
 func (s *session) rename(p *irc.PseudoClient) {
 	for venue, there := range p.In {
 		if there {
@@ -113,7 +112,7 @@ func (s *session) quit(p *irc.PseudoClient, reason string) {
 	s.put(lines, &member{Type: typeQuit, Nick: p.Nick, Reason: reason})
 }
 
-// The state has the modes received from the peer, because the peer adopts the modes that it receives.
+// The peer adopts the modes that it receives, so the state repeats the modes of the peer.
 //
 // spec: freeq-s2s "sync_response"
 func (s *session) state() *syncResponse {

@@ -11,8 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Waits for the ruling of a home. A receipt takes a tenth of a second. A step without one after
-// firstRoute was dropped, refused, or is not known there yet.
+// A receipt takes a tenth of a second. A step without one after firstRoute was dropped, refused, or
+// is not known there yet.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"
 const (
@@ -23,18 +23,16 @@ const (
 // Wake-ups may be lost.
 const pollInterval = 10 * time.Second
 
-// laneRetryInterval is the interval while a step waits for earlier deliveries of its handoff. Their
-// end causes no wake-up.
+// The end of earlier deliveries of the handoff causes no wake-up.
 const laneRetryInterval = 100 * time.Millisecond
 
 // Excess steps stay in the record.
 const maxRulings = 1024
 
-// After this number of routes, the home has had enough time, and is asked for the outcome.
+// After this number of routes, the home is asked for the outcome.
 const inquireAfter = 2
 
-// maxWait is the maximum wait for a home that does not answer. A home ends a handoff without a change
-// for this long.
+// A home ends a handoff without a change for this long.
 const maxWait = 7 * 24 * time.Hour
 
 type pendingRuling struct {
@@ -112,8 +110,8 @@ func (s *session) settleAgain(ctx context.Context) {
 	}
 }
 
-// readPending returns the first pending ruling of each lane. It reports handoffs with pending
-// deliveries as behind, because a step must not overtake earlier ones.
+// readPending returns the first pending ruling of each lane. A handoff is behind if it has pending
+// deliveries, because a step must not overtake earlier ones.
 func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
 	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	if err != nil {
@@ -163,8 +161,8 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	return waiting, behind, nil
 }
 
-// otherAsks reports whether the server of a step requests the ruling itself. If soon is set, the
-// step is not in the log yet, and this link waits only peerDelay for the other server.
+// The result asks reports whether the server of a step requests the ruling itself. If soon is set,
+// the step is not in the log yet, and this link waits only peerDelay for the other server.
 func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.Time) (asks, soon bool, err error) {
 	if h.Event.Arrival.Home == "" {
 		return false, false, nil
@@ -236,8 +234,7 @@ func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	}
 }
 
-// A step that the server already has is only routed, because a server shows every TAGMSG to its
-// users.
+// A server shows every TAGMSG to its users, so a step that it already has is only routed.
 func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
 		return

@@ -15,14 +15,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// meetTimeout bounds greetings and states together. A server waits at most two seconds for the
-// other's capabilities.
+// A server waits at most two seconds for the other's capabilities.
 const meetTimeout = 15 * time.Second
 
 // probeEvery is a peer's time of silence before a liveness probe. Each probe is a line in its
-// operator's log. The timeout is [roundTrips.timeout], and answerTimeout until the link is up. If
-// this endpoint has the larger ID, dropping a link too early causes an outage of half a minute: for
-// that time, the server keeps the old connection and refuses a new one.
+// operator's log. The timeout is [roundTrips.timeout], and answerTimeout until the link is up.
+// Dropping a link too early may cause an outage of half a minute: for that time, the server keeps
+// the old connection and refuses a new one.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
@@ -32,8 +31,8 @@ const (
 
 const watchEvery = 500 * time.Millisecond
 
-// busyTimeout is the timeout for a response while the peer sends other messages, because its messages
-// arrive in order.
+// busyTimeout is the timeout for a response while the peer sends other messages, because its
+// messages arrive in order.
 const busyTimeout = time.Minute
 
 // Above this number of queued messages, about fifteen seconds' worth, no more rows are accepted.
@@ -111,7 +110,7 @@ func newSession(l *Link, conn stream) *session {
 	return s
 }
 
-// decodeLine runs in the reader, because opening envelopes is most of the work.
+// The reader calls decodeLine, because opening envelopes is most of the work.
 func (l *Link) decodeLine(text []byte, err error) inboundLine {
 	if err != nil {
 		return inboundLine{wrong: tooLong}
@@ -194,8 +193,7 @@ func (s *session) acceptedRows() <-chan *outbound {
 	return s.rows
 }
 
-// flush passes the next message to the writer, unless the writer is busy. The channel fires when
-// the next message may be written; it is nil if another event triggers that.
+// The channel fires when the next message may be written; it is nil if another event triggers that.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil

@@ -16,9 +16,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// closeGrace is the time for a child to end after its stdin was closed. A killed child cannot
-// notify the peer of the end of the stream. The peer would keep the link for half a minute, and
-// refuse the next one.
+// A child ends by itself after its stdin was closed. A killed child cannot notify the peer, which
+// would keep the link for half a minute and refuse the next one.
 const closeGrace = time.Second
 
 const maxLogLineBytes = 4096
@@ -110,7 +109,7 @@ func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) 
 	return nil, errors.Join(err, p.Close())
 }
 
-// drain logs a child's stderr. A child blocks if its stderr is full.
+// A child blocks if its stderr is full.
 func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 	defer close(p.drained)
 	r := bufio.NewReaderSize(told, maxLogLineBytes)
@@ -181,8 +180,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 
 func (p *pipe) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Close closes the child's stdin, and kills the child if it does not exit. It blocks until the
-// child has exited.
+// Close kills the child if closing its stdin does not end it. It blocks until the child has exited.
 func (p *pipe) Close() error {
 	p.ending.Do(func() {
 		_ = p.in.Close()

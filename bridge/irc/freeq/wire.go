@@ -8,8 +8,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxLineBytes bounds one line from the peer. Servers have no limit between each other. The state of
-// all channels or a page of a log may take megabytes, and grows by a third in its envelope.
+// Servers have no limit on lines between each other. The state of all channels or a page of a log
+// may take megabytes, and grows by a third in its envelope.
 const maxLineBytes = 16 << 20
 
 const readBufferBytes = 64 << 10
@@ -41,9 +41,9 @@ const (
 	capRoute   = "act_route"
 )
 
-// capLossless declares that this end keeps each message that it reads, or requests it again. A
-// response therefore acknowledges everything written before its request. No server declares it,
-// because a server drops messages over its rate limit.
+// This end keeps each message that it reads, or requests it again. A response therefore
+// acknowledges everything written before its request. No server declares it, because a server drops
+// messages over its rate limit.
 const capLossless = "lossless"
 
 type hello struct {

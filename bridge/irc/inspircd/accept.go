@@ -19,8 +19,7 @@ import (
 // goroutines.
 const maxStrangers = 8
 
-// runListening serves the first connection that authenticates as the peer, and rejects others until
-// it ends.
+// Until the authenticated connection ends, runListening rejects others.
 func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
 		return err
@@ -58,8 +57,7 @@ func (l *Link) listen(ctx context.Context) error {
 	return nil
 }
 
-// Close releases the port of a listening link. Call it after the last Run, unless that Run ended with
-// its context.
+// Close releases the port of a listening link. Call it after the last Run.
 func (l *Link) Close() error {
 	if l.listener == nil {
 		return nil
@@ -140,8 +138,8 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 	s.End()
 }
 
-// openTLS returns nil without TLS. Each side identifies the other only by its certificate. Names
-// and authorities do not matter, because the operators exchanged fingerprints.
+// openTLS returns nil without TLS. Each side identifies the other only by its certificate, because
+// the operators exchanged fingerprints.
 func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {
 	case !cfg.TLS && cfg.TLSFingerprint != "":

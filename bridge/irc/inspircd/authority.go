@@ -9,9 +9,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Each server enforces channel modes only for its own users. These are the rules for the users of
-// this gateway, and are the same as InspIRCd's for clients. Users of this gateway are never logged in
-// to an account of the network.
+// Each server enforces channel modes only for its own users. These rules for the users of this
+// gateway are the same as InspIRCd's for clients. Users of this gateway are never logged in to an
+// account of the network.
 
 // A bar is the reason why a user may not join a channel or speak in it, or "".
 type bar string

@@ -26,7 +26,7 @@ func (s *session) relayedIn(m ircmsg.Message) (here string, relayed bool) {
 	return here, ok && ours && slices.Contains(s.link.relayed, here)
 }
 
-// onChat returns false for other messages. The network sends no text of users of this gateway.
+// The network sends no text of users of this gateway.
 func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool {
 	here, relayed := s.relayedIn(m)
 	if !relayed {
@@ -178,8 +178,8 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error
 	return r, nil
 }
 
-// reader finds the recipient by the holder of a nick, or by a user known to be the DID. The nick
-// under which a DID was seen is not enough, because any user can take it.
+// reader finds the recipient by the holder of a nick, or by a user known to be the DID. Any user
+// can take a nick, so the nick of a DID is not enough.
 func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	if to.DID == l.ports.Messages.Guest(l.cfg.Name, to.Place.Venue) {
 		return party{did: to.DID, nick: to.Place.Venue}, nil
@@ -187,7 +187,7 @@ func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	return l.party(ctx, to.DID, "")
 }
 
-// Prefixes of a holder key: ofAccount for a nick with an account, ofConnection for any other.
+// Prefixes of a holder key.
 const (
 	ofAccount    = "account "
 	ofConnection = "connection "

@@ -74,10 +74,8 @@ type party struct {
 // without members.
 //
 // A private step is a TAGMSG to each other party present, plus a line that shows the command to
-// type, because clients may not display a TAGMSG. Each attempt writes both, because the recipient
-// may have received neither. The step waits until a party is present. A private step from this
-// network is sent to the other parties that are logged in to a bound account, or have signed steps
-// since the link came up. It waits only for parties of this network.
+// type, because clients may not display a TAGMSG. Each attempt writes both. The step waits until a
+// party is present. A private step from this network waits only for parties of this network.
 //
 // On a server without message tags, the line replaces the step. A step is refused if its user may
 // not speak in the channel.
@@ -122,7 +120,7 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.cfg.Name, err)
 }
 
-// row uses no state of the connection. The error is a refusal if the step can never be written here.
+// The error is a refusal if the step can never be written here. No state of the connection is used.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
@@ -470,8 +468,8 @@ func (s *session) text(r *outbound) string {
 	return irc.PrivateSummary(*r.described, s.link.roster.Self.Nick)
 }
 
-// doubt fails the rows in flight whose PONG would prove nothing. The network silently drops the
-// last messages of a killed user, and messages to a user that left.
+// The network silently drops the last messages of a killed user, and messages to a user that left,
+// so a PONG proves nothing about them.
 func (s *session) doubt(why error, lost func(*outbound) bool) {
 	answered := func(r *outbound) bool {
 		if !lost(r) {
@@ -492,8 +490,8 @@ func (s *session) doubtAbsent() {
 	})
 }
 
-// Text and steps for a channel wait this long for its first user after the link has come up. A
-// restarted server links before its users have reconnected.
+// A restarted server links before its users have reconnected, so text and steps for a channel wait
+// this long for its first user.
 const readersTime = 30 * time.Second
 
 func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }

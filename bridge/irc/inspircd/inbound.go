@@ -112,8 +112,8 @@ func (s *session) record(ctx context.Context, in *inbound, duplicate bool, err e
 	}
 }
 
-// A party outside the channel receives the channel's steps as private copies. Its private step
-// belongs to that channel. For any other step, copyOf returns the zero place.
+// A party outside the channel receives the channel's steps as private copies, so its private step
+// belongs to that channel. For any other step, the place is zero.
 func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.ChannelRef, error) {
 	if ev.Verb == federation.Offer {
 		return federation.ChannelRef{}, nil
@@ -133,8 +133,8 @@ func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) 
 	return federation.ChannelRef{Venue: view.Venue}, nil
 }
 
-// attribute does not run in the owner's goroutine, which must not wait for the record. A step of a
-// user with a bound account is attributed only to the account's DID.
+// The owner must not call attribute, which waits for the record. A step of a user with a bound
+// account is attributed only to the account's DID.
 func (s *session) attribute(ctx context.Context, in *inbound) error {
 	if in.attributed {
 		return nil

@@ -1,48 +1,44 @@
-// Package inspircd links this gateway to an InspIRCd network as a server, in InspIRCd's spanning tree
-// protocol.
+// Package inspircd links this gateway to an InspIRCd network as a server, in InspIRCd's spanning
+// tree protocol.
 //
 // It uses version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest version
-// that the peer supports. The gateway dials or is dialled, with or without TLS. It is not a services
-// package. As a leaf, it forwards nothing.
+// that the peer supports. The gateway dials or is dialled, with or without TLS. It is not a
+// services package. As a leaf, it forwards nothing.
 //
-// No server enforces channel modes and bans on another server's users, so this package enforces them
-// on the users of the gateway. A step of a user that may not speak is refused, and operators can read
-// which channel is not carried and why. A user that returns from a split keeps its membership, as on
-// any server. These extended bans count: mute, unauthed, realname, server and account. The users obey
-// SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN and SAPART.
+// No server enforces channel modes and bans on another server's users, so this package enforces
+// them on the users of the gateway. A step of a user that may not speak is refused. A user that
+// returns from a split keeps its membership, as on any server. These extended bans count: mute,
+// unauthed, realname, server and account. The users obey SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN
+// and SAPART.
 //
-// The gateway's own user joins the configured channels, because a server without a user in a channel
-// receives nothing from it. Each federated DID gets its own user, a pseudo-client, on first use.
-// Steps are sent in both directions as TAGMSG with the signed tags of either dialect. In a channel,
-// each is accompanied by one readable NOTICE. A server link has no acknowledgement. A step counts as
-// delivered at the PONG of a later PING, because the peer answers in order.
+// The gateway's own user joins the configured channels, because a server without a user in a
+// channel receives nothing from it. Each federated DID gets its own user, a pseudo-client, on first
+// use. Steps are sent in both directions as TAGMSG with the signed tags of either dialect. In a
+// channel, each is accompanied by one readable NOTICE. A server link has no acknowledgement. A step
+// counts as delivered at the PONG of a later PING, because the peer answers in order.
 //
-// Messages from a user to the gateway's user or to a pseudo-client are private. Replies are sent to
-// the user that last signed as the DID, or else to the current user of the same nick. They wait while
-// neither is online.
+// Replies are sent to the user that last signed as the DID, or else to the current user of the same
+// nick. They wait while neither is online.
 //
 // # Accounts
 //
 // Text from a user to the gateway's user is a command. The gateway signs its step if the operator's
-// binding of the user's account vouches for it.
-//
-// The peer reports the accounts of its users. If an account is bound to a DID, its user acts only as
-// that DID, and is found by the DID regardless of its nick. It needs no signature if the binding
-// vouches for it.
+// binding of the user's account vouches for it. If an account is bound to a DID, its user acts only
+// as that DID, and is found by the DID regardless of its nick.
 //
 // # Concurrency
 //
 // One goroutine, the one in [Link.Run], owns all state of a link. A reader and a writer carry lines
-// between it and the connection. Judges submit inbound steps to the gateway: sequentially for one
-// user, and concurrently across users. While the gateway cannot accept them, the link stops reading,
-// which slows the peer down. [Link.Deliver] and [Link.Online] reach it through channels and may be
-// called concurrently. A listening link has one more goroutine, which accepts, and one for each
-// connection that has not authenticated yet.
+// between it and the connection. Inbound steps are judged sequentially for one user, and
+// concurrently across users. While the gateway cannot accept them, the link stops reading, which
+// slows the peer down. [Link.Deliver] and [Link.Online] may be called concurrently. A listening
+// link has one more goroutine, which accepts, and one for each connection that has not
+// authenticated yet.
 //
 // # Buffers of the peer
 //
-// An idle InspIRCd reads one netbuffersize per second, 10 KiB by default. Steps are small, so only a
-// long backlog is affected; <performance netbuffersize="65534"> removes the limit.
+// An idle InspIRCd reads one netbuffersize per second, 10 KiB by default. Steps are small, so only
+// a long backlog is affected; <performance netbuffersize="65534"> removes the limit.
 //
 // spec: InspIRCd spanning tree 1205, as in 3.15, and 1206, as in 4.11; ircv3 message-tags
 package inspircd
@@ -100,8 +96,8 @@ type Link struct {
 
 	presenceEvery time.Duration
 
-	// live is the session that accepts rows. It is nil until both bursts have ended. Deliver and
-	// Online see no other state, and reach the session through its channels.
+	// live is the session that accepts rows, or nil. Deliver and Online see no other state, and
+	// reach the session through its channels.
 	live atomic.Pointer[session]
 }
 

@@ -201,8 +201,8 @@ func (p *pseudo) best(maxBytes int) string {
 	return ""
 }
 
-// The age of a channel is the one reported by the peer, or now for a new channel. A lower age would
-// take the channel from its members. A user that returns from a split keeps its previous status.
+// A lower age than the peer's would take the channel from its members. A user that returns from a
+// split keeps its previous status.
 //
 // spec: InspIRCd spanning tree 1205, "FJOIN"
 func (s *session) join(p *pseudo, ch *channel) {

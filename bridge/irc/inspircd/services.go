@@ -13,8 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// maxVisits bounds the other channels that one of our users is joined to, as InspIRCd bounds the
-// channels of a client.
+// InspIRCd bounds the channels of a client in the same way.
 const maxVisits = 20
 
 // Operators send the SA commands, and their own server has checked their permission.
@@ -153,11 +152,10 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 	return s.lost(errors.New("an operator of the network sent RSQUIT"))
 }
 
-// A network makes the creator of a channel its operator. A channel kept alive only by the gateway's
-// users would have no operator, and would keep its modes and bans forever. The first user of the
-// network in such a channel therefore becomes its operator. A channel that its last user left is
-// recreated. In a channel of the network, the gateway does not change modes of members, because its
-// servers drop a mode with a different timestamp.
+// A channel kept alive only by the gateway's users would have no operator, and would keep its modes
+// and bans forever. The first user of the network in such a channel therefore becomes its operator.
+// A channel that its last user left is recreated. In a channel of the network, the gateway does not
+// change modes of members, because its servers drop a mode with a different timestamp.
 
 // An item has the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {

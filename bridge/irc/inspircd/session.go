@@ -25,8 +25,7 @@ const pingEvery = 30 * time.Second
 // maxSilence is the timeout for input from the peer: three unanswered PINGs.
 const maxSilence = 90 * time.Second
 
-// leaveTimeout bounds the wait for the peer to close the connection after we left. It does so at
-// once, or is stuck.
+// After we left, the peer closes the connection at once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
 // maxBufferBytes allows two rows of the maximum size for each lane of a feed.
@@ -302,8 +301,8 @@ func (s *session) flush() {
 	s.buffer = nil
 }
 
-// A PING proves rows or, without rows, only that the peer is alive. The protocol has no cookie:
-// answers arrive in the order of the questions.
+// Without rows, a PING proves only that the peer is alive. The protocol has no cookie: answers
+// arrive in the order of the questions.
 func (s *session) ping(rows []*outbound) {
 	s.put(":%s PING %s", s.sid(), s.net.peer)
 	s.pings = append(s.pings, rows)

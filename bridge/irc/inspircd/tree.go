@@ -193,8 +193,8 @@ func (t *tree) unsign(uuid string) {
 	}
 }
 
-// find prefers the last user that signed as a DID, then a user logged in to one of its accounts,
-// then the user with the given nick. It returns "" if there is none.
+// find prefers the last user that signed as a DID, then a user with one of its accounts, then the
+// user with the given nick.
 func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	if uuid := t.signers[did]; uuid != "" {
 		return uuid
