@@ -47,8 +47,8 @@ func InDialect(name string, d federation.Dialect) bool {
 }
 
 // OwnTags returns the vendor's tags by bare name if one of them is a tag of the dialect and not in
-// noStep. It returns nil for a message about another subject. The code names a defect of the whole
-// set: one tag in two spellings, or tags of two dialects. It is empty without a defect.
+// noStep. It returns nil for a message about another subject. The code, if not empty, names a
+// defect of the whole set: one tag in two spellings, or tags of two dialects.
 func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (map[string]string, federation.RefusalCode) {
 	own := make(map[string]string, len(tags))
 	var step, other, doubled bool
@@ -160,8 +160,8 @@ func Wire(ev federation.Event, beside map[string]string) map[string]string {
 }
 
 // ReadTarget reads the destination of a step. A channel is the venue, in lower case. A private
-// exchange has no venue until the link knows the two DIDs. ReadTarget refuses a status prefix,
-// which narrows a channel to some of its members.
+// exchange has no venue until the link knows the two DIDs. A status prefix is refused, because it
+// narrows a channel to some of its members.
 func ReadTarget(ev *federation.Event, target string) error {
 	if venue, ok := Channel(target); ok {
 		ev.Venue = venue
@@ -294,8 +294,8 @@ func ReadContext(ev *federation.Event, value string) error {
 	return nil
 }
 
-// ValidContext reports whether a text can be a context. Besides https and at addresses, it accepts a
-// blob address without TLS, for gateways on private networks: the hash proves the content.
+// ValidContext reports whether a text can be a context. A blob address needs no TLS, for gateways
+// on private networks: the hash proves the content.
 func ValidContext(value string) bool {
 	if federation.InlineContext(value) {
 		return len(value) <= MaxContextBytes && json.Valid([]byte(value))
@@ -426,9 +426,9 @@ type Names struct {
 	Note, Deadline, BidDeadline, Accepts, Replaces, Source, SourceHash, Context, ContextHash string
 }
 
-// Fill adds the fields common to both dialects to the fields to be signed by a gateway, and removes
-// the empty ones. It returns the losses: it cuts a note to 400 characters, and omits a context that
-// would not fit one message.
+// Fill adds the fields common to both dialects to the fields that a gateway signs, and removes the
+// empty ones. It cuts a note to 400 characters, and omits a context that would not fit one message.
+// It returns these losses.
 func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.Loss {
 	var losses []federation.Loss
 	fields[n.Note], losses = CutNote(ev.Note)

@@ -117,10 +117,9 @@ func member(name, text string) string {
 	return `"` + name + `":` + strings.TrimSpace(out.String())
 }
 
-// FromDocument reads a canonical document, in either dialect, back into the signed step: the fields,
-// the signer, the venue and the ID. The codec of the dialect interprets the fields, from [Wire]. A
-// document with a repeated member, or a member other than a string, is an error, because two readers
-// could take it for two steps.
+// FromDocument reads a canonical document, in either dialect, back into the signed step. A document
+// with a repeated member, or a member other than a string, is an error, because two readers could
+// take it for two steps.
 //
 // spec: handofftag "Canonical document"
 func FromDocument(document string) (federation.Event, error) {

@@ -21,7 +21,7 @@ func startKey(id string) string { return "hub\x00" + id }
 func startedKey(id federation.HandoffID) string { return "started\x00" + id.String() }
 
 // A repeated handoff gets the same response; another handoff with its handoff_id is a conflict. The
-// call writes no file: if the recipient reads the directory, the delivery of the offer writes it.
+// delivery of the offer writes the file.
 func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sealed) (hubAnswer, error) {
 	file, err := sealed.Trusted(l.secretsOf(sealed))
 	if len(l.secretsOf(sealed)) == 0 {

@@ -106,8 +106,8 @@ func (b *base) pin(root string) error {
 	return b.here()
 }
 
-// here returns an error unless the directory is the pinned one. Otherwise, files missing from
-// another directory would look deleted, and their offers would be cancelled.
+// Files missing from a directory other than the pinned one would look deleted, and their offers
+// would be cancelled.
 func (b *base) here() error {
 	folder, err := directory.FolderAt(b.root)
 	if err != nil {
@@ -206,8 +206,7 @@ func (s *session) serveCall(c call) error {
 	return nil
 }
 
-// The file is read once it has been quiet for [settleWait]. The removal of a watched folder ends
-// the session, because its replacement would not be watched.
+// The removal of a watched folder ends the session, because its replacement would not be watched.
 func (s *session) onEvent(event fsnotify.Event) error {
 	if _, watched := s.folders[event.Name]; watched && (event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)) {
 		return fmt.Errorf("%s was moved or deleted", event.Name)
@@ -241,8 +240,7 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	return nil
 }
 
-// rescan returns an error if a folder was replaced. An outage of the record is not an error,
-// because the next rescan retries.
+// An outage of the record is not an error, because the next rescan retries.
 func (s *session) rescan(ctx context.Context) error {
 	if err := s.here(); err != nil {
 		return err

@@ -33,8 +33,8 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
-// nativeOf is like native, but also accepts the did:key that the gateway keeps for such an agent:
-// some networks name only the signer of a step. Only the keys of configured names are known.
+// Some networks name only the signer of a step, so nativeOf also accepts the did:key that the
+// gateway keeps for an agent. Only the keys of configured names are known.
 func (b *base) nativeOf(did federation.DID) string {
 	if name := b.native(did); name != "" {
 		return name

@@ -1,11 +1,11 @@
-// Package files links directories in which agents exchange work as files. In voice directories, signed
-// files move from folder to folder; in ".handoffs" directories, records change in place. The package
-// also serves the hub of the voice protocol.
+// Package files links directories in which agents exchange work as files. In voice directories,
+// signed files move from folder to folder; in ".handoffs" directories, records change in place. The
+// package also serves the hub of the voice protocol.
 //
 // The directory is the peer. A link watches it, and reads all of it at the start and every five
-// seconds, so that nothing depends on notifications. The action of a link on a file depends only on the
-// file's place and content, and on the state of its handoff. A gateway killed at any moment therefore
-// resumes by checking again. The record maps files to handoffs.
+// seconds, because notifications may be lost. The action of a link on a file depends only on the
+// file's place and content, and on the state of its handoff. A killed gateway therefore resumes by
+// checking again.
 //
 // The gateway vouches for steps read from a directory, with the bytes of the file as evidence. See
 // README.md for the guide.

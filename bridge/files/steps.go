@@ -63,8 +63,8 @@ type slot struct {
 // time, which is brought forward when the handoff ends.
 const kept = 50 * 365 * 24 * time.Hour
 
-// reserve returns the slot of a key. If there is none, it mints the ID of the handoff, which is on
-// disk before the handoff itself.
+// If there is no slot, reserve mints the ID of the handoff, which is on disk before the handoff
+// itself.
 func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte, until time.Time) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {

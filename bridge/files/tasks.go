@@ -181,8 +181,8 @@ func (l *TasksLink) process(ctx context.Context, name string, item directory.Tas
 	return nil
 }
 
-// claim returns false if another program changed the record first. Therefore, at most one gateway
-// claims a record.
+// claim returns false if another program changed the record first, so at most one gateway claims a
+// record.
 func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task, id federation.HandoffID) (directory.Task, bool, error) {
 	if fed := item.Fed(); fed.Gateway == string(l.ports.Home) && fed.ID == id.String() {
 		return item, true, nil

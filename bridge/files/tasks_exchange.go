@@ -333,8 +333,8 @@ func (l *TasksLink) report(ctx context.Context, name string, item directory.Task
 	return nil
 }
 
-// actor returns "" unless the recipient of the record is the party of the handoff, because no other
-// agent may take or end a party's work.
+// Only the party of the handoff may take or end its work. For any other recipient, actor returns
+// "".
 func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federation.View) (federation.DID, error) {
 	party := view.Assignee
 	if party == "" {

@@ -89,8 +89,8 @@ func (l *VoiceLink) prepare() ([]string, error) {
 
 func (l *VoiceLink) scan(ctx context.Context) error {
 	there := map[string]bool{}
-	// Files move forward in the order of the folders, so the scan misses none. Claimed files are also
-	// read before the pending files, and all folders at the start, so that a file is claimed only once.
+	// Files move forward in the order of the folders, so the scan misses none. Claimed files are
+	// also read before the pending files, so that a file is claimed only once.
 	folders := append([]string{claimedFolder}, voiceFolders()...)
 	if len(l.found) == 0 {
 		folders = append([]string{claimedFolder, archiveFolder, rejectedFolder}, voiceFolders()...)

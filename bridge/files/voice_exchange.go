@@ -277,8 +277,8 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	return l.offerClaimed(ctx, voice{claimed, v.content, v.sealed}, file)
 }
 
-// offerClaimed puts the file back if another program changed it before the claim, or if another
-// gateway claimed a copy. If two gateways claim copies, the later one sees the earlier claim.
+// offerClaimed puts the file back if another program changed it before the claim. If two gateways
+// claim copies, the later one sees the earlier claim and also puts its file back.
 func (l *VoiceLink) offerClaimed(ctx context.Context, v voice, file voicefile.File) error {
 	content, err := directory.Read(v.path, voicefile.MaxBytes)
 	taken, unread := l.wasTaken(file)
@@ -304,8 +304,7 @@ func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 	return l.fault(ctx, path, err)
 }
 
-// custody offers the handoff unless it is already on record, and moves the file after the handoff
-// is over. From here on, expires_at is the deadline of the handoff.
+// After the claim, expires_at is the deadline of the handoff.
 func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) error {
 	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {

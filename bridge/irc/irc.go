@@ -3,8 +3,8 @@
 // links that cannot carry the signed form, and determines the venue of private messages.
 //
 // Server links share a [Session] (one connection, its owner, and its steps) and a [Roster] of
-// pseudo-clients. [Pass] passes deliveries to a session. All dialects share the commands to the
-// gateway's own user ([ChatOps]) and the replies to users ([Replies]).
+// pseudo-clients. All dialects share the commands to the gateway's own user ([ChatOps]) and the
+// replies to users ([Replies]).
 //
 // The package implements no protocol. Each protocol has its own subfolder.
 //
@@ -120,8 +120,8 @@ func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
 	}
 }
 
-// Meter rate-limits the messages of one user, with a bucket that starts full with one minute's worth.
-// The zero Meter is ready to use. It is not safe for concurrent use.
+// Meter rate-limits the messages of one user, with a bucket that starts full with one minute's
+// worth. The zero Meter is ready to use. It is not safe for concurrent use.
 type Meter struct {
 	bucket   *rate.Limiter
 	notified bool

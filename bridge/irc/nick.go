@@ -14,9 +14,9 @@ import (
 
 const shortHash = 4
 
-// Nicks yields candidate nicks for a DID, best first. The limit is in bytes. The first candidate is
+// Nicks yields candidate nicks of at most maxBytes for a DID, best first. The first candidate is
 // the name with the suffix. Later candidates are truncated and end in "_" and a growing part of the
-// DID's hash. The caller uses the first free nick, and needs a fallback if none is free.
+// DID's hash. The caller needs a fallback if none is free.
 //
 // In a name, invalid characters become "_", and a leading digit gets the prefix "_". A DID without
 // a name gets the last word of a did:web, else "agent" and the beginning of its hash.

@@ -14,15 +14,14 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// Render returns a step for a link, in the dialect of its handoff and with its place on the link. If
-// the step is signed for both and fits one message, it is returned unchanged. Any other step is
+// Render returns a step for a link, in the dialect of its handoff and with its place on the link.
+// If the step is signed for both and fits one message, it is returned unchanged. Any other step is
 // rewritten with the same event ID and signed with the gateway's key for its signer. The original
 // becomes its evidence, which is on disk before Render returns.
 //
 // A title that is too long is truncated. A context that does not fit is stored and replaced by a
-// reference. The losses list the parts that only the evidence contains. The result is deterministic.
-// Steps of the home itself are signed by the home in each dialect and for each place, and need no
-// evidence.
+// reference. The losses list the parts that only the evidence contains. The result is
+// deterministic. Steps of the home itself need no evidence.
 //
 // spec: handofftag "Rule of dialects"
 func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {

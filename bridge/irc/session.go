@@ -29,9 +29,8 @@ type Wire[Line any] struct {
 	Write func(piece []byte) error
 }
 
-// Session is one connection to another server. Its owner is the goroutine in [Session.Run], which
-// starts a reader, a writer, and a goroutine per step being judged. A dialect embeds it, and receives
-// from Lines, Broken, Wrote and Calls in its loop.
+// Session is one connection to another server. Its owner is the goroutine in [Session.Run]. A
+// dialect embeds it, and receives from Lines, Broken, Wrote and Calls in its loop.
 //
 // Any goroutine may call [Session.Post], and Judge may call [Session.Do], [Session.Submit] and
 // [Session.Execute]. Only the owner may use the rest.
@@ -47,8 +46,8 @@ type Session[Line any, Step, Lane comparable] struct {
 	// Judge judges a step in its own goroutine. The owner calls the returned function to handle the
 	// result. The dialect sets Judge before Run.
 	Judge func(step Step) (note func())
-	// Running contains the goroutines of the session, which waits for them at its end. A panic in one
-	// of them ends the session with an error.
+	// Running contains the goroutines of the session. A panic in one of them ends the session with
+	// an error.
 	Running fault.Group
 	// Asking is the context of key lookups and ends with the connection. Submitting ends a little
 	// later, so that steps already read are judged.
@@ -86,9 +85,8 @@ func (s *Session[Line, Step, Lane]) Start() {
 }
 
 // Run calls serve, the loop of the owner, and then closes the connection. It then calls lost and
-// judges the steps already read, without notes. It returns the error of serve after all goroutines of
-// the session have ended. Key lookups end with the connection; a step without its key is deferred in
-// the record.
+// judges the steps already read, without notes. It returns the error of serve after all goroutines
+// of the session have ended. A step without its key is deferred in the record.
 func (s *Session[Line, Step, Lane]) Run(ctx context.Context, serve func(ctx context.Context) error, lost func()) error {
 	asking, stopAsking := context.WithCancel(ctx)
 	defer stopAsking()
@@ -233,9 +231,9 @@ func (s *Session[Line, Step, Lane]) write() {
 	}
 }
 
-// Lanes contains the waiting and current steps of a link, in order of arrival. Steps of one lane are
-// judged sequentially, and lanes concurrently, so a slow key lookup delays only its lane. The gateway
-// limits the number of concurrent steps. Lanes belongs to one goroutine.
+// Lanes contains the steps of a link, in order of arrival. Steps of one lane are judged
+// sequentially, and lanes concurrently, so a slow key lookup delays only its lane. One goroutine
+// owns Lanes.
 type Lanes[S, Lane comparable] struct {
 	of    func(S) Lane
 	most  int

@@ -22,8 +22,8 @@ const (
 	pageEntries  = 64      // an entry may have 1 MiB
 )
 
-// engine owns the sessions. The goroutine of run judges all calls in order, writes the entries of all
-// waiting calls in one transaction, and then responds.
+// The goroutine of run owns the sessions. It judges all calls in order, and writes the entries of
+// all waiting calls in one transaction.
 type engine struct {
 	deps     Deps
 	log      *slog.Logger
@@ -298,8 +298,6 @@ func (e *engine) write(ctx context.Context, b *batch) error {
 	return e.deps.Journals.RemoveJournals(ctx, b.removed)
 }
 
-// A check is due for the clock of a session, for a step to be filed, or for the removal of the
-// session.
 func (e *engine) dueOf(s *live) time.Time {
 	due := s.NextDue()
 	if s.Over() {

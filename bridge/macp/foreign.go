@@ -62,8 +62,7 @@ func (r Runtime) check() error {
 	return errors.Join(mistakes...)
 }
 
-// Runtimes describes other operators' runtimes. Each link is a participant there. The reference of the
-// table is part of [Network].
+// Runtimes describes other operators' runtimes. Each link is a participant there.
 func Runtimes(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "macp.runtimes", Many: true,
@@ -307,8 +306,8 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 	return fmt.Errorf("watch sessions: %w", orEnded(stream.Err()))
 }
 
-// follows skips closed sessions of other owners. Their copies are on record or were removed, and a
-// new copy would file the offers again.
+// The copies of other owners' closed sessions are on record or were removed. A new copy would file
+// the offers again.
 func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
 	ours := s.GetInitiator() == c.cfg.Participant
 	switch {

@@ -1,18 +1,18 @@
-// Package macp is a runtime of the Multi-Agent Coordination Protocol for sessions of the handoff mode,
-// and a client of other operators' runtimes.
+// Package macp is a runtime of the Multi-Agent Coordination Protocol for sessions of the handoff
+// mode, and a client of other operators' runtimes.
 //
-// A configured participant connects with its token, over gRPC, Connect or JSON. An envelope is answered
-// once it is on disk, in the journal of its session. This history determines the state of the session,
-// so a restart restores the same state. One goroutine, the engine, judges all envelopes with the pure
-// functions of translate/macpmode, and writes the entries of all waiting calls in one transaction.
+// A configured participant connects with its token, over gRPC, Connect or JSON. An envelope is
+// answered once it is on disk, in the journal of its session. This history determines the state of
+// the session, so a restart restores the same state. One goroutine, the engine, judges all
+// envelopes, and writes the entries of all waiting calls in one transaction.
 //
-// Sessions and handoffs mirror each other. Offers of a session and their answers are filed as vouched
-// steps of a handoff, with their envelopes as evidence. Steps from other networks become messages of
-// the session, or signals. An offer to a participant opens a session, which the gateway owns in the
-// name of the offerer.
+// Sessions and handoffs mirror each other. Offers of a session and their answers are filed as
+// vouched steps of a handoff, with their envelopes as evidence. Steps from other networks become
+// messages of the session, or signals. An offer to a participant opens a session, which the gateway
+// owns in the name of the offerer.
 //
-// Package macp serves sessions on one replica of a home at a time: the one with the lease of the link.
-// See README.md for a tour.
+// Only one replica of a home serves sessions at a time: the one with the lease of the link. See
+// README.md for a tour.
 //
 // spec: RFC-MACP-0001, RFC-MACP-0006, RFC-MACP-0010, RFC-MACP-0012
 package macp

@@ -177,9 +177,8 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 	return m.s.Apply(entry)
 }
 
-// The stream does not report cancelled or expired sessions; gone means that the runtime has
-// forgotten the session. A stream error of an open session breaks the connection, which is then
-// redialled.
+// The stream does not report cancelled or expired sessions. The result gone means that the runtime
+// has forgotten the session. A stream error of an open session breaks the connection.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
 	if connect.CodeOf(err) == connect.CodeNotFound {

@@ -57,7 +57,7 @@ func (s wireEntry) id(now time.Time) (federation.EventID, time.Time) {
 }
 
 // handoff returns the opening time of the offer, and whether the handoff was written. An offer
-// opened before a crash keeps its handoff, unless the offer is too old.
+// keeps its handoff despite a crash, unless the offer is too old.
 func (s wireEntry) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmode.Offer) (id federation.HandoffID, at time.Time, opened bool, err error) {
 	id, at = s.id(time.Now())
 	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
@@ -69,8 +69,8 @@ func (s wireEntry) handoff(ctx context.Context, gateway bridge.Gateway, offer ma
 	return id, at, false, nil
 }
 
-// submit does nothing if the handoff is already in the resulting state: the step was filed before a
-// crash, or the participant answered elsewhere.
+// A handoff already in the resulting state needs no step: the step was filed before a crash, or the
+// participant answered elsewhere.
 func (t steps) submit(ctx context.Context, s wireEntry, from federation.DID, verb federation.Verb, id federation.HandoffID, note string) error {
 	view, err := t.ports.Gateway.View(ctx, id)
 	if err != nil {
@@ -91,8 +91,7 @@ func (t steps) submit(ctx context.Context, s wireEntry, from federation.DID, ver
 	return t.vouch(ctx, stepbuilder.Draft{ID: event, From: from, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
 }
 
-// store returns the URL of a context other than JSON. If there is no room, it logs this, and the
-// context stays only in the session.
+// If there is no room, the context stays only in the session.
 func (t steps) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
 	blob, err := t.ports.Evidence.Store(ctx, owner, content)
 	if errors.Is(err, federation.ErrBlobTooLarge) || errors.Is(err, federation.ErrBlobQuota) {

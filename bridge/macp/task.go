@@ -123,8 +123,7 @@ func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, ses
 }
 
 // A request of our participant belongs to a handoff that it offered. A request to our participant
-// belongs to a handoff that it accepted: the request is accepted too, and the steps kept for the
-// task follow.
+// belongs to a handoff that it accepted, so the request is accepted too.
 func (m *mirror) fileRequest(ctx context.Context, step wireEntry) error {
 	task := m.s.Task
 	if task == nil || step.env.GetSender() != m.s.Initiator {
@@ -257,8 +256,8 @@ func (m *mirror) fileReport(ctx context.Context, step wireEntry) error {
 	return m.send(ctx, macpmode.TypeCommitment, "commit:"+task.ID, m.s.TaskCommitment(r.Action, r.Note))
 }
 
-// takeReport does nothing if the handoff has the same end: the step was filed before a crash, or
-// the assignee reported elsewhere.
+// A handoff with the same end needs no report: the step was filed before a crash, or the assignee
+// reported elsewhere.
 func (m *mirror) takeReport(ctx context.Context, step wireEntry, id federation.HandoffID, r macpmode.Report) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || r.Verb == federation.Complete && view.State == "completed" || r.Verb == federation.Fail && view.State == "failed" {

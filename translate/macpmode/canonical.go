@@ -28,8 +28,7 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 // A later envelope time stays a number, so that evidence and envelope have the same time.
 const maxYear = 9999
 
-// JSON writes a message in the canonical JSON of the protocol: field names as defined, whole numbers
-// as numbers, defaults written out, and the special forms of envelope members.
+// JSON writes a message in the canonical JSON of the protocol, with defaults written out.
 //
 // spec: RFC-MACP-0001 §10
 func JSON(m proto.Message) ([]byte, error) {

@@ -240,8 +240,8 @@ func checkParticipants(owner string, all []string) error {
 	return nil
 }
 
-// ValidSessionID reports whether a text can be the ID of a session. An ID that looks like a UUID must
-// be one in its canonical form. Any other ID is a token of random characters.
+// ValidSessionID reports whether a text can be the ID of a session: a canonical UUID of version 4
+// or 7, or a token of random characters.
 func ValidSessionID(id string) bool {
 	if looksLikeUUID(id) {
 		return id == strings.ToLower(id) && (id[14] == '4' || id[14] == '7') && strings.Contains("89ab", id[19:20])
@@ -311,8 +311,7 @@ func (s *Session) implicitAt() (int64, *Offer) {
 	return offer.At + s.Policy.ImplicitAccept + s.suspended - offer.suspended, offer
 }
 
-// The accept names the target as its sender, and has a mark that distinguishes it from an accept by
-// the target.
+// A mark distinguishes an implicit accept from an accept by the target.
 func (s *Session) implicitAccept(offer *Offer, at int64) (*historyv1.Entry, error) {
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&handoffv1.HandoffAcceptPayload{
 		HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: implicitReason, Implicit: true,

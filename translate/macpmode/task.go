@@ -17,8 +17,8 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
-// TaskMode is the task mode. The gateway uses it only on runtimes of other operators: the work of a
-// handoff continues in a session of that mode after the transfer.
+// TaskMode is the task mode. The gateway uses it only on runtimes of other operators, for the work
+// of a handoff after the transfer.
 //
 // spec: RFC-MACP-0009
 const TaskMode = "macp.mode.task.v1"
@@ -42,11 +42,11 @@ type Task struct {
 }
 
 // TaskKey is the common key of a handoff's offer and the task of its work on a runtime: the context
-// of their sessions, or the ID of the offer if that session has no context.
+// of their sessions, or else the ID of the offer.
 func TaskKey(contextID, offerOrTask string) string { return cmp.Or(contextID, offerOrTask) }
 
 // OpenTask returns the payloads of the messages that open the task of a handoff: the start and the
-// request. The context is the context_id of the session of the offer; the input is the context of the
+// request. The context is the context_id of the offer's session; the input is the context of the
 // offer.
 func OpenTask(v federation.View, names Parties, context string, input []byte, c Carry, now time.Time) (*macpv1.SessionStartPayload, *taskv1.TaskRequestPayload, error) {
 	carry, err := json.Marshal(c)
@@ -105,8 +105,8 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 	return Report{}, Refuse(InvalidEnvelope, "%s is not a report", env.GetMessageType())
 }
 
-// The content is the status, if the message is the note, the progress, and the partial output, in
-// base64 if it is not JSON.
+// The content includes the status if the message is the note. Partial output other than JSON is in
+// base64.
 func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	members := map[string]any{}
 	if p.GetMessage() != "" && p.GetStatus() != "" {

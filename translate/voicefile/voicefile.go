@@ -1,12 +1,12 @@
 // Package voicefile reads and writes the files of the voice handoff protocol, version 1: the signed
 // handoff file, the sidecar of a rejected file, and the bootstrap of the receiver. It does no I/O.
 //
-// A handoff file is one JSON object. An HMAC over its canonical form authenticates all members except
-// "hmac" itself, with the secret of the pair of agents. [Sealed.Open] verifies the HMAC before it reads
-// any other member, and returns an [*Error] with a [Code] for a refused file.
+// A handoff file is one JSON object. An HMAC over its canonical form authenticates all members
+// except "hmac" itself, with the secret of the pair of agents. [Sealed.Open] verifies the HMAC
+// before it reads any other member.
 //
-// The package is stricter than the reference implementation on purpose: a version is the integer 1, a
-// handoff_id is text safe in a path, times have a zone, and a repeated member makes a file
+// The package is stricter than the reference implementation on purpose: a version is the integer 1,
+// a handoff_id is text safe in a path, times have a zone, and a repeated member makes a file
 // unreadable.
 package voicefile
 
@@ -96,8 +96,8 @@ func (s Sealed) Key() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Verified reports whether one of the given secrets made the HMAC of the file. It takes the same
-// time for each HMAC of the right length.
+// Verified reports whether one of the given secrets made the HMAC of the file. The comparison takes
+// constant time.
 func (s Sealed) Verified(secrets ...string) bool {
 	sum, err := base64.StdEncoding.Strict().DecodeString(s.hmac)
 	if err != nil || len(sum) != sha256.Size {
@@ -156,8 +156,8 @@ type File struct {
 	Transcript json.RawMessage
 	Carry      json.RawMessage // x_fed, added by a gateway; may be nil
 	Key        string
-	// Context is the transcript and all members not named by the protocol, as one JSON object. It is
-	// empty if the transcript is empty and there are no others.
+	// Context is the transcript and all members not named by the protocol, as one JSON object, or
+	// "".
 	Context string
 }
 
@@ -238,8 +238,7 @@ func isLine(value any) bool {
 	return hasText && (role == "user" || role == "assistant" || role == "system")
 }
 
-// The context is the transcript and the members not named by the protocol, without the carry of a
-// gateway.
+// The context omits the carry of a gateway.
 func (s Sealed) context() string {
 	rest := s.members.without(append(own(), CarryMember)...)
 	transcript, _ := s.members.get("transcript").([]any)

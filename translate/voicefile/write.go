@@ -158,8 +158,8 @@ func isTranscript(list []any) bool {
 	return !slices.ContainsFunc(list, func(line any) bool { return !isLine(line) })
 }
 
-// Bootstrap returns the file from which the voice server of an agent starts a session. It fences the
-// text of another agent, because that text precedes the instructions of a model.
+// Bootstrap returns the file from which the voice server of an agent starts a session. It fences
+// the text of another agent, because a model reads that text before its instructions.
 func (f File) Bootstrap(accepted time.Time) []byte {
 	said := object{
 		{"protocol_version", json.Number("1")},

@@ -1,8 +1,8 @@
-// Package directory reads and changes files in a directory changed by other programs at the same
+// Package directory reads and changes files in a directory that other programs change at the same
 // time. A file appears whole, moves to only one place, and never replaces another file.
 //
-// The directory is not trusted: [Read] follows no symbolic link, opens nothing but regular
-// files, and has a bound.
+// The directory is not trusted: [Read] follows no symbolic link, opens only regular files, and has
+// a size limit.
 package directory
 
 import (
@@ -188,9 +188,9 @@ func Move(from, to string) error {
 	return syncFolder(filepath.Dir(from))
 }
 
-// Claim moves a file to a name used only by the caller. If several processes claim one file, on
-// one host or on several, only one succeeds, because a file system renames a name once. A crash
-// leaves the file under one of the two names, never under both. Errors are as for [Move].
+// Claim moves a file to a name used only by the caller. If several processes claim one file, on one
+// host or on several, only one succeeds. A crash leaves the file under one of the two names, never
+// under both. Errors are as for [Move].
 func Claim(from, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
@@ -201,8 +201,7 @@ func Claim(from, to string) error {
 	return errors.Join(syncFolder(filepath.Dir(to)), syncFolder(filepath.Dir(from)))
 }
 
-// moveByLink is Move for a file system without an exclusive rename. If several processes link the
-// file, the process that removes the old name has moved it.
+// If several processes link the file, the process that removes the old name has moved it.
 func moveByLink(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err

@@ -56,10 +56,9 @@ func refused(format string, args ...any) error { return &RefusedError{fmt.Sprint
 // gateway.
 //
 // Many programs may use the directory at the same time. A change claims its record first: it
-// renames ID.json to .claim-ID-AGENT, which only one program can do, and puts the changed record
-// back under an unused name. The reference implementation claims nothing. If it writes during a
-// change, its write wins, and the change is lost with an error. A claim of a killed program is
-// undone after ten seconds.
+// renames ID.json to .claim-ID-AGENT, which only one program can do. The reference implementation
+// claims nothing. If it writes during a change, its write wins, and the change is lost with an
+// error. A claim of a killed program is undone after ten seconds.
 type Tasks struct{ Path string }
 
 // Task is a record with the bytes of its file.
@@ -167,7 +166,7 @@ func claimName(id, agent string) string {
 }
 
 // Change changes one record for an agent. If several changes run concurrently, all but one fail
-// with a [*RefusedError]. A change refused by the record fails with it too. After a nil error the
+// with a [*RefusedError]. A change refused by the record also fails with it. After a nil error the
 // change is on disk.
 func (d Tasks) Change(id, agent string, change func(taskfile.Record) (taskfile.Record, error)) (Task, error) {
 	path, claim := d.PathOf(id), filepath.Join(d.Path, claimName(id, agent))

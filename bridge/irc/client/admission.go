@@ -68,9 +68,9 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// addConnection evicts the oldest unregistered connection of the same address, if that address has
-// reached its share. Otherwise it evicts one of the address with the most of them. A client that
-// registers promptly is therefore admitted regardless of other addresses.
+// An address at its share loses its oldest unregistered connection. Otherwise, the address with the
+// most unregistered connections loses one. A client that registers promptly is therefore admitted
+// regardless of other addresses.
 func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {

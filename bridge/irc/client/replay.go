@@ -30,10 +30,10 @@ const afterFailure = time.Second
 // spec: handofftag "The client's side"
 const batchType = "freeq.at/handoff"
 
-// replay sends the inbox of a DID to one client, page by page: first the steps that arrived during
-// its absence, then new ones. A page is delivered once the client has answered the PING after it,
-// or sent a handoff-ack for its last step. Undelivered steps are sent again to the next client of
-// the same device. The user name of a client identifies its device.
+// replay sends the inbox of a DID to one client, page by page. A page is delivered once the client
+// has answered the PING after it, or sent a handoff-ack for its last step. Undelivered steps are
+// sent again to the next client of the same device. The user name of a client identifies its
+// device.
 type replay struct {
 	u      *user
 	of     federation.DID
@@ -334,7 +334,7 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 }
 
 // keepPosition runs while the client reads the next page. If the gateway stops earlier, the page is
-// sent again. A failure is retried after the next page, or when the client leaves.
+// sent again.
 func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	if at.unsaved == "" {
 		return

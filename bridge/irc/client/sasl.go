@@ -495,8 +495,8 @@ func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, s
 	return did, name, err
 }
 
-// byToken returns [federation.ErrNotFound] if the text is not a token. The token needs the scope
-// for changing deliveries, because reading an inbox changes them.
+// byToken returns [federation.ErrNotFound] if the text is not a token. Reading an inbox changes
+// deliveries, so the token needs the scope for changing them.
 func (s *server) byToken(ctx context.Context, name, text string) (federation.DID, error) {
 	token, err := s.link.deps.Record.Token(ctx, federation.DigestToken(text), time.Now())
 	switch {

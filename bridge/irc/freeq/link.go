@@ -62,7 +62,8 @@ import (
 
 const network = "freeq"
 
-// Link is one configured freeq server. [Open] creates it.
+// Link is one configured freeq server. [Open] creates it. The goroutine in Run owns reach, roster,
+// readUntil, filed and trips.
 type Link struct {
 	bridge.Hearing
 	bridge.DisconnectSignal

@@ -32,7 +32,7 @@ const maxRulings = 1024
 // After this number of routes, the home is asked for the outcome.
 const inquireAfter = 2
 
-// A home ends a handoff without a change for this long.
+// A home ends a handoff that has not changed for this long.
 const maxWait = 7 * 24 * time.Hour
 
 type pendingRuling struct {

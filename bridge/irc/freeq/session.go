@@ -15,7 +15,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// A server waits at most two seconds for the other's capabilities.
+// meetTimeout bounds greetings and states together. A server waits at most two seconds for the
+// capabilities of the other.
 const meetTimeout = 15 * time.Second
 
 // probeEvery is a peer's time of silence before a liveness probe. Each probe is a line in its

@@ -16,8 +16,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// A child ends by itself after its stdin was closed. A killed child cannot notify the peer, which
-// would keep the link for half a minute and refuse the next one.
+// closeGrace is the time for a child to end after its stdin was closed. A killed child cannot
+// notify the peer, which would keep the link for half a minute and refuse the next one.
 const closeGrace = time.Second
 
 const maxLogLineBytes = 4096

@@ -41,9 +41,9 @@ const (
 	capRoute   = "act_route"
 )
 
-// This end keeps each message that it reads, or requests it again. A response therefore
-// acknowledges everything written before its request. No server declares it, because a server drops
-// messages over its rate limit.
+// capLossless declares that this end keeps each message that it reads, or requests it again. A
+// response therefore acknowledges everything written before its request. No server declares it,
+// because a server drops messages over its rate limit.
 const capLossless = "lossless"
 
 type hello struct {
