@@ -199,13 +199,13 @@ const didTag = "freeq.at/did"
 // The form of a message depends on the capabilities of its reader.
 type message struct {
 	source   string
-	account  string // or ""
+	account  string // may be empty
 	bot      bool
-	did      string            // or ""
+	did      string            // may be empty
 	tags     map[string]string // client-only tags by full name, forwarded unchanged
 	msgid    string
 	at       time.Time // zero for now
-	batch    string    // or ""
+	batch    string    // may be empty
 	command  string
 	params   []string
 	trailing bool // the last parameter always has a colon

@@ -266,7 +266,6 @@ func (l *Link) offers() []offered {
 	})
 }
 
-// The mechanisms belong to the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range l.offers() {
@@ -293,7 +292,7 @@ func (l *Link) handoffLimits() string {
 	return value
 }
 
-// The values change after a reload, for example.
+// Capability values may change after a reload.
 //
 // spec: ircv3 capability-negotiation "cap-notify"
 func (s *server) notifyChanges() {

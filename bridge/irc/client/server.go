@@ -231,7 +231,6 @@ func (s *server) dispatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// The connection stays open.
 func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.Name(), string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelDebug, "unreadable line", slog.String("reason", string(why)))

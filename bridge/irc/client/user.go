@@ -55,7 +55,7 @@ type user struct {
 	replay    *replay
 	proofs    map[string]chan<- error // pending deliveries, by the token of the PING after them
 
-	login    *login // or nil
+	login    *login // may be nil
 	unwatch  func() // may be nil
 	bound    string // login name: its DID, certificate fingerprint or token name
 	failures int

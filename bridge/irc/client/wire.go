@@ -27,7 +27,7 @@ const maxInputBytes = ircmsg.MaxlenTagsFromClient + maxBodyBytes
 // maxBodyBytes bounds a message without its tags, including the line ending.
 const maxBodyBytes = 512
 
-// Silent clients use this memory.
+// A silent client uses this much memory.
 const readBufferBytes = 512
 
 // A client that reads nothing for this long is dropped.

@@ -22,7 +22,7 @@ type outbound struct {
 	name         string
 	venue        string
 	wireMessages []wireMessage   // without the sender's nick
-	line         string          // or ""
+	line         string          // may be empty
 	described    *translate.Step // nil if no private line describes a step
 	to           federation.DID
 	text         *federation.Text // private text, or text in a channel; nil for a step

@@ -31,12 +31,12 @@ type outbound struct {
 	originatedHere bool              // all recipients of a private step may have it already
 	tags           map[string]string // nil if the network has the step
 	msgid          string
-	line           string // or ""
+	line           string // may be empty
 	plain          string // replaces the tags on a server without them, or ""
 	event          federation.EventID
 	described      *translate.Step // nil if no private line describes a step
 	ref            federation.HandoffID
-	chat           *federation.Text // or nil
+	chat           *federation.Text // may be nil
 	lines          []ircmsg.Message // of text; source and target are set later
 	named          []ircmsg.Message // the same lines, from the gateway's own user in a channel
 	done           chan error       // capacity: one answer
@@ -120,7 +120,7 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.cfg.Name, err)
 }
 
-// The error is a refusal if the step can never be written here. No state of the connection is used.
+// The error is a refusal if the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
 	if written, err := l.writes(ctx, d.View); err != nil || !written {

@@ -35,7 +35,7 @@ type pseudo struct {
 
 	// State in this session.
 	here    bool
-	away    string // known to the network; or ""
+	away    string // known to the network; may be empty
 	losses  int
 	removed map[string]bool
 	visits  map[string]bool // by venue
@@ -153,7 +153,7 @@ func (s *session) introduce(p *pseudo) {
 
 func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 
-// A UUID is always free.
+// freeNick falls back to the user's UUID, which is always free.
 func (s *session) freeNick(p *pseudo) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, s.net.nickBytes) {
 		if s.net.owner(nick) == "" {

@@ -79,7 +79,7 @@ func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
 	return unixSeconds(m.Params[at])
 }
 
-// The modes of the channels do not apply.
+// onBring ignores the modes of the channels.
 func (s *session) onBring(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -157,7 +157,7 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 // A channel that its last user left is recreated. In a channel of the network, the gateway does not
 // change modes of members, because its servers drop a mode with a different timestamp.
 
-// An item has the form "modes,uuid:membership".
+// Each member in the list has the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {
 	var entered []string
 	operated := len(ch.members) > 0
@@ -208,8 +208,8 @@ func (s *session) left(venue, uuid string) {
 	}
 }
 
-// Our users leave such a channel, which ends it, and rejoin in the same write. A permanent channel
-// (+P) does not end.
+// remakeEmpty makes our users leave and rejoin in the same write, because a channel ends with its
+// last member. A permanent channel (+P) does not end.
 func (s *session) remakeEmpty() {
 	for venue, ch := range s.net.channels {
 		if ch.rules.limit > 0 { // there may be room now

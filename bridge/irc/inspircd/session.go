@@ -25,7 +25,7 @@ const pingEvery = 30 * time.Second
 // maxSilence is the timeout for input from the peer: three unanswered PINGs.
 const maxSilence = 90 * time.Second
 
-// After we left, the peer closes the connection at once, or is stuck.
+// The peer closes the connection at once after we leave, unless it is stuck.
 const leaveTimeout = 2 * time.Second
 
 // maxBufferBytes allows two rows of the maximum size for each lane of a feed.

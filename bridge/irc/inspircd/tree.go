@@ -48,8 +48,8 @@ type user struct {
 	nick    string
 	ident   string
 	signon  string         // as written by its server
-	account string         // or ""
-	away    string         // or ""
+	account string         // may be empty
+	away    string         // may be empty
 	relayed federation.DID // of its last relayed text, or ""
 	signer  federation.DID // of its last step, or ""
 	meter   irc.Meter
