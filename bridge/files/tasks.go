@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// An unreadable record may be in the process of being written for this long.
+// Another program may still be writing an unreadable record for this long.
 const writingTime = time.Second
 
 // TasksLink is one ".handoffs" directory.

@@ -22,7 +22,7 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// The name of this gateway as a claimant is unique.
+// The name is unique to this gateway.
 func (l *TasksLink) claimant() string {
 	sum := sha256.Sum256([]byte(l.ports.Home))
 	return "baton_" + hex.EncodeToString(sum[:4])

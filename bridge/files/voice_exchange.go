@@ -234,7 +234,7 @@ func endsWork(path string) bool {
 	return err == nil && slices.Contains(ends, voicefile.ReadReason(sidecar).Code)
 }
 
-// The file of such a slot was claimed under a name with a hash of its gateway.
+// namedState is the body of a slot whose file was claimed under a name with a hash of its gateway.
 const namedState = "named"
 
 // pickUp rejects a file that must not be taken.

@@ -137,7 +137,7 @@ func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error 
 	return l.release(ctx, s, file.Expires)
 }
 
-// The bootstrap of such a slot's file has been decided.
+// bootstrapState is the body of the slot of a file whose bootstrap has been decided.
 const bootstrapState = "bootstrap"
 
 // writeBootstrap writes a bootstrap at most once, even if the voice server has consumed it. The

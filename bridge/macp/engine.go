@@ -112,7 +112,7 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
-// It does not block.
+// gather does not block.
 func (e *engine) gather(first *call) []*call {
 	all := []*call{first}
 	for len(all) < maxBatch {

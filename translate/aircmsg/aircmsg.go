@@ -122,7 +122,8 @@ type Step struct {
 	Losses []federation.Loss // members that no step can carry, in any dialect
 }
 
-// The data is under either name, or is the other members beside the type.
+// envelope is a received payload. Its data is under either name, or is the other members beside the
+// type.
 type envelope struct {
 	Type    string          `json:"type"`
 	Data    json.RawMessage `json:"data"`

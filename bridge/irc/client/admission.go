@@ -37,7 +37,7 @@ func (r rejection) sentence() string {
 	return "the gateway ends"
 }
 
-// The owner of the server owns an admission.
+// The goroutine of the server owns its admission.
 type admission struct {
 	addresses map[netip.Prefix]int
 	strangers *bridge.EvictionQueue[*user]

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The server's owner owns all fields of a user except wire and turn.
+// The goroutine of the server owns all fields of a user except wire and turn.
 type user struct {
 	wire   wire
 	turn   chan func()  // work for the reader, sent once per line; may be nil

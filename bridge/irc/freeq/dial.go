@@ -149,7 +149,7 @@ func (r *reach) Close() error {
 // A reachable endpoint answers in a few round trips, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// One goroutine uses a transport.
+// A transport is used by one goroutine.
 type transport interface {
 	// connect blocks until the transport has a stream to the configured endpoint. Closing the stream
 	// unblocks a pending Read and Write.

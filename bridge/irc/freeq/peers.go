@@ -103,7 +103,7 @@ func (p *peers) lacked(endpoint string) {
 	p.expect(endpoint, false)
 }
 
-// The first step of a server is expected.
+// expects returns true for the first step of a server.
 func (p *peers) expects(endpoint string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +122,7 @@ func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	return parties{}, false
 }
 
-// has polls the log for up to peerDelay if the step is expected.
+// If the step is expected, has polls the log for up to peerDelay.
 func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, error) {
 	endpoint := l.endpoint(ev.Arrival.Home)
 	if endpoint == "" {
