@@ -123,7 +123,7 @@ type session struct {
 	*base
 
 	tree    tree
-	folders map[string]directory.Folder // by path
+	folders map[string]directory.Folder
 	watcher *fsnotify.Watcher
 	changed map[string]bool
 	settle  <-chan time.Time

@@ -35,7 +35,7 @@ type VoiceLink struct {
 	found   map[string]sighting             // by path; owned by the goroutine in Run
 	paths   map[federation.HandoffID]string // only of files whose handoff is on record; owned by the goroutine in Run
 	taken   map[string]string               // by key, claimed by any gateway; owned by the goroutine in Run
-	moved   chan struct{}                   // closed when a file was added or moved
+	moved   chan struct{}
 }
 
 type sighting struct {

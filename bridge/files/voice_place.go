@@ -49,7 +49,7 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 	for _, name := range []string{base + ".json", base + "-" + v.sealed.Key() + ".json"} {
 		to := filepath.Join(l.cfg.Dir, rejectedFolder, name)
 		if _, err := os.Lstat(to); err == nil {
-			continue // name in use
+			continue
 		}
 		if err := directory.Replace(to+".reason", reason.Bytes(), 0o644); err != nil { // an interrupted move may have left a sidecar
 			return broken(err)

@@ -26,7 +26,7 @@ type Chat struct {
 	Venue   string
 	Command string // TAGMSG for a reaction
 	Text    string
-	Line    string // the received message, as evidence
+	Line    string
 	Refs    Refs
 	// Formatting reports whether the link forwards formatting codes.
 	Formatting bool

@@ -37,7 +37,7 @@ type Wire[Line any] struct {
 type Session[Line any, Step, Lane comparable] struct {
 	Lines  chan Line
 	Broken chan error
-	Wrote  chan error // write results; the owner passes them to Written
+	Wrote  chan error
 	Calls  chan func()
 	// Over is closed with the connection.
 	Over chan struct{}

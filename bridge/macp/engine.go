@@ -59,7 +59,7 @@ type turn struct {
 type batch struct {
 	touched  []*live
 	writes   map[*live]*federation.JournalWrite
-	more     []federation.JournalWrite // to other journals
+	more     []federation.JournalWrite
 	removed  []string
 	events   []func() // sent after the transaction
 	policies uint64

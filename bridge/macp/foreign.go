@@ -189,8 +189,8 @@ type foreignConn struct {
 	client   *http.Client
 	group    *errgroup.Group
 	mu       sync.Mutex
-	followed map[string]bool // followed by a goroutine
-	tasks    bool            // work continues in sessions of the task mode
+	followed map[string]bool
+	tasks    bool
 }
 
 const maxFollowed = 4096

@@ -180,5 +180,5 @@ type Deps struct {
 	Journals *journals.Journals
 	Steps    registry.Bound
 	Bounds   func() Bounds
-	Version  string // program version, shown to clients
+	Version  string
 }

@@ -21,7 +21,7 @@ import (
 type steps struct {
 	ports bridge.Ports
 	deps  Deps
-	link  string // of the steps
+	link  string
 	log   *slog.Logger
 }
 

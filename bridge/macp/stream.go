@@ -80,7 +80,7 @@ type conversation struct {
 	follows   bool
 	following fault.Group
 	followed  chan error
-	writing   sync.Mutex // held to write: the follower and the reader both do
+	writing   sync.Mutex
 }
 
 func (c *conversation) handleFrame(ctx context.Context, frame *macpv1.StreamSessionRequest) error {

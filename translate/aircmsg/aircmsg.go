@@ -45,7 +45,7 @@ const noticeTaken = "taken"
 
 // Message is the part of an AIRC message that reports a step.
 type Message struct {
-	Body    string // a readable sentence
+	Body    string
 	Payload Payload
 }
 

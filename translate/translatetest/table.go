@@ -29,7 +29,7 @@ type Fidelity struct {
 	Way   Way
 	Field string
 	Place Place
-	Where string // member on the other side, or a reason
+	Where string
 }
 
 // Row returns a row of a fidelity table.

@@ -22,7 +22,7 @@ const maxChatLines = 4096
 type chatLine struct {
 	chat  irc.Chat
 	kept  *federation.Line // filed before the text goes to the links; may be nil
-	filed chan error       // receives one result
+	filed chan error
 }
 
 var errBusy = &federation.RefusalError{Code: federation.RateLimited, Detail: "too many lines of channels wait to be filed"}

@@ -27,7 +27,7 @@ type inquiry struct {
 }
 
 type buffer struct {
-	name  string // as shown to the client
+	name  string
 	place federation.ChannelRef
 	since time.Time // creation time; earlier messages under its name were sent elsewhere
 }

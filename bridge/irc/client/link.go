@@ -86,7 +86,7 @@ type Link struct {
 	chatops  irc.ChatOps
 	replies  irc.Replies
 
-	presenceEvery time.Duration // interval of checks for departed users of other networks
+	presenceEvery time.Duration
 
 	// live is the server that accepts rows, or nil. Deliver and Online use no other state.
 	live atomic.Pointer[server]

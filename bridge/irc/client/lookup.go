@@ -120,7 +120,7 @@ func (p position) compare(other position) int {
 // A stretch excludes its ends.
 type stretch struct {
 	after, before position
-	newest        bool // prefer the newest entries over the limit
+	newest        bool
 }
 
 func (s *server) recall(ctx context.Context, q inquiry) ([]historyItem, error) {

@@ -199,20 +199,20 @@ const didTag = "freeq.at/did"
 // The form of a message depends on the capabilities of its reader.
 type message struct {
 	source   string
-	account  string // may be empty
+	account  string
 	bot      bool
-	did      string            // may be empty
+	did      string
 	tags     map[string]string // client-only tags by full name, forwarded unchanged
 	msgid    string
 	at       time.Time // zero for now
-	batch    string    // may be empty
+	batch    string
 	command  string
 	params   []string
 	trailing bool // the last parameter always has a colon
 
 	pieces []piece // nil unless the message is multiline
-	ref    string  // batch reference of these lines
-	joined bool    // continues the previous line of the batch
+	ref    string
+	joined bool // continues the previous line of the batch
 }
 
 func textMessage(source, command string, params ...string) message {

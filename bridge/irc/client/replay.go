@@ -56,7 +56,7 @@ type step struct {
 }
 
 type acked struct {
-	steps []step // not acknowledged before
+	steps []step
 	whole bool
 }
 

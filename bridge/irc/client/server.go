@@ -40,8 +40,8 @@ type server struct {
 	nicks     map[string]*user
 	accounts  map[federation.DID]map[*user]bool
 	watchers  map[string]map[*user]bool // by folded nick
-	channels  map[string]*channel       // by venue
-	most      int                       // maximum registered at a time
+	channels  map[string]*channel
+	most      int // maximum registered at a time
 	unwritten []*user
 	flights   int
 	remotes   remotes
@@ -50,7 +50,7 @@ type server struct {
 	listed    []string                  // as last listed for clients
 	batches   uint64
 
-	departed []departed // for WHOWAS
+	departed []departed
 
 	lookups chan struct{} // one token per history query
 
@@ -59,7 +59,7 @@ type server struct {
 	todo    chan func()
 	running fault.Group // readers, and goroutines serving a client
 	writers fault.Group
-	ended   chan struct{} // closed at the end
+	ended   chan struct{}
 }
 
 func newServer(l *Link, ports []port) *server {

@@ -14,9 +14,9 @@ import (
 type inbound struct {
 	ev         federation.Event
 	account    federation.DID
-	bound      string         // login name
-	to         federation.DID // recipient of a private step
-	line       string         // as received
+	bound      string // login name
+	to         federation.DID
+	line       string
 	tags       map[string]string
 	target     string
 	answer     *answers // nil without a label

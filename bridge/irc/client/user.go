@@ -24,39 +24,39 @@ type user struct {
 	handshaking bool
 
 	nick, ident, real string
-	welcome           bool // registered
+	welcome           bool
 	negotiating       bool
-	version           int // of the capability negotiation
+	version           int
 	caps              capability
 	account           federation.DID // "" for a guest
 	relayed           federation.DID // DID of its last relayed text, or ""
-	remote            federation.DID // of a user of another network, without a connection; "" for a client
+	remote            federation.DID // set only for a user of another network, which has no connection
 	holder            string         // distinguishes a guest from later users of its nick; "" until requested
 
-	away      string // reason, or ""
+	away      string
 	invisible bool
 	bot       bool
-	channels  map[string]*channel  // by venue
-	invited   map[string]bool      // venues
+	channels  map[string]*channel
+	invited   map[string]bool
 	watching  map[string]bool      // folded nicks
 	markers   map[string]time.Time // read positions, see markerKey
 
 	since     time.Time
 	lastInput time.Time
-	spoke     time.Time // last message to a user or channel
+	spoke     time.Time
 	asked     bool
 	meter     irc.Meter
 	work      func() // the reader's work for the current line, or nil
 	later     []*later
-	multiline *multiline // incoming, or nil
-	answer    *answers   // to the current labelled command, or nil
+	multiline *multiline
+	answer    *answers // to the current labelled command, or nil
 	seen      irc.Recent
 	pages     uint64 // inbox pages sent, over all replays
 	replay    *replay
 	proofs    map[string]chan<- error // pending deliveries, by the token of the PING after them
 
-	login    *login // may be nil
-	unwatch  func() // may be nil
+	login    *login
+	unwatch  func()
 	bound    string // login name: its DID, certificate fingerprint or token name
 	failures int
 

@@ -172,7 +172,7 @@ type socket struct {
 	conn    *websocket.Conn
 	request *http.Request // its context ends with the connection
 	hangUp  context.CancelFunc
-	kind    websocket.MessageType // of outgoing messages
+	kind    websocket.MessageType
 }
 
 func newSocket(conn *websocket.Conn, r *http.Request, hangUp context.CancelFunc) *socket {

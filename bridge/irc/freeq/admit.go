@@ -125,15 +125,15 @@ type person struct {
 	did   federation.DID // empty for a guest
 	in    []string
 	other int
-	as    federation.DID // DID of their last relayed text, or ""
-	id    string         // distinguishes a guest from later users of its nick; "" until requested
+	as    federation.DID
+	id    string // distinguishes a guest from later users of its nick; "" until requested
 	meter irc.Meter
 }
 
 type members struct {
 	ours  []string
 	nicks map[string]*person
-	dids  map[federation.DID]*person // the most recent user of each DID
+	dids  map[federation.DID]*person
 }
 
 func newMembers(ours []string) *members {

@@ -21,8 +21,8 @@ type outbound struct {
 	shown        federation.DID // empty for the gateway itself
 	name         string
 	venue        string
-	wireMessages []wireMessage   // without the sender's nick
-	line         string          // may be empty
+	wireMessages []wireMessage // without the sender's nick
+	line         string
 	described    *translate.Step // nil if no private line describes a step
 	to           federation.DID
 	text         *federation.Text // private text, or text in a channel; nil for a step
@@ -37,7 +37,7 @@ type outbound struct {
 	unproven int // messages not yet seen in the peer's log
 	answered bool
 
-	foreign bool // from another freeq server
+	foreign bool
 	waits   bool // until its reader is present
 	// ends is the reason for a rejection by the server, or nil. It ends the delivery once the line
 	// is written.

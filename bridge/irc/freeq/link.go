@@ -71,14 +71,14 @@ type Link struct {
 	cfg       Config
 	deps      Deps
 	log       *slog.Logger
-	id        string // our endpoint ID
+	id        string
 	peer      ed25519.PublicKey
 	reach     *reach
 	chatops   irc.ChatOps
 	channels  irc.Channels
 	relayed   []string // venues with text exchanged with other links
 	roster    *irc.Roster[*irc.PseudoClient]
-	readUntil time.Time // end of the part of the server's log already read
+	readUntil time.Time // the server's log was read up to this time
 	filed     filed
 	trips     roundTrips
 	peers     *peers

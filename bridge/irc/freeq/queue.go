@@ -25,7 +25,7 @@ type outgoing struct {
 type queue struct {
 	waiting [priorities][]outgoing
 	window  window
-	origin  string // our endpoint ID
+	origin  string
 	last    uint64
 }
 

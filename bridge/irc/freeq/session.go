@@ -50,7 +50,7 @@ type session struct {
 	link *Link
 	conn stream
 	log  *slog.Logger
-	up   func() // called once rows are accepted
+	up   func()
 	rows chan *outbound
 	// agreed is constant once the session accepts rows.
 	agreed map[string]string
@@ -68,7 +68,7 @@ type session struct {
 	greeted       bool
 	greeting      *hello
 	stated        bool
-	linked        bool     // rows are accepted
+	linked        bool
 	spare         *arrival // other connection until the peer has greeted on this one, or nil
 	proofs        []*proof
 	unanswered    bool       // a message without proof was written after the last probe

@@ -141,8 +141,8 @@ type pipe struct {
 	in      io.WriteCloser
 	out     io.Reader
 	dialled chan string
-	drained chan struct{} // closed at the end of stderr
-	gone    chan struct{} // closed at the end of Close
+	drained chan struct{}
+	gone    chan struct{}
 
 	ending     sync.Once
 	mu         sync.Mutex

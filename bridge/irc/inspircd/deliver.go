@@ -31,12 +31,12 @@ type outbound struct {
 	originatedHere bool              // all recipients of a private step may have it already
 	tags           map[string]string // nil if the network has the step
 	msgid          string
-	line           string // may be empty
+	line           string
 	plain          string // replaces the tags on a server without them, or ""
 	event          federation.EventID
 	described      *translate.Step // nil if no private line describes a step
 	ref            federation.HandoffID
-	chat           *federation.Text // may be nil
+	chat           *federation.Text
 	lines          []ircmsg.Message // of text; source and target are set later
 	named          []ircmsg.Message // the same lines, from the gateway's own user in a channel
 	done           chan error       // capacity: one answer
@@ -48,7 +48,7 @@ type outbound struct {
 	personal bool // already in the channel: only the copies are written
 
 	// Set at the time of the write.
-	uuid       string                    // sending user
+	uuid       string
 	recipients []string                  // UUIDs, for a private row
 	reached    map[federation.DID]string // UUIDs of the parties that received it, in the channel or in private
 	shown      bool

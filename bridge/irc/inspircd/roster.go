@@ -38,14 +38,14 @@ type pseudo struct {
 	away    string // known to the network; may be empty
 	losses  int
 	removed map[string]bool
-	visits  map[string]bool // by venue
+	visits  map[string]bool
 }
 
 // A membership outlives a split, as on any server.
 type membership struct {
-	age    int64  // of the channel, unix seconds
-	status string // letters of prefix modes
-	id     int    // of this stay of the user
+	age    int64 // of the channel, unix seconds
+	status string
+	id     int
 }
 
 type roster struct {

@@ -40,7 +40,7 @@ type session struct {
 	link *Link
 	conn net.Conn
 	log  *slog.Logger
-	up   func() // called once both bursts are over
+	up   func()
 	rows chan *outbound
 	// agreed is constant once the session accepts rows.
 	agreed *agreement
@@ -61,12 +61,12 @@ type session struct {
 	linked      bool
 	changed     bool
 	skew        time.Duration // how far our clock is ahead of the peer's
-	tagless     bool          // the missing message tags were logged
+	tagless     bool
 	buffer      []byte
-	unproven    []*outbound   // in buffer
+	unproven    []*outbound
 	pings       [][]*outbound // unanswered, with the rows that each proves
 	events      *rate.Limiter // nil without a limit
-	rooms       []room        // in order
+	rooms       []room
 	missed      map[federation.DID]party
 	pause       <-chan time.Time // reading is paused until then; nil if not paused
 	unread      []*outbound      // waiting for users of their channel, in order

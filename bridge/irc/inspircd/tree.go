@@ -27,7 +27,7 @@ const (
 // A tree lasts as long as the connection and is as large as the network.
 type tree struct {
 	peer      string // SID
-	challenge string // theirs, or ""
+	challenge string
 	tagmsg    bool
 	ascii     bool // casemapping; else rfc1459
 
@@ -35,8 +35,8 @@ type tree struct {
 
 	modes map[byte]chanMode // channel modes, by letter
 
-	servers  map[string]string         // SID to that of the server before it; "" for the peer
-	users    map[string]*user          // by UUID
+	servers  map[string]string // SID to that of the server before it; "" for the peer
+	users    map[string]*user
 	nicks    map[string]string         // folded nick to UUID
 	signers  map[federation.DID]string // UUID of the last signing user
 	accounts map[string]string         // to the UUID of the user that logged in last
@@ -47,9 +47,9 @@ type tree struct {
 type user struct {
 	nick    string
 	ident   string
-	signon  string         // as written by its server
-	account string         // may be empty
-	away    string         // may be empty
+	signon  string // as written by its server
+	account string
+	away    string
 	relayed federation.DID // of its last relayed text, or ""
 	signer  federation.DID // of its last step, or ""
 	meter   irc.Meter
@@ -57,15 +57,15 @@ type user struct {
 
 type channel struct {
 	venue   string
-	name    string // in the network's spelling
-	ts      int64  // creation time, unix seconds; zero while it does not exist
+	name    string
+	ts      int64 // creation time, unix seconds; zero while it does not exist
 	ours    bool
-	members map[string]bool // by UUID
+	members map[string]bool
 	visited bool
 	met     bool // had a member since the link came up
 	awaited bool // an open offer waits for a member
 	rules   rules
-	kept    map[*pseudo]bool // by its modes
+	kept    map[*pseudo]bool // kept out by the modes of the channel
 }
 
 func newTree(channels []string) *tree {
