@@ -1,37 +1,37 @@
-// Package client is a server for IRC clients: people with any client, and agents that use IRC. It is
-// the home server of the handoff RFC: a client logged in as a DID sends steps as that DID, and
+// Package client is a server for IRC clients: people with any client, and agents that use IRC. It
+// is the home server of the handoff RFC: a client logged in as a DID sends steps as that DID, and
 // receives the steps that arrived while it was offline.
 //
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the configuration
-// are permanent, and have no operators and the modes +nt. They share steps with the channels of links
-// that list them: a step in one is written to all others, with a readable line. Text in the channels
-// of relay_chat is exchanged with the links that list them, in order; other text stays on this
-// server. Authors from other networks are members of those channels, and reachable by private
-// messages to their nicks. The first client to join any other channel becomes its operator. An
-// operator with a DID is operator again when the DID returns. A ban may name a DID. Channels and
-// their modes end with the gateway.
+// are permanent, and have no operators and the modes +nt. They share steps with the channels of
+// links that list them. Text in the channels of relay_chat is exchanged with the links that list
+// them, in order; other text stays on this server. Authors from other networks are members of those
+// channels, and reachable by private messages to their nicks. The first client to join any other
+// channel becomes its operator. An operator with a DID is operator again when the DID returns. A
+// ban may name a DID. Channels and their modes end with the gateway.
 //
-// The record stores text for a limited time, and clients read it with CHATHISTORY, together with the
-// steps. Message times in a channel increase, so a client that continues from a message misses none.
+// The record stores text for a limited time, and clients read it with CHATHISTORY, together with
+// the steps. Message times in a channel increase, so a client that continues from a message misses
+// none.
 //
 // Text is UTF-8. Nicks and channels are compared with CASEMAPPING=ascii. A channel name has no
 // capital letters outside ASCII, because clients and venues would compare them differently.
 //
 // # Concurrency
 //
-// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which passes one line
-// at a time to the owner and waits until it is processed. A writer runs only while lines are pending.
-// Work that blocks, such as judging a step, runs in the reader of its client, so that it delays only
-// that client. [Link.Deliver] and [Link.Online] may be called concurrently.
+// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which passes one
+// line at a time to the owner and waits until it is processed. Work that blocks, such as judging a
+// step, runs in the reader of its client, so that it delays only that client. [Link.Deliver] and
+// [Link.Online] may be called concurrently.
 //
 // # Bounds
 //
 // Total connections, unregistered connections and connections per address are bounded. At a limit,
-// the server closes the oldest unregistered connection of the address with the most of them. Login
-// attempts of an address are counted over all listeners. Registration and silence have timeouts. A
-// line has 4,096 bytes of tags and 512 of message. A client that sends more than a few lines per
-// second is read more slowly. Steps and lines beyond limits.user_events_per_minute are refused. The
-// limit send_queue_bytes bounds the pending output of a client; a slower client is dropped.
+// the server closes the oldest unregistered connection of the address with the most of them.
+// Registration and silence have timeouts. A line has 4,096 bytes of tags and 512 of message. A
+// client that sends more than a few lines per second is read more slowly. Steps and lines beyond
+// limits.user_events_per_minute are refused. The limit send_queue_bytes bounds the pending output
+// of a client; a slower client is dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
