@@ -155,7 +155,6 @@ func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	return answer
 }
 
-// poll waits for a file if requested.
 func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	query := r.URL.Query()
 	if agent := query.Get("agent"); agent != "" && agent != c.agent {

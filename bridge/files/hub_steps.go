@@ -129,7 +129,6 @@ type waiting struct {
 	handoff federation.HandoffID // zero for none
 }
 
-// Files without a valid HMAC are skipped.
 func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	for path, seen := range l.found {
 		if seen.to != agent {

@@ -185,7 +185,6 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// A directory error also ends the session.
 func (s *session) serveCall(c call) error {
 	err := s.here()
 	if err == nil {

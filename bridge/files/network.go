@@ -273,7 +273,6 @@ func (m *mistakes) pair(into map[pair][]string, p PairConfig, secrets bridge.Sec
 	}
 }
 
-// The error joins one [*bridge.KeyError] per mistake.
 func (c TasksConfig) read() (map[string]federation.DID, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)

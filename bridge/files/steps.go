@@ -49,7 +49,6 @@ func titled(text string) string {
 	return text
 }
 
-// A note is one line without hidden characters.
 func plain(text string) string { return federation.PlainText(translate.OneLine(text)) }
 
 // slot is the record's note that maps a file to its handoff.
@@ -100,7 +99,6 @@ func (b *base) keep(ctx context.Context, s slot) error {
 	return nil
 }
 
-// A handoff in progress has no known end.
 func (b *base) hold(ctx context.Context, s slot) (slot, error) {
 	if now := time.Now(); s.At.Before(now.Add(kept / 2)) {
 		s.At = now.Add(kept)

@@ -290,7 +290,6 @@ func (l *TasksLink) gone(ctx context.Context, name string) error {
 	return nil
 }
 
-// claimed reports whether a missing record is being changed.
 func (l *TasksLink) claimed(name string) bool {
 	id := name[:len(name)-len(filepath.Ext(name))]
 	_, err := l.dir.Find(id)

@@ -53,7 +53,6 @@ func (l *VoiceLink) writeOffer(ctx context.Context, d federation.Delivery) error
 	return away(l.name, fmt.Errorf("%d files of one caller wait", maxNames))
 }
 
-// The file has the exact bytes from the hub, or is new.
 func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, voicefile.File, error) {
 	ev := d.Entry.Event
 	if ev.Arrival.Link == l.name {
@@ -237,7 +236,6 @@ func endsWork(path string) bool {
 // namedState is the body of a slot whose file was claimed under a name with a hash of its gateway.
 const namedState = "named"
 
-// pickUp rejects a file that must not be taken.
 func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	now := time.Now()
 	file, err := v.sealed.Open(l.secretsOf(v.sealed), now, clockSkew)

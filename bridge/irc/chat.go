@@ -88,7 +88,6 @@ func (r Refs) Reacts() bool {
 	return emoji != ""
 }
 
-// reaction returns an empty emoji if there is no reaction.
 func (r Refs) reaction() (emoji, manner string) {
 	emoji, manner = Plain(r.React), federation.React
 	if r.React == "" {

@@ -25,7 +25,6 @@ const (
 	codeUnderline = '\x1F'
 )
 
-// codeBytes returns 0 without a leading code.
 func codeBytes(s string) int {
 	if s == "" {
 		return 0
@@ -194,7 +193,6 @@ func SplitFormatted(text string, maxBytes int) []string {
 	return parts
 }
 
-// formattedEnd also returns the format at the split.
 func formattedEnd(line string, maxBytes int) (end int, in format) {
 	atSpace, inSpace, shown := 0, format{}, false
 	for end < len(line) {

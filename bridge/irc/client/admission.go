@@ -120,7 +120,7 @@ func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	return s.admit(ctx, u)
 }
 
-// blocked only reads memory.
+// blocked does not block on the record.
 func (s *server) blocked(ctx context.Context, from federation.Source) bool {
 	_, blocked := errors.AsType[*federation.RefusalError](s.link.ports.CheckBlocked(ctx, from))
 	return blocked

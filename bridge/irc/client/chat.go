@@ -259,7 +259,6 @@ func (s *server) onTextResult(ctx context.Context, u *user, m message, waits str
 	}
 }
 
-// A notice gets no answer.
 func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has && m.command != "NOTICE" {
 		s.fail(u, m.command, reply.Code, reply.Subject, reply.Sentence)
@@ -347,7 +346,6 @@ func (s *server) prove(u *user, token string, shown chan<- error) {
 	}
 }
 
-// held returns nil if the client left.
 func (s *server) held(holder string) *user {
 	for u := range s.connected {
 		if u.holder == holder && !u.over {

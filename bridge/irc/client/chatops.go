@@ -107,7 +107,6 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return s.show(ctx, func(shown chan<- error) { s.showNotice(n, reply, shown) })
 }
 
-// One client proves the delivery.
 func (s *server) showNotice(n federation.Notice, reply irc.Reply, shown chan<- error) {
 	authors := s.authors(*n.Text)
 	if len(authors) == 0 {

@@ -140,7 +140,6 @@ func (s *server) onQuit(_ context.Context, u *user, m ircmsg.Message) {
 	s.quit(u, why)
 }
 
-// quit closes the connection after its last line.
 func (s *server) quit(u *user, why string) {
 	if u.over {
 		return

@@ -32,7 +32,6 @@ type buffer struct {
 	since time.Time // creation time; earlier messages under its name were sent elsewhere
 }
 
-// The zero reference means none.
 type reference struct {
 	at      time.Time
 	message string

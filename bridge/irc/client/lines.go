@@ -51,7 +51,6 @@ func (s *server) keep(ctx context.Context, l federation.Line) {
 	}
 }
 
-// keepThen files the line in the client's reader.
 func (s *server) keepThen(ctx context.Context, u *user, l federation.Line, note func()) {
 	s.wait(ctx, u, &later{do: func(ctx context.Context) { s.keep(ctx, l) }, note: note})
 }

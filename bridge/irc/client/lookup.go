@@ -377,7 +377,7 @@ func (s *server) sendTargets(u *user, found []historyTarget) {
 	})
 }
 
-// called returns the DID if there is no nick.
+// called returns the DID of a user without a nick.
 func (s *server) called(did federation.DID, nick string) string {
 	if did == s.link.ports.Home.DID() {
 		return selfNick

@@ -40,7 +40,6 @@ func (s *server) onMode(_ context.Context, u *user, m ircmsg.Message) {
 // spec: isupport "EXCEPTS", "INVEX"
 const maskLists = "beI"
 
-// asksForList returns 0 if the MODE changes something.
 func asksForList(params []string) byte {
 	if letter := strings.TrimLeft(params[0], "+"); len(params) == 1 && len(letter) == 1 && strings.Contains(maskLists, letter) {
 		return letter[0]

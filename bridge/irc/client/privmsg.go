@@ -196,7 +196,6 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // has no "+".
 const didTag = "freeq.at/did"
 
-// The form of a message depends on the capabilities of its reader.
 type message struct {
 	source   string
 	account  string

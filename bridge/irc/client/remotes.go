@@ -181,7 +181,6 @@ func (s *server) departRemote(did federation.DID) {
 	}
 }
 
-// local returns nil for a user of another network.
 func (s *server) local(nick string) *user {
 	if u := s.nicks[fold(nick)]; u != nil && u.remote == "" {
 		return u

@@ -237,7 +237,6 @@ func (s *server) privateLine(ctx context.Context, e federation.Entry, names func
 	return irc.PrivateSummary(translate.Step{Entry: e, View: view, Name: names}, selfNick), nil
 }
 
-// names caches the names, because a page has steps of few authors.
 func (s *server) names(ctx context.Context) func(federation.DID) string {
 	known := map[federation.DID]string{}
 	return func(did federation.DID) string {
@@ -359,7 +358,6 @@ func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) e
 	return err
 }
 
-// A PONG may acknowledge a page.
 func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
 	if len(m.Params) == 0 {
 		return

@@ -23,7 +23,6 @@ func (s *server) find(u *user, name string) (venue string, c *channel) {
 	return venue, c
 }
 
-// visible returns nil if the channel is not visible to the client.
 func (s *server) visible(u *user, name string) (venue string, c *channel) {
 	venue, _ = channelName(name)
 	if c = s.channels[venue]; c == nil || !c.seen(u) {
@@ -86,7 +85,6 @@ func (s *server) join(u *user, name, key string) (venue string, joined *channel)
 	return venue, c
 }
 
-// bars returns "" if the client may join.
 func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) {
 	switch {
 	case invited || c.operators[u.account] && u.account != "":
@@ -162,7 +160,6 @@ func (s *server) part(u *user, venue string, c *channel, why string) {
 	s.depart(u, venue, c)
 }
 
-// A temporary channel ends with its last member.
 func (s *server) depart(u *user, venue string, c *channel) {
 	delete(c.members, u)
 	delete(u.channels, venue)

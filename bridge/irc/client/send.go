@@ -24,7 +24,6 @@ func (s *server) put(u *user, m message, label string) {
 	s.write(u, m.line(u.caps, label, time.Now()))
 }
 
-// write disconnects a client with a full queue.
 func (s *server) write(u *user, lines []byte) {
 	if u.over || u.remote != "" {
 		return
@@ -82,7 +81,6 @@ func (s *server) fly(u *user) {
 	})
 }
 
-// spread formats each form of the message only once.
 func (s *server) spread(m message, to iter.Seq[*user]) {
 	lines, now := make(map[capability][]byte), time.Now()
 	to(func(u *user) bool {

@@ -73,7 +73,6 @@ type answers struct {
 	messages []message
 }
 
-// named returns "*" before registration.
 func (u *user) named() string {
 	if u.nick == "" {
 		return "*"
@@ -90,7 +89,6 @@ func (u *user) accountName() string {
 	return string(u.account)
 }
 
-// textMessage marks the last parameter as text.
 func (u *user) textMessage(command string, params ...string) message {
 	m := textMessage(u.mask(), command, params...)
 	m.account, m.bot = string(u.account), u.bot

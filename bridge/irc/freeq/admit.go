@@ -181,7 +181,6 @@ func (m *members) unname(p *person) {
 	}
 }
 
-// part also removes a user without channels.
 func (m *members) part(nick, channel string) {
 	p := m.named(nick)
 	venue, ok := translate.Channel(channel)
@@ -222,7 +221,6 @@ func (p *person) holder() string {
 	return p.id
 }
 
-// held returns nil if the guest left.
 func (m *members) held(holder string) *person {
 	for _, p := range m.nicks {
 		if p.id == holder {

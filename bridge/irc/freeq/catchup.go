@@ -410,7 +410,6 @@ func (l *Link) again() *Link {
 	return again
 }
 
-// The evidence was stored when the step was first written.
 type onDisk struct{ bridge.Evidence }
 
 // Keep implements [bridge.Evidence]. It does nothing.

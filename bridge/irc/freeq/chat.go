@@ -68,7 +68,6 @@ func (s *session) onChat(ctx context.Context, m *wireMessage, here string) {
 	s.Steps.Add(in)
 }
 
-// allowChat notifies the author of the first excess text.
 func (s *session) allowChat(ctx context.Context, m *wireMessage) bool {
 	now := time.Now()
 	ok, tell := !s.Steps.Full() && s.rate(now), false

@@ -432,7 +432,6 @@ func refsIn(tags map[string]string) irc.Refs {
 	return refs
 }
 
-// A step is routed again if its receipt is missing.
 func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Judgement) {
 	entry, v := answer.Entry, answer.View
 	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Rulings.Moves(v, entry.Event.Verb) {

@@ -19,7 +19,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// The ID must have the canonical spelling, which peers compare.
+// Peers compare the ID in its canonical spelling.
 func parseEndpointID(id string) (ed25519.PublicKey, error) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || hex.EncodeToString(raw) != id {

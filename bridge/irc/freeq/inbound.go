@@ -45,7 +45,7 @@ func (s *session) replaying() bool {
 	return false
 }
 
-// process returns the owner's handling of the result.
+// The owner calls the returned function.
 func (s *session) process(ctx context.Context, in *inbound) (note func()) {
 	if in.command != nil {
 		text := s.Execute(s.link.chatops, *in.command)
@@ -277,7 +277,6 @@ const maxEarlyReceipts = 256
 // The wait starts at one second and doubles.
 const maxReceiptWait = time.Minute
 
-// At the limit, holdReceipt replaces the oldest.
 func (s *session) holdReceipt(in *inbound) {
 	if len(s.earlyReceipts) >= maxEarlyReceipts {
 		s.earlyReceipts = slices.Delete(s.earlyReceipts, 0, 1)

@@ -90,7 +90,6 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 	return nil
 }
 
-// badInput leaves the link up.
 func (s *session) badInput(ctx context.Context, why reason, what string) {
 	s.link.deps.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
@@ -236,7 +235,6 @@ func (s *session) onMember(m *member) {
 	}
 }
 
-// Our user rejoins with its next step.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
 	if p := s.link.named(m.Nick); p != nil && p.In[venue] {

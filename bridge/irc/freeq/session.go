@@ -224,7 +224,6 @@ func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	return nil, nil
 }
 
-// after returns nil for no wait.
 func after(wait time.Duration) <-chan time.Time {
 	if wait <= 0 {
 		return nil

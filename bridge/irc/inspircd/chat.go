@@ -82,7 +82,6 @@ func (s *session) relay(in *inbound) error {
 	return err
 }
 
-// A notice gets no answer.
 func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 	if u := s.net.users[in.user]; u != nil && err == nil && u.nick == in.chat.Arrival.Name {
 		s.relayedAs(u, in.as)
@@ -202,7 +201,6 @@ func (t *tree) holder(uuid string) string {
 	return ofConnection + uuid + " " + u.signon
 }
 
-// held returns "" if the holder left.
 func (t *tree) held(holder string) string {
 	if account, ok := strings.CutPrefix(holder, ofAccount); ok {
 		return t.accounts[account]

@@ -82,7 +82,6 @@ const (
 	noMessageID   reason = "no_msgid"
 )
 
-// badInput leaves the link up.
 func (s *session) badInput(ctx context.Context, why reason, command string) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("command", command))

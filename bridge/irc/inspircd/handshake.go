@@ -153,7 +153,6 @@ func prove(password, challenge string) string {
 	return base64.RawStdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// await ignores other messages.
 func (s *session) await(ctx context.Context, command string) (ircmsg.Message, error) {
 	for {
 		s.flush()

@@ -256,7 +256,6 @@ func fromTag(d federation.Dialect) string {
 	return "+freeq.at/handoff-from"
 }
 
-// private returns "" for any other target.
 func (s *session) private(target string) federation.DID {
 	byUUID := s.link.roster.byUUID
 	if p := byUUID[target]; p != nil {

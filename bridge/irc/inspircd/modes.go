@@ -90,7 +90,6 @@ func (m chanMode) takesParam(adding bool) bool {
 	return false
 }
 
-// These modes govern entering and speaking.
 type rules struct {
 	flags map[string]bool
 	limit int                        // 0 for none

@@ -17,7 +17,6 @@ func (s *session) isGuest(u *user) bool {
 	return u.relayed != "" && u.relayed == s.link.ports.Messages.Guest(s.link.cfg.Name, u.nick)
 }
 
-// The DID of a user changes after a login.
 func (s *session) relayedAs(u *user, did federation.DID) {
 	if u.relayed != "" && u.relayed != did {
 		s.changedUser(u, bridge.PresenceChange{Name: u.nick, Now: did})

@@ -153,7 +153,6 @@ func (s *session) introduce(p *pseudo) {
 
 func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 
-// freeNick falls back to the user's UUID, which is always free.
 func (s *session) freeNick(p *pseudo) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, s.net.nickBytes) {
 		if s.net.owner(nick) == "" {
@@ -246,7 +245,6 @@ func (s *session) thrownOut(p *pseudo) {
 	})
 }
 
-// The user may have been retired in the meantime.
 func (s *session) comeBack(p *pseudo) {
 	if s.link.roster.byUUID[p.uuid] == p {
 		s.present(p)
