@@ -226,7 +226,7 @@ func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 	return nil
 }
 
-// The sidecar of a file claimed before has the outcome of the handoff.
+// The sidecar of a rejected file that was claimed before has the outcome of the handoff.
 func endsWork(path string) bool {
 	sidecar, err := directory.Read(path+".reason", voicefile.MaxBytes)
 	ends := []voicefile.Code{voicefile.Declined, voicefile.Failed, voicefile.Cancelled}

@@ -131,7 +131,7 @@ func (in *inbound) received(now time.Time) time.Time {
 	return in.at
 }
 
-// onCatchupEvents ignores rows without a question, because a peer can send steps live.
+// onCatchupEvents rejects rows without a question, because a peer can send steps live.
 func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	q, asked := s.answered()
 	switch {

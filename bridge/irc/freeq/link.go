@@ -175,8 +175,8 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	return slices.ContainsFunc(v.Others(""), func(did federation.DID) bool { return l.Online(ctx, federation.Binding{DID: did}) }), nil
 }
 
-// The server regards this gateway as the home if the gateway is the home, or has a link to another
-// home that rules on each step.
+// introduces reports whether the server received a handoff from this gateway, and regards the
+// gateway as its home.
 func (l *Link) introduces(v federation.View) bool {
 	switch {
 	case v.Home == l.deps.Home || v.Numbered:

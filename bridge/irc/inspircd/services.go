@@ -208,8 +208,8 @@ func (s *session) left(venue, uuid string) {
 	}
 }
 
-// remakeEmpty makes our users leave and rejoin in the same write, because a channel ends with its
-// last member. A permanent channel (+P) does not end.
+// In a channel without users of the network, our users leave and rejoin in the same write. The
+// channel ends with its last member, unless it is permanent (+P).
 func (s *session) remakeEmpty() {
 	for venue, ch := range s.net.channels {
 		if ch.rules.limit > 0 { // there may be room now
