@@ -42,10 +42,9 @@ func (g *Gateway) DIDs(ctx context.Context, did federation.DID) ([]federation.DI
 	return slices.Compact(dids), nil
 }
 
-// ownDIDs returns the DIDs that the agent with the given DID may act as now, including that one.
 func (g *Gateway) ownDIDs(ctx context.Context, did federation.DID) ([]federation.DID, error) {
 	known, err := g.participants.WithDID(ctx, did)
-	if !slices.Contains(known.DIDs, did) { // no agent, or its former DID
+	if !slices.Contains(known.DIDs, did) {
 		return []federation.DID{did}, err
 	}
 	return known.DIDs, nil
@@ -104,9 +103,8 @@ func openPlace(placers []bridge.ChannelLink, channel string) (federation.Channel
 	return federation.ChannelRef{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
 }
 
-// loggedIn reports whether a DID is logged in on a link other than the named one, or in a session
-// of an API. It blocks on the owners of the links and on the record, and returns the errors of the
-// record.
+// loggedIn reports whether a DID is logged in on a link other than link, or in a session of an API.
+// It blocks on the owners of the links and on the record.
 func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool, err error) {
 	for _, p := range g.links.ChannelLinks() {
 		online := p.Online(ctx, federation.Binding{DID: did})
@@ -123,8 +121,7 @@ func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string)
 
 // Ours reports whether a DID belongs to a participant of this gateway outside the named link: the
 // home itself, an agent, a DID bound to a name on another link, or a DID that last signed on
-// another link. A DID that never signed counts if it is logged in on another link or to an API.
-// Ours returns the errors of the record.
+// another link. A DID that never signed counts if it is logged in elsewhere.
 func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) (bool, error) {
 	if did == g.home.Load().ID.DID() {
 		return true, nil
@@ -243,7 +240,6 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 	return g.shownOn(ctx, r)
 }
 
-// shownOn returns the route to a recipient on a link, which may no longer exist.
 func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	link := g.links.Named(r.to.Place.Link)
 	if messenger, ok := link.(bridge.Messenger); ok {
@@ -264,8 +260,8 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	return r, err
 }
 
-// homeOf returns the outbox of the home with a mailbox, "" for this home. The message to an unknown
-// DID waits while other homes are searched.
+// An empty outbox means this home. A message to an unknown DID waits while other homes are
+// searched.
 func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (outbox string, err error) {
 	switch at.Home {
 	case g.home.Load().ID:
@@ -285,7 +281,6 @@ func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (ou
 	return routing.Unrouted, err
 }
 
-// outboxOf returns the outbox of another home, or the shared one for a former peer.
 func (g *Gateway) outboxOf(home federation.HomeID) string {
 	if g.links.isHome(string(home)) {
 		return string(home)
@@ -293,8 +288,8 @@ func (g *Gateway) outboxOf(home federation.HomeID) string {
 	return routing.Unrouted
 }
 
-// known returns [federation.ErrNotFound] for a DID unknown to the record, unless an operator bound
-// it to a name.
+// known returns [federation.ErrNotFound] for a DID that is unknown to the record and not bound to a
+// name.
 func (g *Gateway) known(ctx context.Context, did federation.DID) error {
 	_, known, err := g.home.Load().Record.Acquainted(ctx, did)
 	if err == nil && !known {

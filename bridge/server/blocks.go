@@ -17,8 +17,7 @@ const blockPage = 500
 const blockedDetail = "the operator of this gateway has blocked this source"
 
 // Blocked returns a [*federation.RefusalError] for a source blocked by an operator, and counts it.
-// Any other error means that the record cannot be read now. It reads the record only if a block
-// names a DID, a handle or a host.
+// Any other error means that the record cannot be read now.
 func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	now := time.Now()
 	blocked, err := g.isBlocked(ctx, s, now)
@@ -43,7 +42,6 @@ func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 	return blocked, nil
 }
 
-// identify adds all DIDs and handles of its participants to a source.
 func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
 	var all []Participant
 	for _, did := range s.DIDs {
@@ -73,8 +71,6 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 	return s, nil
 }
 
-// refuseBlocked returns the refusal of a step from a blocked source. It exempts the steps of
-// operators.
 func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
 	dids := []federation.DID{ev.Actor(), ev.From}
 	if ev.For != "" {
@@ -83,7 +79,6 @@ func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error 
 	return g.refuseSource(ctx, ev.Arrival, dids, federation.Refuse(ev, federation.PolicyDenied, blockedDetail))
 }
 
-// refuseAuthor is like refuseBlocked, for text.
 func (g *Gateway) refuseAuthor(ctx context.Context, t federation.Text) error {
 	return g.refuseSource(ctx, t.Arrival, []federation.DID{t.Author}, t.Refuse(federation.PolicyDenied, blockedDetail))
 }
@@ -101,7 +96,7 @@ func (g *Gateway) refuseSource(ctx context.Context, at federation.Arrival, dids 
 	return err
 }
 
-// ReadBlocks loads the blocks of the record, and disconnects blocked clients.
+// ReadBlocks reloads the recorded blocks, and disconnects blocked clients.
 func (g *Gateway) ReadBlocks(ctx context.Context) error {
 	g.blocking.Lock()
 	defer g.blocking.Unlock()
@@ -135,20 +130,20 @@ func (g *Gateway) readBlocks(ctx context.Context) error {
 	return nil
 }
 
-// Purged counts the handoffs and steps ended by the purge of a source.
+// Purged counts the handoffs and steps that a purge ended.
 type Purged = bridge.Purged
 
-// BlockError is an impossible block or purge.
+// BlockError is an invalid block or purge.
 type BlockError struct{ Why string }
 
 func (e *BlockError) Error() string { return e.Why }
 
-// Unwrap returns the error in the form for operators.
+// Unwrap returns the error to show to operators.
 func (e *BlockError) Unwrap() error { return bridge.UsageProblem(e.Why) }
 
-// Block adds a block and returns it as recorded. With purge, it also ends the handoffs offered here
-// by the source and drops its waiting steps; with dry, it only counts them. The error is a
-// [*BlockError] for an impossible block, or an error of the record.
+// Block adds a block and returns it as recorded. With purge, it also ends the handoffs that the
+// source offered here, and drops its waiting steps; with dry, it only counts them. The error is a
+// [*BlockError] for an invalid block, or an error of the record.
 func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error) {
 	b = g.ownHandle(b)
 	if err := g.checkBlock(b, purge); err != nil {
@@ -181,7 +176,6 @@ func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) err
 	return nil
 }
 
-// keepBlock changes the recorded blocks and makes every replica reload them.
 func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 	g.blocking.Lock()
 	defer g.blocking.Unlock()
@@ -192,7 +186,6 @@ func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 	return g.readBlocks(ctx)
 }
 
-// ownHandle removes the domain of this registry from a handle.
 func (g *Gateway) ownHandle(b federation.Block) federation.Block {
 	domains := []string{string(g.home.Load().ID)}
 	for registrar := range able[bridge.Registrar](g.links) {
@@ -206,8 +199,7 @@ func (g *Gateway) ownHandle(b federation.Block) federation.Block {
 	return b
 }
 
-// checkBlock refuses a block of the gateway itself or of an unknown link. It also refuses a purge
-// by address or mask, because the record contains neither.
+// A purge by address or mask is refused, because the record contains neither.
 func (g *Gateway) checkBlock(b federation.Block, purge bool) error {
 	blocks := federation.NewBlocks([]federation.Block{b})
 	if _, own := blocks.Match(federation.Source{DIDs: []federation.DID{g.home.Load().ID.DID()}}, b.Since); own {
@@ -226,8 +218,7 @@ const purgeNote = "the operator of this gateway has blocked the offerer"
 
 const purgePage = 500
 
-// purge ends the handoffs offered here by a blocked source, and drops its waiting steps, or with
-// dry counts both. It is idempotent.
+// purge is idempotent.
 func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purged, error) {
 	of, err := g.blockedNames(ctx, b)
 	if err != nil {
@@ -246,7 +237,6 @@ func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purg
 	return done, nil
 }
 
-// blockedNames returns the recorded DIDs and handles of a blocked source.
 func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federation.Source, error) {
 	var s federation.Source
 	switch b.Kind {
@@ -305,7 +295,6 @@ func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federati
 	return fit, nil
 }
 
-// endOffersOf ends the open local handoffs offered by a DID, or with dry counts them.
 func (g *Gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
 	home := g.home.Load()
 	var open []federation.View

@@ -20,8 +20,8 @@ import (
 
 const acmeFolder = "acme"
 
-// openCertificate opens the certificate of [tls]. With ACME, it reads the last issued certificate;
-// the first one is ordered while the gateway is running.
+// With ACME, openCertificate reads the last issued certificate; the first one is ordered while the
+// gateway is running.
 func (s *Server) openCertificate() error {
 	file := s.file
 	if file.TLS.Mode != configs.ACMEMode {
@@ -50,7 +50,6 @@ func (s *Server) openCertificate() error {
 	return nil
 }
 
-// authorityConfig returns the ACME configuration, without the root certificates of the directory.
 func authorityConfig(file *configs.File) certificate.AuthorityConfig {
 	return certificate.AuthorityConfig{
 		Directory: file.ACME.Directory, Email: file.ACME.Email, Domains: file.ACMEDomains(), Challenges: challenges(file),
@@ -58,7 +57,6 @@ func authorityConfig(file *configs.File) certificate.AuthorityConfig {
 	}
 }
 
-// authorityName returns the folder of an ACME directory, which has its own accounts.
 func authorityName(directory string) string {
 	u, err := url.Parse(directory)
 	if err != nil {
@@ -67,8 +65,8 @@ func authorityName(directory string) string {
 	return strings.ReplaceAll(u.Host, ":", "_")
 }
 
-// challenges returns the kinds of challenges that can reach this gateway. For a listener without
-// TLS, a proxy forwards HTTP-01.
+// challenges returns the ACME challenges that can reach this gateway. Without TLS, a proxy forwards
+// HTTP-01.
 func challenges(file *configs.File) []string {
 	var kinds []string
 	if file.HTTP.TLS {
@@ -80,8 +78,8 @@ func challenges(file *configs.File) []string {
 	return kinds
 }
 
-// readCertificate is the [certificate.Source] for files. It refuses an expired or not yet valid
-// certificate.
+// readCertificate is the [certificate.Source] for files. It refuses a certificate that has expired
+// or is not yet valid.
 func (s *Server) readCertificate(_ context.Context, now time.Time, _ *tls.Certificate) (*tls.Certificate, error) {
 	files := s.certificateFiles.Load()
 	if files.CertFile == "" {
@@ -109,8 +107,6 @@ func (s *Server) reloadCertificate(ctx context.Context, file *configs.File) {
 	}
 }
 
-// newCertificate returns the configured certificate, or nil, for opening links without a running
-// gateway.
 func newCertificate(file *configs.File) *bridge.Certificate {
 	if !file.SpeaksTLS() {
 		return nil
@@ -118,8 +114,6 @@ func newCertificate(file *configs.File) *bridge.Certificate {
 	return bridge.NewCertificate(file.Certificate(), nil)
 }
 
-// openChallengeListener opens the listener for HTTP-01. It redirects all other requests to the
-// public address.
 func (s *Server) openChallengeListener(ctx context.Context) error {
 	if s.authority == nil {
 		return nil

@@ -15,11 +15,11 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// chatKey is the name of the key that signs all channel text. A single key avoids duplicates of an
-// ID in the record.
+// chatKey is the name of the key that signs all channel text. With more than one key, the record
+// could contain duplicates of an ID.
 const chatKey = "chat"
 
-// Outcomes of a line of a channel, as labels of the counter.
+// Outcomes of a channel line, as metric labels.
 const (
 	chatRelayed   = "relayed"
 	chatDuplicate = "duplicate"
@@ -27,11 +27,11 @@ const (
 	chatFull      = "full" // no space in the queue of a link
 )
 
-// fullQueues is the set of full queues of channel text, by link and order. Its size is bounded by
-// the pairs of relayed channels.
+// fullQueues is the set of full chat queues, by link and order. Its size is bounded by the pairs of
+// relayed channels.
 type fullQueues struct{ m sync.Map }
 
-// record stores whether a queue is full, and reports whether it just became full.
+// record reports whether a queue just became full.
 func (f *fullQueues) record(link string, order federation.HandoffID, full bool) bool {
 	key := link + " " + order.String()
 	if !full {
@@ -42,10 +42,9 @@ func (f *fullQueues) record(link string, order federation.HandoffID, full bool) 
 	return !was
 }
 
-// maxTyped exceeds the typing notifications of two networks during the delay of one.
+// maxTyped is more than two networks send during the delay of one notification.
 const maxTyped = 1024
 
-// typed holds the message IDs of the last typing notifications.
 type typed struct {
 	mu  sync.Mutex
 	ids irc.Recent
@@ -85,8 +84,6 @@ func (g *Gateway) Relay(ctx context.Context, line federation.Text, original sign
 	return full
 }
 
-// relays returns the destination links of a channel line, and the refusal by the first link whose
-// queue just became full.
 func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string, full, err error) {
 	most := g.home.Load().Limits.Inbox.Events
 	for link := range able[bridge.Relayer](g.links) {
@@ -113,8 +110,7 @@ func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string
 	return to, full, nil
 }
 
-// fileChat files a line for some links, and returns the outcome. A known ID means that the line
-// returned over another gateway, or that a link read it again.
+// A known ID means that the line returned over another gateway, or that a link read it again.
 func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original signing.Original, to []string) (outcome string, err error) {
 	if line, err = g.sealText(ctx, line, g.deps.Kept(chatKey), original); err != nil {
 		return "", err
@@ -135,8 +131,7 @@ func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original s
 	return chatRelayed, nil
 }
 
-// noteChat counts a line of a channel. It logs only refused lines, to keep conversations out of the
-// log.
+// noteChat logs only refused lines, to keep conversations out of the log.
 func (g *Gateway) noteChat(ctx context.Context, line federation.Text, outcome string, err error) {
 	g.deps.Metrics.Chat.WithLabelValues(line.Arrival.Network, line.Arrival.Link, outcome).Inc()
 	if err == nil {

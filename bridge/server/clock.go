@@ -117,12 +117,11 @@ func (c *Clock) Accept(by string) bool {
 	return true
 }
 
-// confirm ends a doubt. The caller holds the mutex.
+// c.mu is held.
 func (c *Clock) confirm(now time.Time, up time.Duration, by string) {
 	c.zero, c.doubt, c.by, c.marked = now.Add(-up), "", by, 0
 }
 
-// run confirms the clock, logs each change and saves the confirmed time, until ctx ends.
 func (c *Clock) run(ctx context.Context) {
 	if c == nil {
 		return
@@ -155,7 +154,6 @@ func (c *Clock) look(ctx context.Context) {
 	c.announce(ctx)
 }
 
-// announce logs the start and the end of a doubt, each once.
 func (c *Clock) announce(ctx context.Context) {
 	c.mu.Lock()
 	doubt, by, logged := c.doubt, c.by, c.logged
@@ -180,7 +178,6 @@ func agree(ahead []time.Duration) bool {
 	return 2*near > len(ahead)
 }
 
-// save writes the confirmed time, at most once per clockMark.
 func (c *Clock) save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,8 +205,8 @@ func (c *Clock) ClockCollector() prometheus.Collector {
 	})
 }
 
-// OtherClocks returns, for each home compared since a given time, the lead of the wall clock
-// over the clock of that home.
+// OtherClocks returns how far the wall clock is ahead of the clock of each home compared since the
+// given time.
 func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	var ahead []time.Duration
 	for home := range able[skewed](l) {
@@ -220,7 +217,7 @@ func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	return ahead
 }
 
-// clocks returns the lead of the local clock over each home's clock, from the Date of its profile
+// clocks returns how far the local clock is ahead of each home's clock, by the Date of its profile
 // or the last comparison through the hub. It omits homes with neither, and blocks on the homes.
 func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, clockTime)
@@ -248,7 +245,7 @@ func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 
 const clockTime = 5 * time.Second
 
-// askDate returns the lead of the local clock over the Date of a host, in whole seconds.
+// askDate returns how far the local clock is ahead of the Date of a host, in whole seconds.
 func (h *homes) askDate(ctx context.Context, base string) (time.Duration, error) {
 	address, err := federation.JoinURL(base, federation.ProfilePath, nil)
 	if err != nil {

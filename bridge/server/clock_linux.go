@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uptime returns a clock of the time since boot, including suspended time. The monotonic clock of
-// the Go runtime stops during suspension.
+// Uptime returns a clock that measures the time since boot, including suspended time. The monotonic
+// clock of the Go runtime stops during suspension.
 func Uptime() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration {
@@ -19,8 +19,7 @@ func Uptime() func() time.Duration {
 	}
 }
 
-// Synced reports whether NTP synchronizes the wall clock. The kernel clears the flag when the clock
-// is set by hand.
+// Synced reports whether NTP synchronizes the wall clock.
 //
 // spec: adjtimex(2), STA_UNSYNC
 func Synced() bool {

@@ -10,5 +10,5 @@ func Uptime() func() time.Duration {
 	return func() time.Duration { return time.Since(start) }
 }
 
-// Synced returns false: this system does not report NTP synchronization.
+// Synced returns false, because this system does not report NTP synchronization.
 func Synced() bool { return false }

@@ -11,9 +11,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// introduce refuses a message to a participant that blocked its sender. It marks the first message
-// of a sender, which shows the recipient how to allow and to block the sender. A network with its
-// own rules judges the messages to its agents itself.
+// introduce refuses a message to a participant that blocked its sender. It marks a sender's first
+// message, which shows the recipient how to allow and to block the sender. A network with its own
+// rules judges the messages to its agents itself.
 func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation.Contact, error) {
 	own, err := g.consenter(ctx, t.To, t.Author)
 	if own != nil || err != nil {
@@ -33,8 +33,8 @@ func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation
 	return federation.Contact{}, nil
 }
 
-// consenter returns the link that stores the decisions of a participant about a sender, or nil for
-// the gateway.
+// consenter returns the link that stores a participant's decisions about a sender, or nil for the
+// gateway.
 func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
 	for link := range able[bridge.Consenter](g.links) {
 		keeps, err := link.Consents(ctx, did, sender)
@@ -48,8 +48,8 @@ func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (br
 	return nil, nil //nolint:nilnil // the gateway keeps them
 }
 
-// contact returns a participant's decision about a sender. Decisions are stored under the first DID
-// of each participant, so that a block of an agent applies to all its DIDs.
+// Decisions are stored under the first DID of each participant, so that a block of an agent applies
+// to all its DIDs.
 func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
 	if c.Person, err = g.firstDID(ctx, person); err != nil {
 		return c, err
@@ -61,8 +61,7 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	return c, err
 }
 
-// firstDID returns the first DID of a participant. For a DID with a key kept by the gateway, the
-// participant is the owner.
+// For a DID with a key kept by the gateway, the participant is the owner of the key.
 func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
 	did, err := g.Owner(ctx, did)
 	if err != nil {
@@ -154,7 +153,7 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 	return found, "", nil
 }
 
-// AllowHeld delivers one message of an unverified sender held for its recipient. It returns
+// AllowHeld delivers a message from an unverified sender that is held for its recipient. It returns
 // [federation.ErrNotFound] if the message is not held.
 func (g *Gateway) AllowHeld(ctx context.Context, id int64) error {
 	for registrar := range able[bridge.Registrar](g.links) {

@@ -20,8 +20,6 @@ func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	return delivery.CheckOverdue(ctx, now, g.overdue()...)
 }
 
-// overdue returns the kinds of pending items with a configured lifetime: deliveries to links,
-// messages, and held relays.
 func (g *Gateway) overdue() []delivery.Overdue {
 	links := func() delivery.Policy {
 		policy := delivery.ToLink()
@@ -47,7 +45,6 @@ const rerouteAgain = 5 * time.Second
 
 const revivePage = 200
 
-// reroute routes deliveries again after each change of the running links, until ctx ends.
 func (g *Gateway) reroute(ctx context.Context) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -74,8 +71,8 @@ func (g *Gateway) rerouteOnce(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// ReviveBlocked reschedules deliveries abandoned because of a blocked home, if the home is no
-// longer blocked.
+// ReviveBlocked reschedules deliveries that were abandoned because a home was blocked, if it no
+// longer is.
 func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 	var before int64
 	for {

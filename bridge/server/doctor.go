@@ -20,7 +20,7 @@ import (
 )
 
 // ExamineStopped checks the prerequisites of a stopped gateway. It changes nothing, and blocks on
-// the disk and the network for less than thirty seconds.
+// the disk and the network for less than 30 seconds.
 func ExamineStopped(ctx context.Context, file *configs.File, networks Networks) []admin.Diagnosis {
 	stopped := admin.Stopped{
 		Config:     file.Name(),
@@ -60,7 +60,7 @@ func ExamineStopped(ctx context.Context, file *configs.File, networks Networks) 
 }
 
 // stoppedCertificate returns the certificate for the next start, its problem and the ACME
-// directory; all zero if none is configured.
+// directory, or zero values if none is configured.
 func stoppedCertificate(file *configs.File) (leaf *x509.Certificate, problem, authority string) {
 	if file.TLS.Mode == configs.ACMEMode {
 		kept, err := certificate.NewAuthority(authorityConfig(file)).Kept()

@@ -50,8 +50,7 @@ func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (fede
 	return found, err
 }
 
-// eraseRecord erases in the record. It always compacts, because an earlier erasure may have ended
-// before compaction.
+// eraseRecord always compacts, because an earlier erasure may have ended before compaction.
 func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
 	done, err := g.deps.Record.Erase(ctx, of, time.Now())
 	switch {
@@ -85,8 +84,8 @@ func openProblem(open []federation.HandoffID) error {
 	}
 }
 
-// Erase erases for an operator; see [Gateway.Erase]. Until the end, a marker in data_dir contains
-// the DID: see [unfinishedErasures].
+// Erase erases for an operator; see [Gateway.Erase]. A marker in data_dir contains the DID until
+// the erasure is complete.
 func (s *Server) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
 	if dry {
 		return s.Gateway.Erase(ctx, did, dry)
@@ -112,7 +111,6 @@ func erasureMarker(file *configs.File, did federation.DID) string {
 	return file.Path(erasurePrefix + hex.EncodeToString(sum[:8]))
 }
 
-// unfinishedErasures returns the DIDs of interrupted erasures, to be run again.
 func unfinishedErasures(file *configs.File) ([]string, error) {
 	markers, err := filepath.Glob(file.Path(erasurePrefix + "*"))
 	var dids []string
@@ -127,9 +125,9 @@ func unfinishedErasures(file *configs.File) ([]string, error) {
 	return dids, err
 }
 
-// RecordCopies returns the files that may still have erased text. These are copies of the record
-// below data_dir, left by a migration, a restore or a backup, and the folder of the batches
-// exchanged between homes through this gateway. It blocks on the disk.
+// RecordCopies returns the files that may still contain erased text: copies of the record below
+// data_dir, left by a migration, a restore or a backup, and the folder of the batches exchanged
+// between homes through this gateway. It blocks on the disk.
 func (s *Server) RecordCopies() ([]string, error) {
 	found, err := backup.Copies(RestoreTarget(s.file))
 	if err != nil {

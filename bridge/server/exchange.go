@@ -55,7 +55,6 @@ func newHomes(p *Server) *homes {
 	return h
 }
 
-// peerFetch returns the limits on addresses of other homes.
 func peerFetch(file *configs.File) identity.FetchConfig {
 	return identity.FetchConfig{AllowPrivate: file.Fetch.AllowPrivate, Denied: deniedNetworks(file)}
 }
@@ -99,8 +98,8 @@ func (h *homes) openUnrouted() Entry {
 	return Entry{Link: Unrouted{Locator: h.locator}}
 }
 
-// CheckRelay checks the NATS server of this gateway's wake-ups and the NATS server between homes.
-// It blocks on the network.
+// CheckRelay checks the NATS servers for wake-ups and for the exchange between homes. It blocks on
+// the network.
 func (s *Server) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{s.relay.Check()}, s.hub.Check(ctx, s.homes.peers(), time.Now)...)
 }
@@ -121,7 +120,6 @@ func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func
 	return s.wakes.Subscribe(bridge.DIDTopic(did))
 }
 
-// posterOf returns the HTTPS client for a home, with additional root certificates in PEM.
 func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	roots, err := identity.WithAuthorities(authorities)
 	cfg := peerFetch(h.file)
@@ -129,8 +127,8 @@ func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	return relay.HTTPSPoster{Client: identity.NewPeerClient(cfg)}, err
 }
 
-// linkSource is the origin of a link: a table of the configuration, or the address of a home added
-// by an operator.
+// linkSource is the origin of a link: a table of the configuration, or the address of a home that
+// an operator added.
 type linkSource struct {
 	table configs.Table
 	url   string
@@ -148,7 +146,7 @@ func opened(link bridge.Link, t configs.Table) Entry {
 	return Entry{Link: link, Source: linkSource{table: t}}
 }
 
-// openedPeer returns the link to another home; the table is empty if an operator added it.
+// The table is empty if an operator added the home.
 func openedPeer(peer *relay.Peer, t configs.Table, added bool) Entry {
 	return Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
 }
@@ -158,8 +156,6 @@ var (
 	_ bridge.LossReporter = (*relay.Peer)(nil)
 )
 
-// linkedHome returns the data for reading the documents of another home, and false for an unknown
-// home.
 func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	peer := h.peer(home)
 	if peer == nil {
@@ -175,7 +171,6 @@ func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	return linked, true
 }
 
-// homeDocument reads a document of another, known home, for the directory.
 func (s *Server) homeDocument(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error) {
 	if s.homes == nil {
 		return nil, false, nil
@@ -183,7 +178,6 @@ func (s *Server) homeDocument(ctx context.Context, name string, path federation.
 	return s.homes.documents.Read(ctx, name, path)
 }
 
-// readMeeting reads the NATS settings, and adds mistakes to the mistakes of the file.
 func readMeeting(file *configs.File) relay.NATSConfig {
 	var hub configs.Hub
 	file.Table(relay.HubTable).Decode(&hub)

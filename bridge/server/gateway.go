@@ -99,7 +99,7 @@ func (g *Gateway) Home() *home.Home { return g.home.Load() }
 func (g *Gateway) Links() *LinkSet { return g.links }
 
 // TopSenders returns up to limit senders of a kind, [ByDID], [ByAddress] or [ByLink], with the most
-// steps. It counts the steps within a duration before now, at most an hour.
+// steps. It counts the steps within the given duration before now, at most an hour.
 func (g *Gateway) TopSenders(by string, since time.Duration, limit int, now time.Time) []Sender {
 	return g.senders.Top(by, since, limit, now)
 }

@@ -111,7 +111,7 @@ func (h HomeLinks) ReportMisbehavior(ctx context.Context, home federation.HomeID
 }
 
 // Submit judges a step of another home in a local handoff, with the errors of [Gateway.Submit]. It
-// records the mailbox location of the author from the step.
+// records the author's mailbox location, which the step reveals.
 func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	var err error
 	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {
@@ -124,7 +124,7 @@ func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Jud
 	return judged, err
 }
 
-// FileRuled files a step after the ruling of its home, with the errors of [Gateway.FileRuled]. It
+// FileRuled files a step that its home has ruled on, with the errors of [Gateway.FileRuled]. It
 // answers canaries of other homes.
 func (h *homes) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	var err error
@@ -141,7 +141,7 @@ func (h *homes) FileRuled(ctx context.Context, ev federation.Event, r federation
 	return judged, err
 }
 
-// Say stores the text of a participant of another home. It signs the text again and keeps the text
+// Say stores the text of a participant of another home. It signs the text again, and keeps the text
 // signed by that home as evidence. The text is not forwarded to a third home.
 func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err error) {
 	if t.Arrival.Name, err = h.locator.LocalName(ctx, t.Author, t.Arrival.Name); err != nil {
@@ -182,7 +182,7 @@ func (Unrouted) Name() string { return routing.Unrouted }
 // Network implements [bridge.Link].
 func (Unrouted) Network() string { return HomeNetwork }
 
-// Carries implements [bridge.Link]: [routing.Locator.Recipients] names this outbox.
+// Carries implements [bridge.Link]: only [routing.Locator.Recipients] selects this outbox.
 func (Unrouted) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -204,8 +204,7 @@ func (u Unrouted) DeliverText(ctx context.Context, t federation.Text) error {
 	return u.Locator.DeliverText(ctx, t, time.Now())
 }
 
-// join returns the links of a configuration with the links to added homes. It omits a home in both,
-// and returns an error.
+// If a home is in both, join omits it and returns an error.
 func (h *homes) join(ctx context.Context, links []Entry) ([]Entry, error) {
 	known, err := h.Record.KnownHomes(ctx)
 	if err != nil {
@@ -298,7 +297,7 @@ type endpointed interface {
 	Endpoint() string
 }
 
-// Endpoint returns the endpoint ID of the server of a linked home, otherwise "".
+// Endpoint returns the endpoint ID of the server of a linked home, or "".
 func (g *Gateway) Endpoint(home federation.HomeID) string {
 	for _, r := range g.links.current.Load().all {
 		if link, ok := r.Link.(endpointed); ok && link.Home() == home {
@@ -316,7 +315,7 @@ type admitter interface {
 }
 
 // admitted ends the wait of a local step that its home would ignore, and returns the refusal. If
-// this is not known yet, the link notifies the signer later.
+// this is not yet known, the link notifies the signer later.
 func (g *Gateway) admitted(ctx context.Context, judged federation.Judgement) error {
 	ev := judged.Entry.Event
 	if ev.Arrival.Home != "" {

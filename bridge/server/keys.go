@@ -21,12 +21,12 @@ import (
 
 const keysFolder = "keys"
 
-// KeyFolder returns the folder of the keys of a configuration.
+// KeyFolder returns the key folder of a configuration.
 func KeyFolder(file *configs.File) identity.KeyFolder {
 	return identity.KeyFolder{Dir: file.Path(keysFolder), Signer: identity.Signer(file.Keys.Signer)}
 }
 
-// ShowKey returns the public part of a key for display.
+// ShowKey returns the public part of a key.
 func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) admin.Key {
 	shown := admin.Key{
 		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
@@ -55,7 +55,7 @@ func (s *Server) ListKeys(ctx context.Context, now time.Time) ([]admin.Key, erro
 	return shown, err
 }
 
-// RefusedKey returns the reason word for a refused key, and "" for another error.
+// RefusedKey returns the reason for a refused key as one word, and "" for another error.
 func RefusedKey(err error) string {
 	switch {
 	case errors.Is(err, identity.ErrKeyExists):
@@ -73,7 +73,7 @@ func fetchConfig(file *configs.File) identity.FetchConfig {
 	}
 }
 
-// deniedNetworks returns the networks that are never dialled. The loader accepts only CIDRs.
+// The loader accepts only CIDRs.
 func deniedNetworks(file *configs.File) []netip.Prefix {
 	var denied []netip.Prefix
 	for _, text := range file.Fetch.DeniedNetworks {
@@ -84,8 +84,8 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 	return denied
 }
 
-// noteFetched logs why the document of a DID, or a key in it, is unusable, except for an outage of
-// its host. It ends the sessions of keys that left the document.
+// noteFetched logs why a DID document, or a key in it, is unusable, except for an outage of its
+// host. It ends the sessions of keys that left the document.
 func (s *Server) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) error {
 	_, away := errors.AsType[*federation.UnavailableError](err)
 	switch {
@@ -109,7 +109,7 @@ func (s *Server) noteFetched(ctx context.Context, did federation.DID, document f
 	return nil
 }
 
-// KeyLookups finds the keys of steps in the current key source. The zero value finds none.
+// KeyLookups looks up the keys of steps in the current key source. The zero value finds none.
 type KeyLookups struct {
 	atHand  atomic.Pointer[identity.CachedKeys] // replaced when a key is rotated
 	lookups *identity.Lookups
@@ -136,8 +136,8 @@ func (k *KeyLookups) Cancel(link string) {
 	}
 }
 
-// RotateKey replaces a key of the gateway wherever it is used. The old key stays valid for
-// verification during the overlap. Its error may be a [*bridge.ProblemError].
+// RotateKey replaces a key of the gateway wherever it is used. The old key can verify signatures
+// during the overlap. Its error may be a [*bridge.ProblemError].
 func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Duration, now time.Time) (admin.Key, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -23,7 +23,7 @@ type LastError struct {
 // NewLastError returns the LastError for a configuration. It does no I/O.
 func NewLastError(file *configs.File) *LastError { return &LastError{path: file.Path(lastErrorFile)} }
 
-// Write stores the line of a log handler, at most one line per second.
+// Write stores a log line, at most one per second.
 func (l *LastError) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// The leases of a home, besides the leases of its links. Each is named after a job that one replica
-// does at a time. The links to other homes share a lease with the hub, because the replica that
-// sends a request must also read the response.
+// Leases of a home, besides those of its links. Each is named after a job that one replica does at
+// a time. The links to other homes share a lease with the hub, because the replica that sends a
+// request must also read the response.
 const (
 	HomesLease   = "homes"
 	WebhookLease = "webhooks"
@@ -41,8 +41,8 @@ type lease struct {
 
 func (l *lease) elsewhere() bool { return !l.ours.Load() && time.Since(l.asked) > leaseWait }
 
-// supervise runs a link while this replica has its lease, until ctx ends. Each replica serves a
-// link mounted on the HTTP listener.
+// supervise runs a link while this replica has its lease, until ctx ends. A link mounted on the
+// HTTP listener is served by each replica.
 func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	_, mounted := r.Link.(bridge.Mounted)
 	var group fault.Group

@@ -17,8 +17,8 @@ import (
 // Networks returns the networks of a program for a server, in the order of the reference file.
 type Networks func(w Wiring) []bridge.Network
 
-// OpenLinks opens all links of a configuration. It adds mistakes in their tables to those in the
-// file, and returns them. The zero wiring suffices to check a configuration.
+// OpenLinks opens all links of a configuration, and returns the mistakes in it. The zero wiring
+// suffices to check a configuration.
 func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error) {
 	w.Ports = filePorts(file, w.Ports)
 	links := &linkOpening{names: map[string]bool{}, whole: true}
@@ -41,7 +41,7 @@ func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error)
 	}
 	readMeeting(file)
 	clientAuthorities(file)
-	boundNames(file, names) // for their mistakes
+	boundNames(file, names) // finds their mistakes
 	homePolicy(file, names)
 	return links.all, file.Err()
 }
@@ -90,8 +90,6 @@ type linkOpening struct {
 	whole bool // all links have opened so far
 }
 
-// add adds the link of a table, unless it is disabled, could not be opened, or has a duplicate
-// name.
 func (l *linkOpening) add(t configs.Table, entry Entry, err error) {
 	switch {
 	case errors.Is(err, bridge.ErrOff):
@@ -176,8 +174,7 @@ func (h *homes) shapes() []admin.Peer {
 	return all
 }
 
-// unrouted returns the link for DIDs without a known home. Without homes, it is only checked, and
-// never runs.
+// Without homes, the link is only checked, and never runs.
 func (w Wiring) unrouted() Entry {
 	if w.homes == nil {
 		return Entry{Link: Unrouted{}}
@@ -194,7 +191,6 @@ func checkDID(t configs.Table, table configs.Peer) {
 	}
 }
 
-// checkKey returns the ID of the key of a home, "" for none.
 func checkKey(t configs.Table, table configs.Peer) string {
 	if table.Key == "" {
 		return ""
@@ -235,7 +231,7 @@ func peerOf(o Entry) *relay.Peer {
 	return source.peer
 }
 
-// homeAddress returns the address of a known home, which serves the documents of its own DID and of
+// homeAddress returns the address of a known home, which serves its own DID document and those of
 // its agents.
 func (s *Server) homeAddress(host string) (address string, ok bool) {
 	if s.homes == nil {

@@ -145,8 +145,6 @@ func (l *LinkSet) run(ctx context.Context, r *running) {
 	}
 }
 
-// runOnce waits until the link is switched on, and runs it until ctx ends or an operator
-// disconnects it.
 func (l *LinkSet) runOnce(ctx context.Context, r *running) {
 	ctx, end := r.power.begin(ctx)
 	defer end()
@@ -304,15 +302,14 @@ func (l *LinkSet) acquire(ctx context.Context, link string) (leave func(), err e
 	}
 }
 
-// probe makes a link retry the waiting deliveries of a DID, without blocking.
 func (l *LinkSet) probe(link string, did federation.DID) {
 	if r := l.current.Load().named[link]; r != nil {
 		r.supervisor.Heard(did)
 	}
 }
 
-// Routed retries deliveries to a DID that had no route, or with "" all of them. It blocks on the
-// disk.
+// Routed retries deliveries to a DID that had no route, or all of them if it is "". It blocks on
+// the disk.
 func (l *LinkSet) Routed(ctx context.Context, did federation.DID) {
 	if did != "" {
 		l.probe(federation.UnroutedLink, did)
@@ -341,7 +338,7 @@ func (l *LinkSet) Statuses() []LinkStatus {
 }
 
 // Down returns the gateway's own links that are down on all replicas, in the order of the
-// configuration. It omits the links to other homes: see [LinkSet.HomesDown].
+// configuration. For links to other homes, see [LinkSet.HomesDown].
 func (l *LinkSet) Down() []string {
 	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
 }

@@ -112,8 +112,8 @@ func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing
 	return said, g.answerContact(ctx, *t, now)
 }
 
-// find returns the recipient of a message. A message to a nick is for the current user of the
-// nick. If there is none, it is for the next one, and its sender gets a notice.
+// A message to a nick goes to its current user. If there is none, it waits for the next one, and
+// its sender gets a notice.
 func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.TextResult) {
 	delete(t.Fields, federation.Holder)
 	if way.home != "" || way.messenger == nil {
@@ -153,7 +153,7 @@ func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	return err
 }
 
-// saidBefore returns the answer to a message that is already filed. It records the consent of the
+// saidBefore returns the result for a message that is already filed. It records the consent of the
 // sender again, because this may have failed the first time.
 func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.TextResult, err error) {
 	found, err := g.deps.Record.WithMessageID(ctx, t.ID.String())
@@ -169,8 +169,6 @@ func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridg
 	return said, g.answerContact(ctx, t, time.Now())
 }
 
-// mayWrite refuses a message of a blocked source, or beyond the rate limit of its address or
-// sender.
 func (g *Gateway) mayWrite(ctx context.Context, t federation.Text, now time.Time) error {
 	if err := g.refuseAuthor(ctx, t); err != nil {
 		return err
@@ -187,8 +185,8 @@ func (g *Gateway) mayWrite(ctx context.Context, t federation.Text, now time.Time
 	return refused
 }
 
-// mayMention reports whether a message may refer to a handoff: a public one, or a private one of
-// the author. Unknown handoffs count as public.
+// mayMention reports whether a message may refer to a handoff, which must be public, unknown or the
+// author's.
 func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, error) {
 	if t.About.IsZero() {
 		return true, nil
@@ -208,7 +206,7 @@ func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, erro
 	return false, nil
 }
 
-// newcomer returns the sender if this is its first message, and "" otherwise.
+// newcomer returns the sender if this is its first message, or "".
 func (g *Gateway) newcomer(ctx context.Context, t federation.Text, now time.Time) (federation.DID, error) {
 	isNew, err := g.home.Load().Admit(ctx, t.Author, t.Arrival.Address, now)
 	g.countStranger(err)
@@ -240,9 +238,9 @@ func (g *Gateway) checkInbox(ctx context.Context, t federation.Text) error {
 	return err
 }
 
-// routeMessage adds the destination of a message to a filing: the home of its recipient, or the
-// recipient's inbox here, the link that shows it, and the tables of networks. A link that replays
-// inboxes takes the message from the inbox, unless the user has no own DID.
+// routeMessage sets the destination of a message: the home of its recipient, or the recipient's
+// inbox here, the link that shows it, and the tables of networks. A link that replays inboxes takes
+// the message from the inbox, unless the user has no DID.
 func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, way route) error {
 	if way.home != "" {
 		f.Links, f.Topics = []string{way.home}, []string{bridge.OutboxTopic(way.home)}

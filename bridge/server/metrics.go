@@ -67,7 +67,7 @@ func (g *linkGauges) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. It omits gauges that need an unreadable record.
+// Collect implements [prometheus.Collector]. It omits gauges if the record cannot be read.
 func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
 	defer cancel()
@@ -154,7 +154,7 @@ func (g *recordGauges) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. It omits gauges that need an unreadable record.
+// Collect implements [prometheus.Collector]. It omits gauges if the record cannot be read.
 func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
 	defer cancel()
@@ -182,8 +182,7 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// heldSince returns the start of each hold. A hold by command takes precedence over a mode set by
-// an operator or the configuration.
+// A hold by command takes precedence over a mode set by an operator or the configuration.
 func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, error) {
 	held, err := g.record.Holds(ctx)
 	if err != nil {
@@ -220,8 +219,8 @@ type machineGauges struct {
 	disk, ends, refused, skew *prometheus.Desc
 }
 
-// MachineCollector returns the metrics of the machine: the disk of a folder, the current
-// certificate (nil for none), the problem with its renewal, and the clocks of other homes.
+// MachineCollector returns the metrics of the machine: the disk of a folder, the certificate (nil
+// for none), the problem with its renewal, and the clocks of other homes.
 func (g *Gateway) MachineCollector(folder string, certificate func() *x509.Certificate, problem func() string) prometheus.Collector {
 	return &machineGauges{
 		folder: folder, certificate: certificate, problem: problem, links: g.links,
@@ -240,7 +239,7 @@ func (g *machineGauges) Describe(descs chan<- *prometheus.Desc) {
 	descs <- g.skew
 }
 
-// Collect implements [prometheus.Collector]. It omits unmeasurable gauges.
+// Collect implements [prometheus.Collector]. It omits gauges that cannot be measured.
 func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(g.folder, &disk); err == nil && disk.Blocks > 0 {
@@ -375,8 +374,8 @@ func (r homeRecord) Acquainted(ctx context.Context, did federation.DID) (met tim
 }
 
 // Append implements [home.Record]. A filing includes the first attempts of links that show a step
-// at most once. These links count the attempts as pending before the append, because they may read
-// their outbox right afterwards.
+// at most once. The attempts are counted as pending before the append, because these links may read
+// their outbox right after it.
 func (r homeRecord) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	start := time.Now()
 	r.links.expect(f.Event.ID, f.Once)

@@ -86,7 +86,7 @@ func (s *Server) Passport(ctx context.Context, view federation.View, now time.Ti
 
 // mountAdmin registers the operator API and the probes on the socket and on admin.listen. On
 // admin.listen, it also registers the operator page, and the API requires a token. Profiles and
-// metrics there require a token beyond loopback; with admin.debug = "token", profiles always do.
+// metrics there require a token except on loopback; with admin.debug = "token", profiles always do.
 func (s *Server) mountAdmin() {
 	s.mountOperator(s.socketMux, admin.Everybody)
 	s.mountProbes(s.socketMux, nil, nil)
@@ -115,8 +115,7 @@ func (s *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Han
 	probes.Mount(mux)
 }
 
-// readiness returns the reasons why the gateway is not ready, except the state of other operators'
-// homes and registries.
+// readiness does not depend on other operators' homes and registries.
 func (s *Server) readiness(ctx context.Context) admin.Readiness {
 	return admin.CheckReadiness(ctx, s.parts(), s.Gateway.Links().Down())
 }
@@ -137,7 +136,7 @@ func (s *Server) parts() []admin.Part {
 }
 
 // Examine runs all checks. With online it also offers a canary to each peer. It blocks on the disk
-// and the network, for less than thirty seconds.
+// and the network, for less than 30 seconds.
 func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 	file := s.file
 	c := admin.Checkup{
@@ -171,8 +170,7 @@ func (g *Gateway) Refused(code federation.RefusalCode) {
 
 // AddHome checks another home, stores it, and sends it a canary; with dry it only checks. Private
 // addresses need the operator's permission. AddHome blocks until the canary is completed, for at
-// most thirty seconds. The errors of AddHome, RemoveHome and MoveInbox may be a
-// [*bridge.ProblemError].
+// most 30 seconds. The error of AddHome, RemoveHome or MoveInbox may be a [*bridge.ProblemError].
 func (s *Server) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {
 	added, err := s.homes.peering.Add(ctx, peering.Request{URL: url, AllowPrivate: allowPrivate, DryRun: dry})
 	return federation.AddedHome{Home: added.Home, Findings: added.Findings, Canary: added.Canary}, problemOf(err)
@@ -229,8 +227,6 @@ func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
 // AcceptClock confirms the clock, and reports whether it was in doubt.
 func (s *Server) AcceptClock(by string) bool { return s.clock.Accept(by) }
 
-// homePolicy returns the policy of a configuration. It adds mistakes in its rules to those in the
-// file. The links are as for [boundNames].
 func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	var peers []string
 	if links != nil {
@@ -257,7 +253,6 @@ func (s *Server) Policy() admin.Policy {
 	return policyOf(s.limited)
 }
 
-// policyOf returns the rules and limits of a valid configuration, with their lines.
 func policyOf(file *configs.File) admin.Policy {
 	var policy admin.Policy
 	for i, t := range file.Tables("policy.rules") {

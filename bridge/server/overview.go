@@ -21,7 +21,6 @@ const (
 	checksWait = time.Second // wait of a reader for the first checks
 )
 
-// lastChecks holds the last results of the doctor.
 type lastChecks struct {
 	running singleflight.Group
 
@@ -30,8 +29,8 @@ type lastChecks struct {
 	items []admin.Diagnosis
 }
 
-// read returns the last results and their time. It starts new checks if they are old. Without
-// results, it waits up to [checksWait].
+// read returns the last results and their time. It starts new checks if they are old. If there are
+// no results, it waits up to [checksWait].
 func (l *lastChecks) read(examine func() ([]admin.Diagnosis, error)) (items []admin.Diagnosis, at time.Time) {
 	items, at = l.last()
 	if time.Since(at) < checksAge {
@@ -81,8 +80,8 @@ func (s *Server) Status(ctx context.Context) admin.Status {
 // startTime bounds the wait of the first sample for the links, which would otherwise count as down.
 const startTime = 10 * time.Second
 
-// keepSamples stores a sample for the charts when the gateway is ready, and at the start of each
-// five minutes, until ctx ends.
+// keepSamples stores a sample for the charts when the gateway is ready, and then every five
+// minutes, until ctx ends.
 func (s *Server) keepSamples(ctx context.Context) {
 	for start := time.Now(); !s.Ready(ctx) && time.Since(start) < startTime; {
 		if bridge.Sleep(ctx, readyPoll); ctx.Err() != nil {

@@ -91,8 +91,8 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 	return agent.DID, err
 }
 
-// boundNames returns the bindings of a configuration. It adds mistakes in their tables to those in
-// the file. The keys of links are the names of the links; nil if some are unknown.
+// boundNames also records the mistakes in the tables. The keys of links are the names of the links;
+// nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}
@@ -124,8 +124,6 @@ func boundNames(file *configs.File, links map[string]bool) []federation.BoundNam
 	return bound
 }
 
-// participantDeps returns the dependencies common to the networks of agents, besides the ports of
-// each link.
 func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Record: record, Inbox: record,
@@ -172,7 +170,6 @@ func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (fed
 	return agent.DID, err
 }
 
-// admitNew records a new DID, unless the limit on new DIDs is reached.
 func (s *Server) admitNew(ctx context.Context, did federation.DID, now time.Time) error {
 	if err := s.Gateway.Admit(ctx, did, now); err != nil {
 		return err
@@ -235,8 +232,8 @@ func (s *Server) serverKeysAt(now time.Time) []ed25519.PublicKey {
 	return keys
 }
 
-// SignsFor reports whether the gateway signs as a DID for an agent. If the record cannot be read,
-// it returns true, which gives no other party an advantage.
+// SignsFor reports whether the gateway signs as a DID for an agent. It returns true if the record
+// cannot be read, which gives no other party an advantage.
 func SignsFor(ctx context.Context, record *registry.Record, did federation.DID) bool {
 	agent, err := record.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -257,7 +254,7 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 	if !up || placer.Online(ctx, binding) {
 		return false
 	}
-	if messenger, ok := placer.(bridge.Messenger); ok && did == g.Guest(binding.Link, binding.Name) { // it has no account
+	if messenger, ok := placer.(bridge.Messenger); ok && did == g.Guest(binding.Link, binding.Name) { // a guest has no account
 		if _, here := messenger.Here(ctx, bridge.Recipient{DID: did, Place: federation.ChannelRef{Link: binding.Link, Venue: binding.Name}}); here {
 			return false
 		}
@@ -269,7 +266,7 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 // Changed implements [bridge.Presence].
 func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
 	if c.Typing != "" && !g.typed.add(c.Message) {
-		return // it comes back over another gateway that links the same networks
+		return // the user arrives over another gateway that links the same networks
 	}
 	g.showChange(ctx, c)
 	if g.deps.Publish == nil {
@@ -280,7 +277,6 @@ func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
 	}
 }
 
-// showChange applies a change of a user to the other links of this replica.
 func (g *Gateway) showChange(ctx context.Context, c bridge.PresenceChange) {
 	for link := range able[bridge.PresenceLink](g.links) {
 		if link.Name() != c.Link {

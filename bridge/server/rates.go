@@ -53,7 +53,6 @@ func addressFrom(ctx context.Context) string {
 	return ""
 }
 
-// countStranger counts and reports an error that makes a stranger retry later.
 func (g *Gateway) countStranger(err error) bool {
 	stranger, ok := errors.AsType[*federation.NewDIDLimitError](err)
 	if ok {
@@ -62,8 +61,8 @@ func (g *Gateway) countStranger(err error) bool {
 	return ok
 }
 
-// SeedStrangers restores the count of recent new DIDs after a start. Counts of addresses start at
-// zero, because the record does not have them.
+// SeedStrangers restores the count of recent new DIDs after a start. Counts by address start at
+// zero, because the record does not contain addresses.
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
 	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {

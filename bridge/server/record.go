@@ -51,7 +51,6 @@ func openRecord(ctx context.Context, file *configs.File, reg prometheus.Register
 	return at.Open(ctx, reg, engine.Upgrading(engine.Lines(write), upgraded))
 }
 
-// recordFiles returns the paths that only the owner may access.
 func recordFiles(file *configs.File) []string {
 	paths := []string{file.Path(".")}
 	if file.Store.Driver != configs.Postgres {
@@ -61,7 +60,7 @@ func recordFiles(file *configs.File) []string {
 	return paths
 }
 
-// Examination has the rules for commands that examine a record. It implements [fsck.Rules].
+// Examination has the rules for the commands that examine a record. It implements [fsck.Rules].
 type Examination struct{}
 
 // Replay implements [fsck.Rules].
@@ -106,14 +105,13 @@ type Retention struct {
 
 const pruneEvery = time.Minute
 
-// pruneBatch bounds the rows deleted by one write, which delays a filing by a few milliseconds.
+// pruneBatch bounds the rows deleted by one write, which may delay a filing by a few milliseconds.
 const pruneBatch = 32
 
-// answersKept is the lifetime of responses to requests with an idempotency key. Clients do not
-// retry for this long.
+// answersKept is the lifetime of responses to requests with an idempotency key. It is longer than
+// clients retry.
 const answersKept = 24 * time.Hour
 
-// retain ends overlong waits and prunes the record, at the start and every minute.
 func (g *Gateway) retain(ctx context.Context) {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -145,8 +143,7 @@ func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time)
 // Pruned counts deleted rows.
 type Pruned struct{ Handoffs, Messages, IDs, DeadLetters int }
 
-// Prune deletes expired rows from a record, in batches. After an error the deleted rows stay
-// deleted.
+// Prune deletes expired rows from a record, in batches. Rows deleted before an error stay deleted.
 func Prune(ctx context.Context, record *registry.Record, keep Retention, now time.Time) (gone Pruned, err error) {
 	if keep.Finished > 0 {
 		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
@@ -187,8 +184,8 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 	return gone, err
 }
 
-// pruneText deletes channel lines, messages, and then the chat history, which has copies of both.
-// Channel lines are kept only as long as duplicates may arrive.
+// pruneText prunes the chat history last, because it has copies of lines and messages. Channel
+// lines are kept only as long as duplicates may arrive.
 func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
 	if keep.Chat > 0 {
 		if _, err := inBatches(func(limit int) (int, error) { return record.PruneLines(ctx, now.Add(-keep.Chat), limit) }); err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// lookUpTexts returns the DNS TXT records of a name. An absent record is not an error.
+// An absent record is not an error.
 func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	texts, err := net.DefaultResolver.LookupTXT(ctx, name)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound {
@@ -89,8 +89,8 @@ func (s *Server) SetPeerMode(ctx context.Context, m federation.PeerMode, dry boo
 	return errors.Join(s.readModes(ctx), s.Gateway.ReviveBlocked(ctx))
 }
 
-// readModes reads the modes set by operators, and passes them to the homes. Deliveries to homes
-// with a changed mode become due at once.
+// readModes reads the modes set by operators. Deliveries to homes with a changed mode become due at
+// once.
 func (s *Server) readModes(ctx context.Context) error {
 	if err := s.modes.Read(ctx); err != nil || s.homes == nil {
 		return err
@@ -204,8 +204,8 @@ func (l *LinkSet) CheckPeer(name string) error {
 
 const mutualTable = "airc.mtls"
 
-// authorities returns the certificate authorities for registries, in PEM; nil without mutual TLS.
-// It adds mistakes to the mistakes of the file.
+// authorities returns the certificate authorities for registries, in PEM, or nil without mutual
+// TLS.
 func authorities(file *configs.File) []byte {
 	t := file.Table(mutualTable)
 	var table peers.MTLSConfig
@@ -226,7 +226,6 @@ func authorities(file *configs.File) []byte {
 }
 
 // clientAuthorities returns the authorities of client certificates in PEM, by the configured file.
-// It adds problems to the mistakes of the file.
 func clientAuthorities(file *configs.File) map[string][]byte {
 	all := map[string][]byte{}
 	t, table := file.Table("airc"), airc.DefaultConfig()
@@ -261,9 +260,8 @@ func clientPools(file *configs.File) map[string]*x509.CertPool {
 	return pools
 }
 
-// listenerTLS returns the TLS configuration of the public listener. If registries use client
-// certificates, any certificate presented must be valid. Package airc requires certificates of
-// certain clients, and checks their authority.
+// If registries use client certificates, any certificate presented must be valid. Package airc
+// requires certificates of certain clients, and checks their authority.
 func listenerTLS(file *configs.File, certificate *bridge.Certificate) *tls.Config {
 	protocols := []string{"h2", "http/1.1"}
 	if file.TLS.Mode == configs.ACMEMode {
@@ -280,8 +278,8 @@ func listenerTLS(file *configs.File, certificate *bridge.Certificate) *tls.Confi
 }
 
 // newRegistryClient returns the guarded client for other registries. With mutual TLS, it presents
-// our certificate and also accepts server certificates from the same authorities. Otherwise, it is
-// the client for all strangers.
+// our certificate and also accepts server certificates from the same authorities. Otherwise, it
+// returns strangers.
 func newRegistryClient(file *configs.File, certificate *bridge.Certificate, strangers *identity.Client) (*identity.Client, error) {
 	text := authorities(file)
 	if text == nil {

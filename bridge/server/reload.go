@@ -62,8 +62,8 @@ func (r *Reloads[T]) Run(ctx context.Context, signals <-chan os.Signal, log *slo
 	}
 }
 
-// Ask makes [Reloads.Run] reload, and returns the result. It blocks until the reload is done. It
-// returns [ErrEnding] if the gateway ends first, and the error of ctx if ctx ends.
+// Ask makes [Reloads.Run] reload, and blocks until the reload is done. It returns [ErrEnding] if
+// the gateway ends first, and the error of ctx if ctx ends.
 func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	var none T
 	answer := make(chan reloadAnswer[T], 1)
@@ -84,7 +84,7 @@ func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	}
 }
 
-// Reload reloads the configuration and applies its reloadable keys. With dry, it only compares. It
+// Reload reloads the configuration and applies its reloadable keys, or with dry only compares. It
 // blocks until [Server.Serve] has applied it, and all removed links are closed. If the file has a
 // mistake, nothing changes, and the error is a [*bridge.ProblemError] with its line.
 func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
@@ -101,9 +101,7 @@ func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	return done, err
 }
 
-// reload applies the changes possible at run time, and lists the keys that need a restart; with dry
-// it only compares. All operations that can fail precede the first change, so a mistake changes
-// nothing.
+// All operations that can fail precede the first change, so that a mistake changes nothing.
 func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	file, err := s.options.Reread()
 	if err != nil {
@@ -152,7 +150,7 @@ func (s *Server) settings(file *configs.File) []admin.Setting {
 }
 
 // SetLogLevel sets the level of a package and its subpackages, or of all packages for "", and
-// returns the new levels. A dry run changes none. Its error is a [*bridge.ProblemError].
+// returns the new levels. A dry run changes nothing. Its error is a [*bridge.ProblemError].
 func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error) {
 	if s.options.Levels == nil {
 		return admin.LogLevels{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway keeps no log"}
@@ -176,9 +174,9 @@ func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error
 	return all, nil
 }
 
-// Replicas read most operator state from the record with each request: tokens, bindings, holds.
-// Some state is in memory: the blocks, and the state of the caller of Run, such as added homes and
-// the gateway's own keys. A replica reloads it after a change at another replica.
+// Replicas read most operator state from the record with each request: tokens, bindings, holds. A
+// replica keeps some state in memory, such as the blocks, the added homes and the gateway's own
+// keys. It reloads this state after a change at another replica.
 
 const changedTopic = "changed"
 
@@ -188,8 +186,8 @@ const rereadEvery = 5 * time.Second
 // TellReplicas makes the other replicas of the home reload changed state.
 func (g *Gateway) TellReplicas() { g.deps.PubSub.Wake(changedTopic) }
 
-// FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls
-// reread for the state of the caller.
+// FollowReplicas reloads the state that operators change at other replicas, until ctx ends. It
+// calls reread for the caller's own state.
 func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Context) error) {
 	wake, stop := g.deps.PubSub.Subscribe(changedTopic)
 	defer stop()
@@ -209,8 +207,6 @@ func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Co
 
 func shared(file *configs.File) bool { return file.Store.Driver == configs.Postgres }
 
-// takeUp reloads in-memory state after changes at other replicas: the gateway's own keys, the
-// added homes, and the modes of peers.
 func (s *Server) takeUp(ctx context.Context) error {
 	return errors.Join(s.takeUpKeys(ctx), s.homes.peering.TakeUp(ctx), s.takeUpModes(ctx))
 }

@@ -36,7 +36,7 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 
 // Run runs the jobs of the gateway and the tasks until ctx ends or a task returns an error. Then it
 // stops the links and waits at most nine seconds for jobs and tasks. Slower ones will find the
-// record closed. It returns the error of the task, or the cause of ctx if a job or task did not
+// record closed. Run returns the error of the task, or the cause of ctx if a job or task did not
 // end.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -66,8 +66,7 @@ func (g *Gateway) runClock(ctx context.Context) {
 
 const faultWait = 5 * time.Second
 
-// contain runs a job until it returns. After a panic it logs and counts the panic, and restarts the
-// job.
+// After a panic, contain logs and counts it, and restarts the job.
 func (g *Gateway) contain(ctx context.Context, name string, job func(context.Context)) {
 	_ = g.containAs(ctx, "job "+name, func(ctx context.Context) error { job(ctx); return nil })
 }
@@ -118,7 +117,7 @@ func (g *Gateway) sweep(ctx context.Context) {
 const readyPoll = 100 * time.Millisecond
 
 // Announce returns a task that notifies the service manager of the start, and logs a line once the
-// gateway is ready. Links that are still down do not delay the notification: /readyz lists them.
+// gateway is ready. Links that are still down do not delay the notification.
 func (g *Gateway) Announce(ready func(ctx context.Context) bool) Task {
 	return func(ctx context.Context) error {
 		g.tellManager(ctx, "READY=1")

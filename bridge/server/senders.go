@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// An hour in minutes, and senders of each kind per minute, at about 150 bytes each.
+// An hour in minutes, and the limit on senders of each kind per minute, at about 150 bytes each.
 const (
 	senderMinutes    = 60
 	sendersPerMinute = 256
@@ -24,11 +24,11 @@ const (
 	ByLink    = "link"
 )
 
-// unproved counts steps without a valid signature. Any client can write the name of a DID, so such
-// a step must not count for that DID.
+// unproved replaces the DID of steps without a valid signature. Any client can write any DID, so
+// such a step must not count for that DID.
 const unproved = "(unproved)"
 
-// Sender holds the counts of one sender.
+// Sender has the counts of one sender.
 type Sender = bridge.Sender
 
 // Senders counts the steps of each sender in the last hour. In a minute with too many senders, it

@@ -278,7 +278,7 @@ func (s *Server) openRecord(ctx context.Context) error {
 
 const clockFile = "clock"
 
-// openClock opens the confirmed time, which also determines the end of key overlaps.
+// The confirmed time also determines the end of key overlaps.
 func (s *Server) openClock(ctx context.Context) error {
 	newest, err := s.Record.NewestFiled(ctx)
 	if err != nil {
@@ -310,10 +310,8 @@ func (s *Server) caughtAt(where string) func(ctx context.Context, err error) {
 	return func(ctx context.Context, err error) { s.counters.Fault(ctx, s.log, where, err) }
 }
 
-// handlerPanicked counts a panic in a request handler, which the HTTP server logs.
 func (s *Server) handlerPanicked() { s.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
 
-// openKeys creates the directory of DIDs and the key source, with the current keys of the gateway.
 func (s *Server) openKeys() {
 	settings := s.file.Identity
 	directory := identity.NewDirectory(identity.DirectoryConfig{
@@ -330,8 +328,8 @@ func (s *Server) openKeys() {
 	s.keyLookups.atHand.Store(source.Cached(identity.NewInstrumented(directory.Offline(), s.resolving), s.keyLookups.lookups))
 }
 
-// openRelay begins to connect to the wake-up servers of all replicas. A home with one gateway needs
-// none. Without a connection, waiters poll.
+// openRelay begins to connect to the wake-up servers of all replicas. Without a connection, waiters
+// poll.
 func (s *Server) openRelay(ctx context.Context) {
 	own := readMeeting(s.file).Own
 	if !own.Named() {
@@ -384,7 +382,7 @@ func (s *Server) Start(ctx context.Context) error {
 // Serve answers requests and runs the jobs of the gateway until ctx or a listener ends.
 func (s *Server) Serve(ctx context.Context) error { return s.Gateway.Run(ctx, s.tasks(ctx)...) }
 
-// apply runs exactly these links, and registers new routes of replaceable links, each once.
+// apply runs exactly these links. It registers each new route of a replaceable link only once.
 func (s *Server) apply(ctx context.Context, links []Entry) {
 	for _, o := range links {
 		served, ok := o.Link.(bridge.Served)

@@ -50,8 +50,8 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 // Route returns the recipients of a step, besides the inboxes of its parties: links to other
 // networks, with the effects of the step there, other homes, and the gateway's keys for the
 // parties. It also returns the links of this replica that show a step at most once; their first
-// attempt is counted when the step is filed. Other replicas count their first attempt when they
-// make it. The view is the view after the step. Route blocks on the record, and returns its errors.
+// attempt is counted when the step is filed. The view is the view after the step. Route blocks on
+// the record, and returns its errors.
 func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}
@@ -85,7 +85,7 @@ func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federati
 }
 
 // inTurn waits at most a second for the key of a step, and then for its link's turn, in which the
-// home judges it. If ctx ends earlier, the error is that of ctx.
+// home judges it. It returns the error of ctx if ctx ends.
 func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*home.Home) (federation.Judgement, error)) (federation.Judgement, error) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Await(ctx, q)
@@ -110,7 +110,6 @@ func (g *Gateway) sweepOnce(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// filed logs steps filed by the home itself, and wakes their outboxes.
 func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	for _, judged := range steps {
 		g.record(ctx, judged.Entry.Event, judged, nil)
@@ -187,8 +186,7 @@ func (g *Gateway) record(ctx context.Context, ev federation.Event, judged federa
 	g.deps.Log.LogAttrs(ctx, level, "step judged", attrs...)
 }
 
-// verbLabel returns the verb of a step as a metric label. Invented verbs must not create new
-// series.
+// Invented verbs must not create new series.
 func verbLabel(ev federation.Event, refused *federation.RefusalError) string {
 	if refused != nil && (refused.Code == federation.UnknownVerb || refused.Code == federation.UnknownKind) {
 		return "unknown"
@@ -224,7 +222,7 @@ func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 }
 
 // FileRuled files a step with a ruling of another home, like Submit. A gap is not recorded as a
-// judgement: the home sends the missing steps.
+// judgement, because the home sends the missing steps.
 func (g *Gateway) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (judged federation.Judgement, err error) {
 	if g.deps.Tracer != nil {
 		defer func(start time.Time) {

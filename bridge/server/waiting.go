@@ -55,8 +55,8 @@ func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	return nil
 }
 
-// refusalOf returns the notice to the sender of a refused deferred step. An invalid signature
-// does not prove the sender, so the notice goes to the user with that name on the link.
+// An invalid signature does not prove the sender, so the notice goes to the user with that name on
+// the link.
 func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	ev := r.Step.Event
 	if r.Judgement.Verdict != federation.Valid {
@@ -65,15 +65,12 @@ func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	return noticeOf(ev, r.Refused, now)
 }
 
-// noticeOf returns the notice to the sender of a step accepted first and refused later.
 func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Time) federation.Notice {
 	return federation.Notice{
 		Kind: federation.NoticeRefused, Event: ev, Code: string(refused.Code), Why: refused.Sentence(), At: now,
 	}
 }
 
-// follow acts on a judged step of a remote handoff: it requests a ruling from the home, or settles
-// dependent steps.
 func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
 	case err != nil || !judged.View.Remote:
@@ -88,7 +85,7 @@ func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err e
 }
 
 // Settle files the waiting steps of a remote handoff that can now be filed, and notifies the
-// senders of steps refused by its home. It is idempotent, and completes an interrupted call.
+// senders of steps that its home refused. It is idempotent, and completes an interrupted call.
 func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -105,7 +102,6 @@ func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.
 	return errors.Join(append(errs, err)...)
 }
 
-// ruledOut notifies the sender of a step of the home's refusal, and ends the wait of the step.
 func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	g.record(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
 	if r.Event.Arrival.Link == OperatorLink {
@@ -120,8 +116,7 @@ func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	return nil
 }
 
-// tellRefused makes the link of a refused step notify its sender. A link with notices gets one
-// notice per step, even if the step is repeated and refused again.
+// A link with notices gets one notice per step, even if the step is repeated and refused again.
 func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	link := g.links.Named(ev.Arrival.Link)
 	if teller, ok := link.(bridge.RefusalNotifier); ok {
@@ -133,9 +128,9 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 	return g.deps.Record.Notify(ctx, noticeOf(ev, refused, time.Now()))
 }
 
-// EndOrphan ends an orphaned remote handoff at this gateway, with the operator's reason. It returns
-// the resulting handoff. The error is a [*federation.RefusalError] if the handoff is closed or
-// belongs to this home, or an error of the record.
+// EndOrphan ends an orphaned remote handoff at this gateway, with the operator's reason, and
+// returns it. The error is a [*federation.RefusalError] if the handoff is closed or belongs to this
+// home, or an error of the record.
 func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error) {
 	now := time.Now()
 	view, err := g.deps.Record.View(ctx, id)
@@ -150,8 +145,8 @@ func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason
 	return judged.View, g.Settle(context.WithoutCancel(ctx), id, now)
 }
 
-// RejectPending ends the wait of a step for its home, after a refusal or a timeout. A step settled
-// meanwhile does not change.
+// RejectPending ends a step's wait for its home, after a refusal or a timeout. A step that was
+// settled meanwhile does not change.
 func (g *Gateway) RejectPending(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -179,22 +174,20 @@ func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role 
 	return rule.Who
 }
 
-// Receipt returns the receipt of a filed step. It is deterministic. The view determines its dialect
-// and venue.
+// Receipt returns the receipt of a filed step. It is deterministic.
 func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
 	return g.home.Load().Receipt(ctx, entry, v)
 }
 
-// rulingPoll is the interval of polling the record for a ruling: another replica may run the link
-// to the home.
+// rulingPoll is the interval at which the record is polled for a ruling, because another replica
+// may run the link to the home.
 const rulingPoll = 50 * time.Millisecond
 
 // maxRefusals bounds the remembered refusals of operators' steps, at about 300 bytes each. A waiter
 // polls every [rulingPoll].
 const maxRefusals = 256
 
-// refusals stores the refusals of operators' steps by other homes, for commands waiting for
-// rulings.
+// refusals stores other homes' refusals of operators' steps, for commands waiting for rulings.
 type refusals struct {
 	mu   sync.Mutex
 	kept []*federation.RefusalError // oldest first
@@ -206,7 +199,6 @@ type refusedStep struct {
 	event federation.EventID
 }
 
-// add stores a refusal. If there are too many, it drops the oldest.
 func (r *refusals) add(ev federation.Event, refused *federation.RefusalError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,9 +218,9 @@ func (r *refusals) of(ev federation.Event) *federation.RefusalError {
 	return r.kept[i]
 }
 
-// AwaitRuling waits for the ruling on a waiting step of an operator in a remote handoff, and
-// returns the entry of the filed step. The error is a [*federation.RefusalError] if the home
-// refused the step, and that of ctx if it ends first. Otherwise it is that of the record.
+// AwaitRuling waits for the ruling on a step of an operator in a remote handoff, and returns the
+// entry of the filed step. The error is a [*federation.RefusalError] if the home refused the step,
+// that of ctx if it ends first, or an error of the record.
 func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	tick := time.NewTicker(rulingPoll)
 	defer tick.Stop()
@@ -258,7 +250,6 @@ func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, 
 	}), nil
 }
 
-// ruledOn returns the entry of a step whose wait ended, or its refusal.
 func (g *Gateway) ruledOn(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	entry, err := g.home.Load().Filed(ctx, ev)
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {

@@ -55,7 +55,6 @@ func (s *Server) limit(file *configs.File) {
 	})
 }
 
-// owners resolves the DIDs of the keys kept by the gateway.
 func (s *Server) owners() routing.Owners {
 	return routing.Owners{Record: s.Record, Kept: s.keyring.Kept, DIDKey: func(did federation.DID) (ed25519.PublicKey, error) {
 		return s.directory.Load().DIDKey(did)
@@ -232,7 +231,7 @@ const (
 	ircShare  = 4
 )
 
-// atMost returns a limit capped at most. For both, 0 means no limit.
+// For both, 0 means no limit.
 func atMost(limit, most int) int {
 	if limit == 0 || most > 0 && limit > most {
 		return most
