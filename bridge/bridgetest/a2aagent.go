@@ -102,7 +102,7 @@ func (a *A2AAgent) serveCard(w http.ResponseWriter, address string, binding wire
 		"name": "Researcher", "description": "Finds sources", "version": "1.2", "capabilities": map[string]any{"streaming": streaming},
 		"defaultInputModes": []string{"text/plain"}, "defaultOutputModes": []string{"text/plain"},
 		"skills": []any{map[string]any{"id": "cite", "name": "Cite", "description": "Cites", "tags": []string{"cite"}}},
-		// a valid card of 1.0, whose requirements the parser of the SDK cannot read
+		// A valid card of 1.0, whose requirements the SDK's parser cannot read.
 		"securityRequirements": []any{map[string]any{"schemes": map[string]any{"token": map[string]any{"list": []string{}}}}},
 		"securitySchemes":      map[string]any{"token": map[string]any{"httpAuthSecurityScheme": map[string]any{"scheme": "Bearer"}}},
 	}
@@ -120,7 +120,6 @@ func (a *A2AAgent) serveCard(w http.ResponseWriter, address string, binding wire
 	_ = json.NewEncoder(w).Encode(card) //nolint:errchkjson // the client may be gone
 }
 
-// watched calls the functions of the test around each call, and counts the calls.
 func (a *A2AAgent) watched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -160,7 +159,6 @@ func (a *A2AAgent) note(method string) {
 	a.calls[method]++
 }
 
-// watchedGRPC is watched for gRPC.
 func (a *A2AAgent) watchedGRPC(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	method := path.Base(info.FullMethod)
 	a.note(method)
@@ -175,7 +173,7 @@ func (a *A2AAgent) watchedGRPC(ctx context.Context, request any, info *grpc.Unar
 	return answer, err
 }
 
-// ServeGRPC serves gRPC on the loopback until the test ends, and returns the URL.
+// ServeGRPC serves gRPC on loopback until the test ends, and returns the URL.
 func ServeGRPC(tb testing.TB, register func(*grpc.Server), options ...grpc.ServerOption) string {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
@@ -196,7 +194,7 @@ func (a *A2AAgent) Calls(method string) int {
 	return a.calls[method]
 }
 
-// AnswerWithout makes the agent answer messages with this text without a task.
+// AnswerWithout makes the agent answer messages with this text and no task.
 func (a *A2AAgent) AnswerWithout(text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,7 +208,7 @@ func (a *A2AAgent) Tasks() []*A2ATask {
 	return append([]*A2ATask(nil), a.order...)
 }
 
-// Texts returns the texts of the messages received by a task.
+// Texts returns the texts of the messages that a task has received.
 func (a *A2AAgent) Texts(t *A2ATask) (texts []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -30,14 +30,15 @@ type Pebble struct {
 
 	// Broken makes the server answer each request with status 500.
 	Broken atomic.Bool
-	// Orders counts accepted orders. The server rejects some requests by chance, for their nonces.
+	// Orders counts accepted orders. Pebble rejects some requests at random, because of their
+	// nonces.
 	Orders atomic.Int64
 }
 
 // PebbleConfig is the configuration of a [Pebble].
 type PebbleConfig struct {
 	HTTPPort, TLSPort int           // validation ports instead of 80 and 443; 0 for a closed port
-	Validity          time.Duration // of certificates; 0 for the server's default
+	Validity          time.Duration // of certificates; 0 for the default
 }
 
 // NewPebble starts an ACME server that runs until the test ends. The test must not be parallel: the
@@ -88,7 +89,6 @@ func NewPebble(tb testing.TB, cfg PebbleConfig) *Pebble {
 	return p
 }
 
-// statusWriter keeps the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
 

@@ -21,8 +21,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// agentTimeout bounds one request: registries answer quickly from their disk, or hold the request
-// for up to a minute.
+// agentTimeout bounds one request. Registries may hold a request for up to a minute.
 const agentTimeout = 70 * time.Second
 
 const maxAgentAnswerBytes = 64 << 20
@@ -92,7 +91,7 @@ func (a *Agent) Challenge(ctx context.Context) (string, error) {
 	return challenge, nil
 }
 
-// Enter posts a registration and stores the returned tokens.
+// Enter sends a registration and stores the returned tokens.
 func (a *Agent) Enter(ctx context.Context, registration map[string]any) error {
 	status, answer, err := a.Call(ctx, http.MethodPost, "/register", registration)
 	if err != nil || status != http.StatusCreated && status != http.StatusOK {
@@ -106,7 +105,7 @@ func (a *Agent) Enter(ctx context.Context, registration map[string]any) error {
 }
 
 // RegisterBare registers the agent as in the specification: the signature covers only the
-// challenge, and names no registry.
+// challenge, and does not name the registry.
 func (a *Agent) RegisterBare(ctx context.Context) error {
 	challenge, err := a.Challenge(ctx)
 	if err != nil {
@@ -169,7 +168,7 @@ func (a *Agent) Registration(challenge string) map[string]any {
 	return body
 }
 
-// Envelope returns an unsigned message. It omits a nil payload.
+// Envelope returns an unsigned message, without a payload if it is nil.
 func (a *Agent) Envelope(to, body string, payload any) map[string]any {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
@@ -203,7 +202,7 @@ func (a *Agent) Post(ctx context.Context, message []byte) (status int, answer ma
 	return a.Call(ctx, http.MethodPost, "/messages", json.RawMessage(message))
 }
 
-// Send writes, signs and sends one message.
+// Send creates, signs and sends one message.
 func (a *Agent) Send(ctx context.Context, to, body string, payload any) (status int, answer map[string]any, err error) {
 	message, err := a.Sign(a.Envelope(to, body, payload))
 	if err != nil {
@@ -217,7 +216,8 @@ func (a *Agent) Inbox(ctx context.Context, cursor string) (messages []json.RawMe
 	return a.Await(ctx, cursor, 0)
 }
 
-// Await is like Inbox, but the registry waits for some seconds if the inbox is empty.
+// Await is like Inbox, but the registry waits up to the given number of seconds if the inbox is
+// empty.
 func (a *Agent) Await(ctx context.Context, cursor string, seconds int) (messages []json.RawMessage, next string, err error) {
 	query := url.Values{"cursor": {cursor}}
 	if seconds > 0 {
@@ -247,7 +247,7 @@ func (a *Agent) Identity(ctx context.Context, handle string) (status int, answer
 	return a.Call(ctx, http.MethodGet, "/identity/"+url.PathEscape(handle), nil)
 }
 
-// Verify returns an error unless the registry signed a message of the inbox.
+// Verify returns an error unless the registry signed the message.
 func (a *Agent) Verify(message []byte) error {
 	var members map[string]any
 	if err := json.Unmarshal(message, &members); err != nil {
@@ -273,7 +273,7 @@ func (a *Agent) Verify(message []byte) error {
 	return nil
 }
 
-// Call sends one request with an optional JSON body, and reads the JSON object of the answer.
+// Call sends one request with an optional JSON body, and returns the JSON object of the answer.
 func (a *Agent) Call(ctx context.Context, method, path string, body any) (status int, answer map[string]any, err error) {
 	var text []byte
 	if raw, ok := body.(json.RawMessage); ok {
@@ -293,7 +293,7 @@ func (a *Agent) Call(ctx context.Context, method, path string, body any) (status
 	return status, answer, nil
 }
 
-// Do sends one request with the agent's token and returns the whole answer.
+// Do sends one request with the agent's token and returns the complete answer.
 func (a *Agent) Do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, a.URL+path, bytes.NewReader(body))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 const certificateLife = 24 * time.Hour
 
-// NewCertificate returns a self-signed certificate for one or more names.
+// NewCertificate returns a self-signed certificate for the given names.
 func NewCertificate(name string, others ...string) (tls.Certificate, error) {
 	return NewCertificateUntil(time.Now().Add(certificateLife), name, others...)
 }
@@ -49,7 +49,7 @@ func NewCertificateUntil(ends time.Time, name string, others ...string) (tls.Cer
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-// Fingerprint returns the name of a certificate among IRC servers: the SHA-256 of its DER in
+// Fingerprint returns a certificate's fingerprint for IRC servers: the SHA-256 of its DER in
 // lower-case hex.
 func Fingerprint(cert tls.Certificate) string {
 	sum := sha256.Sum256(cert.Certificate[0])

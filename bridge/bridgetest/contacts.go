@@ -11,13 +11,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Contacts implements the part of [bridge.Messages] for decisions about senders. No user has a
+// Contacts implements the methods of [bridge.Messages] for decisions about senders. No user has a
 // nick.
 type Contacts struct {
 	bridge.Messages // set it in a test that sends text
 
 	Decided map[[2]federation.DID]federation.ContactState // by person and sender
-	Most    int                                           // decisions; 0 means no limit
+	Most    int                                           // maximum number of decisions; 0 means no limit
 }
 
 // Addressee implements [bridge.Messages].

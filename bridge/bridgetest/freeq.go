@@ -22,7 +22,7 @@ import (
 )
 
 // freeqRate is the number of messages accepted from a peer in one clock second. The server silently
-// drops the others.
+// drops any others.
 const freeqRate = 100
 
 // FreeqConfig is the configuration of a [Freeq] and its peer.
@@ -35,9 +35,9 @@ type FreeqConfig struct {
 	Channels []string           // existing channels, +n
 }
 
-// Freeq is the part of a freeq server visible to a gateway: one end of freeq/s2s/1, the web API,
-// and users. It enforces the rules of a real server, and records each action of the peer that is
-// forbidden to gateways.
+// Freeq simulates the part of a freeq server that a gateway sees: one end of freeq/s2s/1, the web
+// API, and users. It enforces the rules of a real server, and records each action that gateways
+// must not take.
 type Freeq struct {
 	cfg  FreeqConfig
 	id   string
@@ -45,8 +45,8 @@ type Freeq struct {
 
 	mu         sync.Mutex
 	conn       net.Conn // nil without a link
-	dialled    bool     // conn was dialled by the server
-	duplicates int      // rejected connections
+	dialled    bool
+	duplicates int // rejected connections
 	next       uint64
 	highWater  uint64 // of the peer's event IDs, on this connection
 	window     int64  // the current clock second
@@ -54,18 +54,18 @@ type Freeq struct {
 	dropped    int
 	lose       int // drop each n-th event of the peer; 0 for none
 	loseLines  bool
-	events     int                          // events of the peer counted for lose
-	stall      time.Duration                // delay before the next line of the peer
-	early      map[string][]freeqRow        // receipts by the confirmed step, which is not filed yet
-	linked     bool                         // the peer has greeted
-	links      int                          // number of the peer's greetings
+	events     int // events of the peer counted for lose
+	stall      time.Duration
+	early      map[string][]freeqRow // receipts by the confirmed step, which is not filed yet
+	linked     bool                  // the peer has sent its greeting
+	links      int
 	spoke      bool                         // the peer has sent a step on this link
 	members    map[string]map[string]string // channel to nick to DID, of the peer
 	users      map[string]*FreeqUser        // by nick
-	gone       map[string]bool              // nicks of users that quit, until they rejoin
-	moderated  map[string]bool              // channels
-	deaf       map[net.Conn]bool            // connections from before [Freeq.Die]
-	peerName   string                       // as in the peer's greeting
+	gone       map[string]bool              // nicks of users that quit, until they return
+	moderated  map[string]bool
+	deaf       map[net.Conn]bool // connections from before [Freeq.Die]
+	peerName   string            // as in the peer's greeting
 	read       []Line
 	tasks      map[string]*freeqTask
 	log        []freeqRow
@@ -148,7 +148,7 @@ func (f *Freeq) Mute(verb federation.Verb, on bool) {
 	f.mute[string(verb)] = on
 }
 
-// Lose makes the server silently drop each n-th event of the peer; 0 ends that.
+// Lose makes the server silently drop each n-th event of the peer; 0 ends this.
 func (f *Freeq) Lose(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,8 +170,8 @@ func (f *Freeq) Moderate(channel string, on bool) {
 	f.moderated[channel] = on
 }
 
-// Stall makes the server process no line for a while. Afterwards it processes the delayed lines at
-// once, and counts them in that second.
+// Stall makes the server process no lines for a while. Then it processes the delayed lines at once,
+// and counts them in that second.
 func (f *Freeq) Stall(pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,14 +185,14 @@ func (f *Freeq) Close() {
 	f.http.Close()
 }
 
-// note wakes all waiting callers. The caller holds the lock.
+// note wakes all waiters. The lock is held.
 func (f *Freeq) note() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// Await blocks until a condition is true, which it checks with the lock held. It returns an error
-// if ctx ends first.
+// Await blocks until a condition is true, or returns an error if ctx ends first. The condition is
+// checked with the lock held.
 func (f *Freeq) Await(ctx context.Context, what string, holds func() bool) error {
 	for {
 		f.mu.Lock()
@@ -280,7 +280,7 @@ func (f *Freeq) Filed(step string) bool {
 	return f.row(step) != nil
 }
 
-// row returns the row of a step, or nil. The lock is held.
+// The lock is held.
 func (f *Freeq) row(step string) *freeqRow {
 	if i := slices.IndexFunc(f.log, func(row freeqRow) bool { return row.id == step }); i >= 0 {
 		return &f.log[i]
@@ -288,7 +288,7 @@ func (f *Freeq) row(step string) *freeqRow {
 	return nil
 }
 
-// AwaitMember blocks until the peer has a user with a nick in a channel.
+// AwaitMember blocks until the peer has a user with this nick in a channel.
 func (f *Freeq) AwaitMember(ctx context.Context, channel, nick string) error {
 	return f.Await(ctx, nick+" in "+channel, func() bool {
 		_, there := f.members[channel][nick]
@@ -337,26 +337,25 @@ func (f *Freeq) Links() int {
 	return f.links
 }
 
-// Dropped returns the number of messages that arrived too fast or were lost by [Freeq.Lose].
+// Dropped returns the number of messages that arrived too fast or that [Freeq.Lose] dropped.
 func (f *Freeq) Dropped() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dropped
 }
 
-// AwaitDropped blocks until a message arrived too fast, or was lost.
+// AwaitDropped blocks until a message was dropped.
 func (f *Freeq) AwaitDropped(ctx context.Context) error {
 	return f.Await(ctx, "a dropped message", func() bool { return f.dropped > 0 })
 }
 
-// Unexpected returns actions of the peer forbidden to gateways.
+// Unexpected returns the peer's actions that are forbidden to gateways.
 func (f *Freeq) Unexpected() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.unexpected...)
 }
 
-// oddOf records a forbidden action in a row, if the gateway sent it.
 func (f *Freeq) oddOf(row freeqRow, format string, args ...any) {
 	if row.origin == f.cfg.Peer {
 		f.odd(format, args...)
@@ -381,7 +380,7 @@ func (f *Freeq) SayRaw(line string) {
 	f.write(line)
 }
 
-// Event adds the ID and the origin of a message of this server.
+// Event sets the ID and the origin of a message of this server.
 func (f *Freeq) Event(m map[string]any) map[string]any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -406,7 +405,7 @@ func (f *Freeq) say(m map[string]any) {
 	f.write(Envelope(f.cfg.Endpoint, text))
 }
 
-// write sends a line. A peer that does not read is disconnected, so that it does not block others.
+// A peer that does not read is disconnected, so that it does not block others.
 func (f *Freeq) write(line string) {
 	if f.conn == nil {
 		return

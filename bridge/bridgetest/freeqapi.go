@@ -62,7 +62,7 @@ func (f *Freeq) serveAction(w http.ResponseWriter, r *http.Request) {
 	case task == nil:
 		http.Error(w, "{}", http.StatusNotFound)
 		return
-	case federation.Private(task.venue): // there is no bearer here
+	case federation.Private(task.venue): // there is no bearer token here
 		http.Error(w, "{}", http.StatusForbidden)
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Cut ends the link like a broken cable noticed by the server.
+// Cut ends the link like a broken cable that the server notices.
 func (f *Freeq) Cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,7 +32,7 @@ func (f *Freeq) Die() {
 	f.note()
 }
 
-// drop removes the link. The lock is held.
+// The lock is held.
 func (f *Freeq) drop() {
 	if f.conn == nil {
 		return
@@ -76,8 +76,7 @@ func (f *Freeq) Dial(ctx context.Context, address string) error {
 	return nil
 }
 
-// serve runs one connection until it ends. The other end counts as the configured peer, because a
-// stream in memory proves no identity.
+// The other end counts as the configured peer, because a stream in memory proves no identity.
 func (f *Freeq) serve(conn net.Conn, dialled bool) {
 	defer conn.Close()
 	if !f.admit(conn, dialled) {
@@ -111,9 +110,8 @@ func (f *Freeq) serve(conn net.Conn, dialled bool) {
 	}
 }
 
-// admit makes a connection the link, and greets. Of two connections, it keeps the one dialled by
-// the end with the smaller ID. A real server silently closes the other one, and its state of the
-// peer outlives a replaced connection.
+// Of two connections, admit keeps the one dialled by the end with the smaller ID. A real server
+// silently closes the other one, and its state of the peer outlives a replaced connection.
 func (f *Freeq) admit(conn net.Conn, dialled bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

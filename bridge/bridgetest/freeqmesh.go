@@ -10,8 +10,8 @@ import (
 
 const maxRelayed = 4096
 
-// relayed is a message of another server, with the key of its signer, as served there. The zero
-// value ends a server.
+// relayed is a message of another server, with the public key of its signer. The zero value ends a
+// server.
 type relayed struct {
 	due  time.Time
 	from string // endpoint ID
@@ -52,7 +52,7 @@ func (f *Freeq) Unmesh() {
 	}
 }
 
-// Shown returns the steps of a handoff shown to the users here, in order, without receipts.
+// Shown returns the steps of a handoff shown to users here, in order, without receipts.
 func (f *Freeq) Shown(handoff string) []Shown {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,7 +72,7 @@ func (f *Freeq) show(m map[string]any) {
 	f.shown = append(f.shown, s)
 }
 
-// serves reports whether a nick or a DID is a user here. The lock is held.
+// The lock is held.
 func (f *Freeq) serves(name string) bool {
 	for _, u := range f.users {
 		if u.Nick == name || string(u.DID) == name {
@@ -104,7 +104,6 @@ func (f *Freeq) relay(to string, m map[string]any) {
 	}
 }
 
-// relays reads messages of other servers, until the server is closed.
 func (f *Freeq) relays() {
 	for r := range f.relayed {
 		if r.m == nil {
@@ -118,7 +117,7 @@ func (f *Freeq) relays() {
 	}
 }
 
-// relayedStep files a step of another server. The lock is held.
+// The lock is held.
 func (f *Freeq) relayedStep(r relayed) {
 	for name, key := range r.keys {
 		if f.keys[name] == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// hear processes one line of the peer. The caller holds the lock.
+// The lock is held.
 func (f *Freeq) hear(line string) {
 	var e struct{ Type, Payload, Signature, Signer string }
 	if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -74,7 +74,7 @@ func (f *Freeq) tooFast() bool {
 	return f.counted > freeqRate
 }
 
-// rises compares the ID of a message with the high-water mark. Messages below the mark are dropped.
+// Messages below the high-water mark are dropped.
 func (f *Freeq) rises(m map[string]any) bool {
 	id, _ := m["event_id"].(string)
 	prefix, digits, _ := strings.Cut(id, ":")
@@ -165,7 +165,7 @@ func (u *FreeqUser) AwaitRead(ctx context.Context, n int) (lines []Line, err err
 	return lines, err
 }
 
-// shows delivers a line to the present recipients. Absent users never see it.
+// Absent users never see the line.
 func (f *Freeq) shows(m map[string]any) {
 	for nick, u := range f.users {
 		if target := text(m, "target"); strings.HasPrefix(target, "#") || target == nick || target == string(u.DID) {
@@ -175,8 +175,8 @@ func (f *Freeq) shows(m map[string]any) {
 }
 
 // spoken checks a line against the modes of its channel, or a private line against its users. It
-// delivers the line and files it once under its message ID. It files a private line only if it
-// names the DIDs of both ends. A server resolves a nick to a DID only for registered nicks.
+// delivers the line and files it once under its message ID. A private line is filed only if it
+// names the DIDs of both ends, because a server resolves a nick only for registered nicks.
 func (f *Freeq) spoken(m map[string]any) {
 	from, target, id := text(m, "from"), text(m, "target"), text(m, "msgid")
 	members, isChannel := f.members[target]
@@ -199,7 +199,7 @@ func (f *Freeq) spoken(m map[string]any) {
 	}
 }
 
-// reader returns the DID of a private target, which is a nick or a DID, or "".
+// The target is a nick or a DID. The result is "" for an unknown nick.
 func (f *Freeq) reader(target string) federation.DID {
 	if u := f.users[target]; u != nil {
 		return u.DID
@@ -276,7 +276,7 @@ func (f *Freeq) member(m map[string]any) {
 	}
 }
 
-// replay answers with the log since a time, oldest first, 500 rows at a time.
+// Each answer has at most 500 rows, oldest first.
 func (f *Freeq) replay(m map[string]any) {
 	since, _ := m["since_ts"].(float64)
 	limit, _ := m["limit"].(float64)
@@ -328,7 +328,7 @@ func (f *Freeq) learn(m map[string]any) {
 	}
 }
 
-// step judges a step from the peer. Refusals are silent.
+// Refusals are silent.
 func (f *Freeq) step(m map[string]any, routed bool) {
 	tags := map[string]string{}
 	raw, _ := m["tags"].(map[string]any)
@@ -351,7 +351,7 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 		f.odd("a step of %s that does not verify: %s", tags["+freeq.at/from"], document)
 		return
 	}
-	if !routed { // even for a step on file or an illegal step
+	if !routed { // also for a filed or an illegal step
 		f.show(m)
 	}
 	row := freeqRow{
@@ -361,8 +361,8 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 	f.file(row, tags, false, routed)
 }
 
-// venue returns the signed venue of a step. A private step has the pair of signer and recipient,
-// and a step of a server the venue of its handoff.
+// A private step has the pair of signer and recipient, and a step of a server the venue of its
+// handoff.
 func (f *Freeq) venue(target string, tags map[string]string) string {
 	if !strings.HasPrefix(target, "did:") {
 		return strings.ToLower(target)

@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// FreeqServer is a real freeq-server in its own process. Make one with [NewFreeqServer], name its
-// peers, and start it.
+// FreeqServer is a real freeq-server in its own process.
 type FreeqServer struct {
 	ID      string
 	API     string // base address of its web API
@@ -54,7 +53,7 @@ func NewFreeqServer(ctx context.Context, binary, dir, name string, endpoint ed25
 	}, nil
 }
 
-// Admit lets a peer link to the server, which fetches keys of the peer's users from its API.
+// Admit lets a peer link to the server, which fetches the keys of the peer's users from its API.
 func (f *FreeqServer) Admit(id, api string) {
 	f.allowed = append(f.allowed, id)
 	f.peers = append(f.peers, id+"="+api)
@@ -136,8 +135,8 @@ func (f *FreeqServer) Log() string {
 	return string(text[max(0, len(text)-8000):])
 }
 
-// Get reads a path of the web API; the bearer of a session may be "". The status is 0 without an
-// answer.
+// Get requests a path of the web API; the bearer of a session may be "". The status is 0 if there
+// is no answer.
 func (f *FreeqServer) Get(ctx context.Context, path, bearer string) (status int, body []byte) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.API+path, nil)
 	if err != nil {

@@ -64,7 +64,7 @@ func (f *Freeq) assign(t *freeqTask, verb string, row freeqRow) {
 		t.worker = row.actor
 	case "award":
 		var doc map[string]string
-		_ = json.Unmarshal([]byte(row.canonical), &doc) // it is on file
+		_ = json.Unmarshal([]byte(row.canonical), &doc) // it was filed
 		for _, bid := range f.log {
 			if bid.id == doc["act-accepts"] && bid.task == t.id {
 				t.worker = bid.actor
@@ -73,7 +73,7 @@ func (f *Freeq) assign(t *freeqTask, verb string, row freeqRow) {
 	}
 }
 
-// file stores a step, if the rules of its home allow it.
+// file stores a step if its home's rules allow it.
 func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 	verb, task := tags["+freeq.at/act-verb"], f.tasks[row.task]
 	known := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == row.id })
@@ -110,7 +110,6 @@ func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 	}
 }
 
-// move applies a step of a local handoff, or one without a change of state.
 func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
 	to := task.legal(verb, row.actor)
 	if (verb == "expire" || verb == "auto-accept") && !strings.HasPrefix(row.actor, "did:web:") {
@@ -191,7 +190,7 @@ func (f *Freeq) sayReceipt(task *freeqTask, subject string) {
 	}
 }
 
-// target returns the recipient of a message in a venue: the first DID of a pair.
+// For a pair, it is the first DID.
 func (f *Freeq) target(venue string) string {
 	if a, _, private := federation.Parties(venue); private {
 		return string(a)

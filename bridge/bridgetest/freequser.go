@@ -76,17 +76,17 @@ func (u *FreeqUser) Step(target string, id federation.HandoffID, verb federation
 	return u.Say(target, tags)
 }
 
-// Tell sends unencrypted text to one user, like clients.
+// Tell sends unencrypted text to a user, as clients do.
 func (u *FreeqUser) Tell(nick, text string) { u.home.TellAs(u.Nick, nick, text) }
 
-// TellAs is Tell for the user with a nick.
+// TellAs is Tell for the user with the given nick.
 func (f *Freeq) TellAs(from, nick, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.say(f.event(map[string]any{"type": "privmsg", "from": from, "target": nick, "text": text, "tags": map[string]string{}}))
 }
 
-// Say signs a step and sends it, like a client of a real server: the server files it, sends it to
+// Say signs a step and sends it like a client of a real server. The server files it, sends it to
 // its peer, and routes steps to their home for a ruling.
 func (u *FreeqUser) Say(target string, tags map[string]string) (federation.EventID, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)

@@ -20,7 +20,7 @@ import (
 
 const inspircdPath = "/usr/sbin/inspircd"
 
-// Bounds of the waits for a real server. On an idle machine it is ready in 30 ms, and stops sooner.
+// Timeouts for a real server. On an idle machine it is ready in 30 ms, and stops sooner.
 const (
 	inspircdStart = 10 * time.Second
 	inspircdStop  = 3 * time.Second
@@ -36,7 +36,7 @@ type InspIRCdConfig struct {
 	Operator     string   // name and password of an operator with all permissions; "" for none
 	SendPassword string
 	RecvPassword string // expected from the peer
-	Gateway      string // listen address of the gateway, for a server that dials; else empty
+	Gateway      string // listen address of the gateway, for a server that dials; or ""
 	Services     string // a second server that may link, with the same passwords; "" for none
 	TLS          *InspIRCdTLS
 }
@@ -44,7 +44,7 @@ type InspIRCdConfig struct {
 // InspIRCdTLS enables TLS on the links of a server.
 type InspIRCdTLS struct {
 	CertFile, KeyFile string
-	Fingerprint       string // required of the gateway
+	Fingerprint       string // required of the gateway's certificate
 }
 
 // InspIRCd is a running InspIRCd 3 or 4 on the loopback.
@@ -58,7 +58,7 @@ type InspIRCd struct {
 }
 
 // StartInspIRCd runs a server with its files in a directory, and waits until it accepts
-// connections. It dies with this process.
+// connections. It ends with this process.
 func StartInspIRCd(ctx context.Context, dir string, cfg InspIRCdConfig) (*InspIRCd, error) {
 	d := &InspIRCd{binary: cmp.Or(cfg.Binary, inspircdPath), config: filepath.Join(dir, "inspircd.conf")}
 	if _, err := os.Stat(d.binary); err != nil {
@@ -133,7 +133,7 @@ func (d *InspIRCd) start(ctx context.Context) error {
 		args = append(args, "--runasroot")
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.binary, args...) //nolint:gosec // a path that the operator of the tests names, and a file of our own
-	cmd.Dir = filepath.Dir(d.config)                                          // it may write a core dump there when it is stopped
+	cmd.Dir = filepath.Dir(d.config)                                          // it may write a core dump there
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start InspIRCd: %w", err)
@@ -182,7 +182,7 @@ func (d *InspIRCd) Stop() {
 	}
 }
 
-// Freeze stops the server without closing its connections, until Thaw or Stop.
+// Freeze suspends the server without closing its connections, until Thaw or Stop.
 func (d *InspIRCd) Freeze() error { return d.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Thaw resumes a frozen server.

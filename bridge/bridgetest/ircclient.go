@@ -29,7 +29,7 @@ type messages struct {
 	mu      sync.Mutex
 	list    []*IRCMessage
 	changed chan struct{} // closed and replaced at each change
-	err     error         // reason for the end of messages
+	err     error         // reason why there are no more messages
 }
 
 // maxMessages bounds the unread messages; the oldest are dropped first.
@@ -68,8 +68,8 @@ func (q *messages) all() []IRCMessage {
 	return list
 }
 
-// next waits for the oldest matching message and removes it. It calls match without the lock: match
-// may query a server that adds messages meanwhile.
+// next waits for the oldest matching message and removes it. It calls match without the lock,
+// because match may query a server that adds messages meanwhile.
 func (q *messages) next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
 	for {
 		q.mu.Lock()
@@ -144,7 +144,7 @@ func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient
 }
 
 // LogInIRC is [DialIRC] for a client that proves a DID. The function prove returns the answer to a
-// challenge, both in the form of AUTHENTICATE.
+// challenge; both have the form of AUTHENTICATE.
 func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
 	c, err := connectIRC(ctx, addr, nick)
 	if err != nil {
@@ -153,7 +153,7 @@ func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge strin
 	return c.logIn(ctx, prove, caps)
 }
 
-// LogInMutedIRC is [LogInIRC] for a client that is muted from the start, see [IRCClient.Mute].
+// LogInMutedIRC is [LogInIRC] for a client that is muted from the start; see [IRCClient.Mute].
 func LogInMutedIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
 	c, err := connectIRC(ctx, addr, nick)
 	if err != nil {

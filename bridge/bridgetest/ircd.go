@@ -37,13 +37,13 @@ type IRCdConfig struct {
 	Users        []string
 	Channels     []string      // all users are in all of them
 	ChannelModes string        // of all channels; "" means +nt
-	Skew         time.Duration // lead of this server's clock over ours
+	Skew         time.Duration // how far this server's clock is ahead of ours
 }
 
 // IRCd is a small IRC server that a gateway can link to, or that links to one with [IRCd.Dial]. It
 // implements spanning tree 1205 or 1206 like InspIRCd 3.15 or 4.11, with its own users and
-// channels, and without a listener for clients. It ends the link whenever the real server does.
-// Mistakes that the real server tolerates have the same effect here, and [IRCd.Err] reports them.
+// channels, and without a listener for clients. It ends the link if the real server would. Mistakes
+// that the real server tolerates have the same effect here, and [IRCd.Err] reports them.
 type IRCd struct {
 	cfg      IRCdConfig
 	started  int64
@@ -62,7 +62,7 @@ type IRCd struct {
 	minted    int               // UUIDs given out
 	guests    map[string]*guest // theirs, by UUID
 	channels  map[string]*ircdChannel
-	heldPongs int // held back; -1 to hold none
+	heldPongs int // answers held back; -1 to hold none
 	lose      int // number of steps of a connection before the server loses everything; 0 to lose nothing
 	lost      int
 	msgids    int
@@ -191,8 +191,7 @@ func (d *IRCd) Linked(ctx context.Context) error {
 	}
 }
 
-// Next waits for a matching message of the gateway other than PING and PONG. It returns each
-// message at most once.
+// Next waits for a matching message of the gateway other than PING and PONG, and removes it.
 func (d *IRCd) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
 	m, err := d.received.next(ctx, match)
 	if err != nil {
@@ -319,13 +318,13 @@ func (d *IRCd) Leave(nick, channel string) {
 	d.put(":%s PART %s", d.users[nick], channel)
 }
 
-// uid returns the line that introduces one of the server's users. The caller holds the lock.
+// The lock is held.
 func (d *IRCd) uid(nick string) string {
 	return fmt.Sprintf(":%s UID %s %d %s 127.0.0.1 127.0.0.1 %s 127.0.0.1 %d +s +Ll :real %s",
 		d.cfg.SID, d.users[nick], d.started-50, nick, d.idents(nick), d.started-50, nick)
 }
 
-// idents returns a user name as in UID: 1206 has the real and the displayed one.
+// 1206 has the real and the displayed user name.
 func (d *IRCd) idents(ident string) string {
 	if d.cfg.Protocol == oldProtocol {
 		return ident
@@ -333,7 +332,7 @@ func (d *IRCd) idents(ident string) string {
 	return ident + " " + ident
 }
 
-// members lists the server's users for an FJOIN. The caller holds the lock.
+// The lock is held.
 func (d *IRCd) members() string {
 	var members []string
 	for i, nick := range slices.Sorted(maps.Keys(d.users)) {
@@ -399,21 +398,21 @@ func (d *IRCd) Remake(channel string) {
 	d.put(":%s FJOIN %s %d +nt :%s", d.cfg.SID, channel, ch.ts, d.members())
 }
 
-// Age returns the creation time of a channel, in unix seconds.
+// Age returns the creation time of a channel, in Unix seconds.
 func (d *IRCd) Age(channel string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.channels[strings.ToLower(channel)].ts
 }
 
-// Modes sets the modes of a channel, which the next burst sends.
+// Modes sets the modes of a channel for the next burst.
 func (d *IRCd) Modes(channel, modes string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.channels[strings.ToLower(channel)].modes = modes
 }
 
-// Older announces an earlier creation time of the channel, by some seconds. This voids its modes.
+// Older announces an earlier creation time of the channel, by some seconds. This cancels its modes.
 func (d *IRCd) Older(channel string, seconds int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -429,7 +428,7 @@ func (d *IRCd) UUID(nick string) string {
 	return d.users[nick]
 }
 
-// mintID returns a message ID. The caller holds the lock, here and below.
+// The lock is held, here and below.
 func (d *IRCd) mintID() string {
 	d.msgids++
 	return fmt.Sprintf("%s~%d~%d", d.cfg.SID, d.started, d.msgids)

@@ -20,18 +20,17 @@ import (
 type ircdPeer struct {
 	d         *IRCd
 	out       chan string
-	dialled   bool   // by this server
-	asked     bool   // it sent SERVER first
-	challenge string // ours
+	dialled   bool // by this server
+	asked     bool // it was the first to send SERVER
+	challenge string
 	theirs    string
 	sid       string // theirs, once authenticated
 	bursting  bool
-	steps     int // TAGMSG messages read
+	steps     int
 }
 
 func (p *ircdPeer) say(format string, args ...any) { p.out <- fmt.Sprintf(format, args...) }
 
-// fail ends the link like InspIRCd.
 func (p *ircdPeer) fail(format string, args ...any) error {
 	why := fmt.Errorf(format, args...)
 	p.d.errs = append(p.d.errs, why)
@@ -78,7 +77,6 @@ func (p *ircdPeer) line(conn net.Conn, text string) error {
 	return p.command(m)
 }
 
-// loses drops a message, and ends the connection at a query.
 func (p *ircdPeer) loses(m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG":
@@ -102,7 +100,7 @@ func (p *ircdPeer) ping(m ircmsg.Message) error {
 	return nil
 }
 
-// fittingTags returns the tags within the limit; clients silently miss the others.
+// fittingTags omits the tags beyond the limit, which clients silently miss.
 func fittingTags(m ircmsg.Message) map[string]string {
 	tags, size := map[string]string{}, -1
 	all := m.AllTags()
@@ -206,7 +204,7 @@ func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
 	return nil
 }
 
-// sidParam is the index of the ID in SERVER. In 1205, the number of hops precedes it.
+// In 1205, the number of hops precedes the ID.
 func (p *ircdPeer) sidParam() int {
 	if p.d.cfg.Protocol == oldProtocol {
 		return 3
@@ -227,7 +225,7 @@ func (p *ircdPeer) ended(m ircmsg.Message) error {
 	return errSaid
 }
 
-// burst sends the state of the network to the gateway. The dialling side begins.
+// The dialling side begins.
 func (p *ircdPeer) burst() {
 	d := p.d
 	p.say(":%s BURST %d", d.cfg.SID, time.Now().Add(d.cfg.Skew).Unix())
@@ -249,7 +247,6 @@ func nickSyntax() *regexp.Regexp {
 	return regexp.MustCompile("^[A-Za-z\\[\\]\\\\`_^{|}][A-Za-z0-9\\[\\]\\\\`_^{|}-]{0,29}$")
 }
 
-// command checks a command of a linked gateway like InspIRCd.
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
 		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": len(strings.Fields(p.d.idents("x"))) + 9, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,
@@ -293,7 +290,7 @@ func (p *ircdPeer) command(m ircmsg.Message) error {
 }
 
 func (p *ircdPeer) introduce(m ircmsg.Message) error {
-	last := len(m.Params) - 1 // the parameters behind the user names are read from there
+	last := len(m.Params) - 1 // InspIRCd reads the parameters after the user names from the end
 	uuid, nick, ident, ip, modes := m.Params[0], m.Params[2], m.Params[5], m.Params[last-3], m.Params[last-1]
 	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
 	_, badIP := netip.ParseAddr(ip)
@@ -331,7 +328,6 @@ func (p *ircdPeer) rename(m ircmsg.Message) error {
 	return nil
 }
 
-// collide removes a nick from the gateway's user if one of our users has it.
 func (p *ircdPeer) collide(uuid, nick string, ts int64) {
 	for ours := range p.d.users {
 		if strings.EqualFold(ours, nick) {
@@ -341,7 +337,7 @@ func (p *ircdPeer) collide(uuid, nick string, ts int64) {
 	}
 }
 
-// part removes a user of the gateway from a channel. A channel ends with its last member.
+// A channel ends with its last member.
 func (p *ircdPeer) part(m ircmsg.Message) {
 	name := strings.ToLower(m.Params[0])
 	ch := p.d.channels[name]
@@ -355,7 +351,6 @@ func (p *ircdPeer) part(m ircmsg.Message) {
 	}
 }
 
-// mode checks that a change of modes names the current timestamp of its channel.
 func (p *ircdPeer) mode(m ircmsg.Message) error {
 	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
 	if err != nil {

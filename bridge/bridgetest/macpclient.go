@@ -57,7 +57,7 @@ func (c *MACPClient) Envelope(session, kind, id string, payload proto.Message) (
 	return env, err
 }
 
-// Send sends a message of the handoff mode, or a signal, and returns the answer.
+// Send sends a message of the handoff mode, or a signal, and returns the acknowledgement.
 func (c *MACPClient) Send(ctx context.Context, session, kind, id string, payload proto.Message) (*macpv1.Ack, error) {
 	env, err := c.Envelope(session, kind, id, payload)
 	if err != nil {
@@ -66,13 +66,13 @@ func (c *MACPClient) Send(ctx context.Context, session, kind, id string, payload
 	return c.SendEnvelope(ctx, env)
 }
 
-// SendEnvelope sends an envelope and returns the answer.
+// SendEnvelope sends an envelope and returns the acknowledgement.
 func (c *MACPClient) SendEnvelope(ctx context.Context, env *macpv1.Envelope) (*macpv1.Ack, error) {
 	answer, err := MACPCall[macpv1.SendRequest, macpv1.SendResponse](ctx, c, "Send", &macpv1.SendRequest{Envelope: env})
 	return answer.GetAck(), err
 }
 
-// Start starts a session with participants.
+// Start starts a session with the given participants.
 func (c *MACPClient) Start(ctx context.Context, session, intent string, participants ...string) error {
 	ack, err := c.Send(ctx, session, macpmode.TypeSessionStart, "start", &macpv1.SessionStartPayload{
 		Intent: intent, Participants: participants, ModeVersion: macpmode.ModeVersion, ConfigurationVersion: "test", TtlMs: 600_000,
@@ -83,7 +83,7 @@ func (c *MACPClient) Start(ctx context.Context, session, intent string, particip
 	return err
 }
 
-// Follow calls see for each envelope of a session after a number, until see returns false.
+// Follow calls see for each envelope of a session after the given number, until see returns false.
 func (c *MACPClient) Follow(ctx context.Context, session string, after uint64, see func(*macpv1.Envelope) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
-// MACPFixture is a conformance fixture of MACP: messages to one session, and the result.
+// MACPFixture is a conformance fixture of MACP: the messages of one session, and the result.
 type MACPFixture struct {
 	Description          string         `json:"description"`
 	Mode                 string         `json:"mode"`

@@ -28,7 +28,9 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// Participants is a gateway for networks of agents: a real home on a record, with one channel,
+// Participants is a gateway for networks of agents: a real home on a record, with the one channel
+// #ops. Its DIDs are did:keys. A test may change the exported fields before the start.
+//
 // #ops. Its DIDs are did:keys. A test may change the exported fields before the start.
 type Participants struct {
 	Record *registry.Record
@@ -36,7 +38,7 @@ type Participants struct {
 	Woken  *Topics
 
 	Steps  int // remaining steps of each DID
-	Logins int // limit of requests per minute and address; 0 for no limit
+	Logins int // maximum requests per minute and address; 0 for no limit
 
 	mu      sync.Mutex
 	members map[string][]federation.DID // by channel
@@ -83,7 +85,7 @@ func (p *Participants) Join(venue string, did federation.DID) {
 	p.members[venue] = append(p.members[venue], did)
 }
 
-// Charged returns the number of counted steps never judged by the home.
+// Charged returns the number of counted steps that the home never judged.
 func (p *Participants) Charged() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +136,7 @@ func (p *Participants) owners() routing.Owners {
 	return routing.Owners{Record: p.Record, Kept: SeededKey, DIDKey: identity.ParseKeyDID}
 }
 
-// keptKeys routes to no links, only to the kept keys of the parties.
+// keptKeys routes only to the gateway's keys for the parties, and to no links.
 type keptKeys struct{ of *Participants }
 
 // Route implements the router of [home.Home].
@@ -244,7 +246,7 @@ func (w *Topics) Wake(topics ...string) {
 	}
 }
 
-// Waiting returns the number of waiters, except waiters for the end of a session.
+// Waiting returns the number of waiters, except those for the end of a session.
 func (w *Topics) Waiting() (total int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// Ports returns ports with which every link can be opened: a gateway of the home gw.example with
-// its own metrics, without a log, limits, stored data or names. A test replaces the ports under
+// Ports returns ports that every link can be opened with: a gateway of the home gw.example with its
+// own metrics, and without a log, limits, stored data or names. A test replaces the ports under
 // test.
 func Ports(gateway bridge.Gateway) bridge.Ports {
 	return bridge.Ports{

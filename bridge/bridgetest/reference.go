@@ -15,10 +15,10 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// ReferenceDiff compares the part of a network in the reference file with the configuration of the
-// network. It returns keys missing in one of them, and different defaults in the reference, or "".
-// A key with an empty default may show an example. The defaults are a pointer to a struct. The
-// error means that the reference is not exactly one table of the network.
+// ReferenceDiff compares a network's part of the reference file with the defaults of its
+// configuration, a pointer to a struct. It returns the keys missing in either, and different
+// defaults, or "". A key with an empty default may show an example. The error means that the
+// reference is not exactly one table of the network.
 func ReferenceDiff(n bridge.Network, defaults any) (string, error) {
 	inForce := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(n.Reference, "$1")
 	var file map[string]any
@@ -93,7 +93,7 @@ func namedKeys(prefix string, table, keys map[string]any) {
 	}
 }
 
-// foldNames replaces freely named keys by their parent key.
+// foldNames replaces user-defined keys by their parent key.
 func foldNames(coded, named map[string]any) {
 	for key, value := range coded {
 		if reflect.TypeOf(value).Kind() != reflect.Map {

@@ -21,7 +21,7 @@ type Relayed struct {
 	Payload                   json.RawMessage
 }
 
-// Registry is a deployed AIRC registry, as seen by relaying registries, with its undocumented
+// Registry is a deployed AIRC registry, as relaying registries see it, with its undocumented
 // behaviour. It marks the ID of a message as seen before it judges the message, so that a refused
 // ID is never delivered. It accepts ten messages per minute from each registry. It refuses and
 // drops messages sent before its agent consented. It signs nothing. Its methods may be called

@@ -24,8 +24,8 @@ type Services struct {
 	users map[string]string // nick to UUID
 }
 
-// LinkServices links services with a name to an InspIRCd configured for them, with its passwords.
-// They know only the users present at that time.
+// LinkServices links services to an InspIRCd that is configured for them. They know only the users
+// present at that time.
 func LinkServices(ctx context.Context, addr, name, password string) (*Services, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -48,8 +48,8 @@ func LinkServices(ctx context.Context, addr, name, password string) (*Services, 
 	return s, nil
 }
 
-// LogIn announces that a user is logged in to an account, "" for a logout. It returns when the
-// server has read that.
+// LogIn announces that a user is logged in to an account, or "" for a logout. It returns when the
+// server has read this.
 func (s *Services) LogIn(nick, account string) error {
 	uuid := s.users[nick]
 	if uuid == "" {
@@ -72,8 +72,8 @@ func (s *Services) Order(nick, command string) error {
 	return err
 }
 
-// Introduce joins some of the services' own users, user0 and so on, to channels. It returns when
-// the server has read that.
+// Introduce joins the services' own users, user0 and so on, to channels. It returns when the server
+// has read this.
 func (s *Services) Introduce(users int, channels []string) error {
 	now := time.Now().Unix()
 	for i := range users {
@@ -107,12 +107,12 @@ func servicesUUID(user int) string {
 // Close ends the link.
 func (s *Services) Close() { _ = s.conn.Close() }
 
-// say writes lines. The next read reports a broken connection.
+// The next read reports a broken connection.
 func (s *Services) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.conn, format+"\r\n", args...)
 }
 
-// until reads up to a line with a prefix, and stores the users of the lines before it.
+// until reads up to a line with a prefix, and stores the users in the lines before it.
 func (s *Services) until(beginning string) (string, error) {
 	if err := s.conn.SetReadDeadline(time.Now().Add(servicesTimeout)); err != nil {
 		return "", err

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// TraceCollector receives traces by OTLP over HTTP.
+// TraceCollector receives OTLP traces over HTTP.
 type TraceCollector struct {
 	URL string
 

@@ -8,7 +8,7 @@ import (
 )
 
 // answer returns the answer to a step of the peer, which resends the step after an answer with
-// retry. The peer gets no error text: the log has errors of the gateway itself.
+// retry. The peer gets no error text, because the log has the gateway's errors.
 func answer(id string, err error) message {
 	if err == nil {
 		return message{ID: id, Filed: true}

@@ -19,10 +19,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxLineBytes exceeds an offer with the longest context.
+// maxLineBytes is longer than an offer with the longest context.
 const maxLineBytes = 64 << 10
 
-// message is a line of either side: a step, or the answer to one.
 type message struct {
 	ID      string `json:"id"`
 	From    string `json:"from,omitempty"`
@@ -109,7 +108,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// read forwards each line. It returns why the connection ended.
+// read forwards each line to lines. It returns why the connection ended.
 func read(ctx context.Context, conn io.Reader, lines chan<- []byte) error {
 	scanner := bufio.NewScanner(conn)
 	scanner.Buffer(nil, maxLineBytes)
@@ -126,7 +125,6 @@ func read(ctx context.Context, conn io.Reader, lines chan<- []byte) error {
 	return io.EOF
 }
 
-// serve answers lines and writes deliveries until ctx ends.
 func (l *Link) serve(ctx context.Context, conn io.Writer, lines <-chan []byte) error {
 	pending := map[string]chan struct{}{} // without an answer, by the IDs of their steps
 	write := json.NewEncoder(conn)
@@ -157,7 +155,7 @@ func (l *Link) serve(ctx context.Context, conn io.Writer, lines <-chan []byte) e
 
 var errLine = errors.New("the line is no message")
 
-// parse decodes a line of the peer, and counts an invalid one.
+// parse counts an invalid line.
 func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
 	var m message
 	if err := federation.DecodeJSON(text, &m); err != nil {
@@ -168,9 +166,8 @@ func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
 	return m, nil
 }
 
-// file files a step of the peer: an offer, or a step of the handoff that it names. The gateway
-// signs it for the DID bound to the name by the operator, and stores the line as evidence.
-// Repeating the line repeats the step.
+// The gateway signs the step for the DID that the operator bound to the name, and stores the line
+// as evidence. Repeating the line repeats the step.
 func (l *Link) file(ctx context.Context, m message, line string) error {
 	id, err := federation.ParseEventID(m.ID)
 	if err != nil {

@@ -3,7 +3,6 @@
 //
 // The operator trusts the peer with the names on its side, and binds each name to a DID, with
 // vouch. The peer writes steps, and gets one answer to each:
-// name to a DID, with vouch. The peer writes steps, and gets one answer to each:
 //
 //	{"id":"01K9ZQ0000000000000000000H","verb":"offer","from":"ada","to":"did:key:z6Mk…","title":"review it"}
 //	{"id":"01K9ZQ0000000000000000000H","filed":true}
