@@ -13,17 +13,17 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// maxAddresses bounds the counted addresses, about 200 bytes each. More active addresses per period are
-// a flood of fresh addresses, against which per-address limits are useless. Such a flood must not reset
-// the limits of other addresses.
+// maxAddresses bounds the counted addresses, about 200 bytes each. More active addresses per period
+// are a flood of fresh addresses, against which limits per address are useless. Such a flood must
+// not reset the limits of other addresses.
 const maxAddresses = 1 << 14
 
-// keptAddresses is the number of buckets kept if there are too many. Dropping many at once amortizes
-// the sort.
+// keptAddresses is the number of buckets kept if there are too many. Dropping many at once
+// amortizes the sort.
 const keptAddresses = maxAddresses * 3 / 4
 
-// Addresses rate-limits unauthenticated callers by address. It is safe for concurrent use, and copies
-// count together. The zero value has no limit.
+// Addresses rate-limits unauthenticated callers by address. It is safe for concurrent use, and
+// copies share their counts. The zero value has no limit.
 type Addresses struct {
 	limit  func() int // nil for none
 	period time.Duration
@@ -45,7 +45,7 @@ func (a Addresses) most() int {
 	return max(0, a.limit())
 }
 
-// AddressOf returns the [bridge.SubnetOf] the RemoteAddr of a request.
+// AddressOf returns the subnet of the client, see [bridge.SubnetOf].
 func AddressOf(r *http.Request) netip.Prefix { return bridge.SubnetOf(r.RemoteAddr) }
 
 // Take counts one request and reports whether it is allowed. The zero Prefix is not counted, because it

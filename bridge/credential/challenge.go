@@ -16,12 +16,12 @@ import (
 
 const challengeLife = 300 * time.Second
 
-// maxSpent bounds the remembered used challenges, about 120 bytes each. It takes 50 proofs per second
-// for five minutes to reach it.
+// maxSpent bounds the stored used challenges, about 120 bytes each. It is reached by 50 proofs per
+// second for five minutes.
 const maxSpent = 16384
 
-// A challenge is 32 bytes: its expiry, random bytes, and a keyed hash of both and the subject. Unused
-// challenges therefore need no storage.
+// A challenge is 32 bytes: its expiry, random bytes, and a keyed hash of both and the subject.
+// Unused challenges therefore need no storage.
 const (
 	challengeTimeBytes   = 8
 	challengeRandomBytes = 8
@@ -45,7 +45,7 @@ func NewChallenges(key []byte, purpose string) Challenges {
 	return c
 }
 
-// Issue returns a challenge for a subject and its expiry.
+// Issue returns a challenge for a subject, and its expiry.
 func (c Challenges) Issue(subject string, now time.Time) (string, time.Time) {
 	ends := now.Add(challengeLife).Truncate(time.Second)
 	b := make([]byte, challengeTimeBytes+challengeRandomBytes, challengeBytes)

@@ -11,8 +11,9 @@ import (
 	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
-// NewPairing returns a pairing code that logs in an agent host for a DID, and the code's expiry; key is
-// the key of the requesting session, or "" for none; bound reports whether that session is bound.
+// NewPairing returns a pairing code that logs in an agent host for a DID, and the code's expiry;
+// key is the key of the requesting session, or "" for none, and bound reports whether that session
+// is bound to it.
 func NewPairing(ctx context.Context, record *participants.Participants, did federation.DID, key string, bound bool, now time.Time) (string, time.Time, error) {
 	text, err := federation.NewLoginCode(rand.Reader)
 	if err != nil {
@@ -24,11 +25,11 @@ func NewPairing(ctx context.Context, record *participants.Participants, did fede
 	}, now)
 }
 
-// wrongCodes is per address and minute.
+// wrongCodes is the limit per address and minute.
 const wrongCodes = 5
 
-// Guesses rate-limits wrong login codes by address. It is safe for concurrent use, and copies count
-// together.
+// Guesses rate-limits wrong login codes by address. It is safe for concurrent use, and copies share
+// their counts.
 type Guesses struct{ wrong Addresses }
 
 // NewGuesses returns an empty count.
@@ -36,9 +37,9 @@ func NewGuesses() Guesses {
 	return Guesses{NewAddresses(func() int { return wrongCodes }, time.Minute)}
 }
 
-// Guess calls look, which returns [federation.ErrNotFound] for a wrong code. The error is [ErrPairing]
-// for a wrong code, or a [federation.RateLimited] refusal if the address sent too many of them. Correct
-// codes are not counted.
+// Guess calls look, which returns [federation.ErrNotFound] for a wrong code. The error is
+// [ErrPairing] for a wrong code, or a [federation.RateLimited] refusal if the address sent too many
+// wrong codes. Correct codes are not counted.
 func (g Guesses) Guess(from netip.Prefix, now time.Time, look func() error) error {
 	wait, undo := g.wrong.Reserve(from, now)
 	if wait > 0 {

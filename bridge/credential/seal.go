@@ -39,7 +39,7 @@ type sealed struct {
 	Value json.RawMessage `json:"v"`
 }
 
-// Seal encrypts a value as a text that expires at a time.
+// Seal encrypts a value as a text that expires at the given time.
 func (s Sealer) Seal(value any, ends time.Time) (string, error) {
 	text, err := json.Marshal(value)
 	if err == nil {
@@ -51,8 +51,8 @@ func (s Sealer) Seal(value any, ends time.Time) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, nil)), nil //nolint:gosec // G407: the AEAD makes its own nonce
 }
 
-// Open decrypts a sealed text. The error is [ErrSealed], or [ErrSealExpired] for an expired text, which
-// is still decoded.
+// Open decrypts a sealed text. The error is [ErrSealed], or [ErrSealExpired] for an expired text,
+// which is still decoded.
 func (s Sealer) Open(text string, now time.Time, into any) error {
 	b, err := signing.DecodeBase64URL(text)
 	if err == nil {

@@ -26,7 +26,7 @@ const (
 	RefreshLife = 86400 * time.Second
 )
 
-// The lifetimes of a session without a new token, if begun by an agent host or by a browser.
+// The lifetimes of a session without a new token, begun by an agent host or by a browser.
 const (
 	HostLife = 30 * 24 * time.Hour
 	PageLife = 12 * time.Hour

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Limits bound the connections and requests of a listener's clients. The functions may return different
-// values while the server runs; 0 means no limit.
+// Limits bound the connections and requests of clients of a listener. The functions may return
+// different values while the server runs; 0 means no limit.
 type Limits struct {
 	// Connections limits all clients together, and PerAddress each address. PerAddress also bounds the
 	// requests in progress of an address, even through proxies.
@@ -46,8 +46,8 @@ const (
 	ServerFull  Reason = "full"    // the listener is at its limit
 )
 
-// gate counts the connections of a listener, and closes some to make room for others. A nil gate has no
-// limits.
+// gate counts the connections of a listener, and closes some to make room for others. A nil gate
+// has no limits.
 type gate struct {
 	Limits
 
@@ -89,7 +89,7 @@ type gated struct {
 	gate *gate
 }
 
-// Accept implements [net.Listener]. It does not wait for room: it closes a rejected connection.
+// Accept implements [net.Listener]. It does not wait for room, but closes a rejected connection.
 func (g gated) Accept() (net.Conn, error) {
 	for {
 		conn, err := g.Listener.Accept()
@@ -133,7 +133,8 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-// reserve counts a connection, and returns the one to evict for it; ok is false if there is no room.
+// reserve counts a connection, and returns the one to evict for it. If there is no room, ok is
+// false.
 func (g *gate) reserve(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,8 +162,8 @@ func (g *gate) reserve(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	return evicted, why, true
 }
 
-// heaviest returns the connection to evict for a new one of an address: an idle connection or, if there
-// is none, a connection of an address with more connections.
+// heaviest returns the connection to evict for a new one of an address: an idle connection or, if
+// there is none, a connection of an address with more connections.
 func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	if conn, _, ok := g.idle.Next(); ok {
 		return conn, true
@@ -197,7 +198,6 @@ func (g *gate) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// countedOf returns the counted connection wrapped by conn, or nil if there is none.
 func countedOf(conn net.Conn) *counted {
 	for {
 		switch c := conn.(type) {
@@ -211,8 +211,7 @@ func countedOf(conn net.Conn) *counted {
 	}
 }
 
-// begin counts a request of a client, and reports whether it may continue. The caller must call end for
-// each admitted request.
+// begin counts a request of a client. The caller must call end for each admitted request.
 func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	if g == nil {
 		return netip.Prefix{}, true

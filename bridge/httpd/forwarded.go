@@ -26,7 +26,7 @@ const (
 // one.
 const forwardedLog = time.Minute
 
-// forwarding resolves the addresses of clients behind trusted proxies. It is safe for concurrent use.
+// forwarding is safe for concurrent use.
 type forwarding struct {
 	trusted []netip.Prefix
 	header  string
@@ -40,10 +40,10 @@ type forwarding struct {
 // errUnnamed means that a request of a trusted proxy lacks the header.
 var errUnnamed = errors.New("the header is missing")
 
-// client returns the client address of a request, or the zero Addr for a connection without one. If the
-// header is missing, it returns the address of the trusted proxy with [errUnnamed]. Any other error
-// means that the header is malformed. Only entries added by trusted proxies count: the last entry, and
-// each entry before one with the address of a trusted proxy.
+// client returns the client address of a request, or the zero Addr for a connection without one. If
+// the header is missing, it returns the address of the trusted proxy with [errUnnamed]. Any other
+// error means that the header is malformed. Only entries added by trusted proxies count: the last
+// entry, and each entry before one with the address of a trusted proxy.
 func (f *forwarding) client(r *http.Request) (netip.Addr, error) {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -119,8 +119,8 @@ func forOf(element string) (string, error) {
 	return found, nil
 }
 
-// parseNode parses a client address: IPv4, or IPv6 with or without brackets, with or without a port,
-// bare or as a quoted string.
+// parseNode parses IPv4, or IPv6 with or without brackets, with or without a port, bare or as a
+// quoted string.
 func parseNode(text string) (netip.Addr, error) {
 	node := text
 	if len(node) > 1 && node[0] == '"' && node[len(node)-1] == '"' {
@@ -142,7 +142,6 @@ func parseNode(text string) (netip.Addr, error) {
 	return addr.Unmap().WithZone(""), nil
 }
 
-// extract implements [echo.IPExtractor].
 func (f *forwarding) extract(r *http.Request) string {
 	addr, err := f.client(r)
 	if !addr.IsValid() || err != nil && !errors.Is(err, errUnnamed) {
@@ -151,8 +150,9 @@ func (f *forwarding) extract(r *http.Request) string {
 	return addr.String()
 }
 
-// admit rejects a request whose forwarding header is malformed, because limits and blocks by address
-// would not apply to it. It admits a request without the header, such as a health check of the proxy.
+// admit rejects a request whose forwarding header is malformed, because limits and blocks by
+// address would not apply to it. It admits a request without the header, such as a health check of
+// the proxy.
 func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		_, err := f.client(c.Request())
@@ -167,7 +167,7 @@ func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// logProblem counts a request. It logs at most one per forwardedLog.
+// At most one request per forwardedLog is logged.
 func (f *forwarding) logProblem(r *http.Request, err error) {
 	now := time.Now()
 	f.mu.Lock()

@@ -106,7 +106,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}}
 }
 
-// Listen opens the port or the socket. The one-line error contains its name and the reason.
+// Listen opens the port or the socket. The error is one line with its name and the reason.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.socket != "" {
 		remade, err := newRemade(ctx, s.socket, s.log)
@@ -138,11 +138,12 @@ func (s *Server) Listen(ctx context.Context) error {
 
 func (s *Server) where() string { return s.listen + s.socket }
 
-// Addr returns the address of the open port. A configured port of 0 is replaced by the chosen port.
+// Addr returns the address of the open port, which the system chose if the configured port is 0.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve handles requests until ctx ends. It then waits at most [drainTimeout] for requests in flight,
-// aborts the others, and returns nil. Any other end is an error. Call [Server.Listen] first.
+// Serve handles requests until ctx ends. It then waits at most [drainTimeout] for requests in
+// flight, aborts the others, and returns nil. Any other end is an error. Call [Server.Listen]
+// first.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	if remade, ok := s.listener.(*remade); ok {
@@ -174,8 +175,8 @@ func closed(err error) error {
 	return err
 }
 
-// Close releases the port without serving it. Its error wraps [net.ErrClosed] if [Server.Serve] already
-// released it.
+// Close closes a port that was not served. Its error wraps [net.ErrClosed] if [Server.Serve]
+// already closed it.
 func (s *Server) Close() error {
 	if s.listener == nil {
 		return nil
@@ -186,8 +187,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// fromClient returns a request whose RemoteAddr is the client's, not a proxy's. It is empty if a
-// trusted proxy does not name the client.
+// RemoteAddr becomes the client's address, or empty if a trusted proxy does not name the client.
 func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	r := c.Request()
 	ip := c.RealIP()
@@ -231,8 +231,7 @@ func recovery(log *slog.Logger, panicked func()) echo.MiddlewareFunc {
 	})
 }
 
-// accessLog logs each request without its query, at debug level, because other packages log the judged
-// steps.
+// The access log has no queries. It is at debug level, because other packages log the judged steps.
 func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -248,7 +247,7 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// addRetryAfter adds the usual wait to 503 and 429 responses without one.
+// addRetryAfter sets the default Retry-After of 503 and 429 responses.
 func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		answer := c.Response()
@@ -261,8 +260,8 @@ func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// before returns a middleware that finishes its work before its handler starts, so that it uses no
-// stack while the handler waits.
+// before returns a middleware that finishes before its handler starts, so that it uses no stack
+// while the handler waits.
 func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -292,8 +291,7 @@ type Config struct {
 
 const servedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
-// refuseConnect answers CONNECT with 405 before the handler: the server opens no tunnels, and such a
-// request has no path to route.
+// The server opens no tunnels, and a CONNECT request has no path to route.
 //
 // spec: RFC 9110 §9.3.6, §15.5.6
 func refuseConnect(next echo.HandlerFunc) echo.HandlerFunc {
@@ -309,9 +307,9 @@ func refuseConnect(next echo.HandlerFunc) echo.HandlerFunc {
 // maxAge is how long a browser caches a CORS response, in seconds.
 const maxAge = 600
 
-// allowOrigins lets scripts of some origins read responses. If all origins are allowed, every response
-// says so, even without an Origin in the request. Deployed AIRC registries do the same, and caches then
-// keep one response for all.
+// allowOrigins lets scripts of some origins read responses. If all origins are allowed, every
+// response says so, even if the request has no Origin. Deployed AIRC registries do the same, and
+// caches then keep one response for all.
 //
 // spec: airc §11
 func allowOrigins(origins []string) echo.MiddlewareFunc {
@@ -332,10 +330,10 @@ func exposed() []string {
 	return []string{"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
-// checkHost refuses requests with a foreign name in the Host header. Otherwise, a web page could point
-// its own name at this listener (DNS rebinding) and read from it. IP addresses and "localhost" are
-// allowed, because no stranger can serve a page under them. So are requests without a host, which no
-// browser sends.
+// checkHost refuses requests with a foreign name in the Host header. Otherwise, a web page could
+// point its own name at this listener (DNS rebinding) and read from it. IP addresses and
+// "localhost" are allowed, because no stranger can serve a page under them. So are requests without
+// a host, which no browser sends.
 func checkHost(names []string, log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -349,7 +347,6 @@ func checkHost(names []string, log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// isOwnHost reports whether a Host header contains an IP address, "localhost", or one of the names.
 func isOwnHost(header string, names []string) bool {
 	host := header
 	if name, _, err := net.SplitHostPort(header); err == nil {

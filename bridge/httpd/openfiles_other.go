@@ -2,5 +2,5 @@
 
 package httpd
 
-// OpenFiles returns 0: the system does not report the limit of open files.
+// OpenFiles returns 0, because the system does not report the limit of open files.
 func OpenFiles() int { return 0 }

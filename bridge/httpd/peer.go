@@ -8,7 +8,6 @@ import (
 
 type peerKey struct{}
 
-// withPeer notes the user that opened a connection on a unix socket, as reported by the system.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -17,8 +16,7 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, peerName(socket))
 }
 
-// namePeer sets the RemoteAddr of a request on a socket to the user at the other end, such as
-// "uid:1000".
+// The user at the other end is written as "uid:1000".
 func namePeer(r *http.Request) *http.Request {
 	name, ok := r.Context().Value(peerKey{}).(string)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ownerOnly is the mode of a socket: any process that can open it has full access.
+// ownerOnly is the mode of a socket. Any process that can open it has full access.
 const ownerOnly = 0o600
 
 // probeTimeout bounds the probe for a process that serves a socket. A live process answers at once.
@@ -22,8 +22,8 @@ const probeTimeout = time.Second
 // maxSocketBytes is the path limit of the strictest systems.
 const maxSocketBytes = 103
 
-// listenSocket opens a unix socket for its owner only. It replaces the socket of a dead process, and
-// returns an error if the socket is in use.
+// listenSocket opens a unix socket for its owner only. It replaces the socket of a dead process,
+// and returns an error if the socket is in use.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > maxSocketBytes {
 		return nil, fmt.Errorf("listen %s: a socket's path is at most %d bytes: choose a shorter one", path, maxSocketBytes)
@@ -56,8 +56,8 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 
 const remadeEvery = time.Second
 
-// remade is a unix socket listener. It is recreated if its file is deleted. Otherwise no command could
-// reach the gateway until its next start.
+// remade is a unix socket listener that is recreated if its file is deleted. Otherwise no command
+// could reach the gateway until its next start.
 type remade struct {
 	path    string
 	log     *slog.Logger

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Account is a participant at a gateway, either logged in or represented by an operator. With a
-// key, it signs each step in this process. It may be used concurrently.
+// Account is a participant at a gateway, either logged in or represented by an operator. If it has
+// a key, it signs each step in this process. It may be used concurrently.
 type Account struct {
 	participant.Remote
 
@@ -77,9 +77,8 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 	})
 }
 
-// once signs a step and files it. A step with an idempotency key gets the ID that the gateway
-// reserved for the key. A repetition then returns the step on disk, even after a restart of this
-// process.
+// A step with an idempotency key gets the ID that the gateway reserved for the key. A repetition
+// then returns the filed step, even after a restart of this process.
 func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
 	file func(admin.Proof) (participant.Filed, error),
 ) (participant.Filed, error) {
@@ -101,7 +100,6 @@ func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, 
 	return filed, err
 }
 
-// reserved files a step under the ID that the gateway reserved for its key.
 func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsigned, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
 	at, err := a.Reserve(ctx, u)
 	switch {
@@ -140,7 +138,7 @@ func (a *Account) store(ctx context.Context, _ string, content []byte) (address,
 	return kept.URL, kept.SHA256, err
 }
 
-// waitTime bounds one wait: proxies end a request after a minute of silence.
+// waitTime bounds one wait, because proxies end a request after a minute of silence.
 const waitTime = 50 * time.Second
 
 // Inbox is [participant.Account.Inbox].
@@ -164,8 +162,7 @@ func (a *Account) Moved(ctx context.Context, id string, known federation.Version
 	}
 }
 
-// callerError returns an error of signing in the form for the caller: an invalid member is a
-// mistake of the request.
+// An invalid member is a mistake of the request.
 func callerError(err error) error {
 	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)

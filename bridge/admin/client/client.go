@@ -25,14 +25,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// requestTimeout bounds one request: a gateway answers in milliseconds, or within seconds on a slow
+// requestTimeout bounds one request. A gateway answers in milliseconds, or within seconds on a slow
 // disk.
 const requestTimeout = 30 * time.Second
 
-// maxAnswerBytes exceeds a page of 500 items, even of steps with all their deliveries.
+// maxAnswerBytes is larger than a page of 500 items, even of steps with all their deliveries.
 const maxAnswerBytes = 16 << 20
 
-// Client sends requests to a running gateway. Make one with [New] or [NewSocket].
+// Client sends requests to a running gateway. Create one with [New] or [NewSocket].
 type Client struct {
 	base      string // scheme and host
 	token     string // "" on a socket
@@ -67,8 +67,8 @@ func NewSocket(path string) *Client {
 	})
 }
 
-// New returns a client of the API below a base. The token may be ""; a nil transport is the default
-// one.
+// New returns a client of the API below a base URL. The token may be ""; a nil transport is the
+// default one.
 func New(base, token string, transport http.RoundTripper) *Client {
 	return &Client{base: base, token: token, transport: transport}
 }
@@ -104,7 +104,7 @@ func (c *Client) call(ctx context.Context, r route.Spec, in, out any) error {
 	return nil
 }
 
-// open sends a request without a timeout. The caller closes the answer.
+// open sends a request without a timeout. The caller closes the response.
 func open[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In) (*http.Response, error) {
 	request, err := route.Spec(r).Request(ctx, c.base, admin.Prefix, in)
 	if err != nil {
@@ -113,7 +113,7 @@ func open[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], i
 	return c.send(request, 0)
 }
 
-// send sends a request; timeout 0 means none. The caller closes the answer.
+// Timeout 0 means none. The caller closes the response.
 func (c *Client) send(request *http.Request, timeout time.Duration) (*http.Response, error) {
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
@@ -137,8 +137,7 @@ func readAnswer(response *http.Response) ([]byte, error) {
 	return text, nil
 }
 
-// unreachable returns the error for a request without an answer. Its text names the gateway but not
-// the request.
+// The text of the error names the gateway but not the request.
 func unreachable(err error) error {
 	if asked, ok := err.(*url.Error); ok { //nolint:errorlint // net/http promises this type
 		err = asked.Err

@@ -127,7 +127,7 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// Readiness returns the answer of /readyz, also if the gateway is not ready. With peers it includes
+// Readiness returns the answer of /readyz, even if the gateway is not ready. With peers it includes
 // the links to other homes.
 func (c *Client) Readiness(ctx context.Context, peers bool) (admin.Readiness, error) {
 	var ready admin.Readiness

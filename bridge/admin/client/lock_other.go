@@ -4,5 +4,5 @@ package client
 
 import "os"
 
-// lock does nothing: two processes with one session may end it.
+// Without a lock, two processes that use the same session may end it.
 func lock(*os.File) error { return nil }

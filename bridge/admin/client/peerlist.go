@@ -32,7 +32,7 @@ type PeerLine struct {
 	Domain, Mode string
 }
 
-// ImportPeers reads a list of peers from its address or file, and checks every line by a dry run.
+// ImportPeers reads a list of peers from its address or file, and checks every line with a dry run.
 // It then sets the modes, unless a dry run was requested.
 func (c *Client) ImportPeers(ctx context.Context, from string, act admin.Act) ([]admin.Peer, error) {
 	text, err := readPeerList(ctx, from)
@@ -96,8 +96,7 @@ func readBounded(in io.Reader) (string, error) {
 	return string(text), nil
 }
 
-// ParsePeerList reads a domain and a mode from each line. Its error names the first invalid line
-// that is no comment.
+// ParsePeerList reads a domain and a mode from each line. Its error names the first invalid line.
 func ParsePeerList(text string) ([]PeerLine, error) {
 	var lines []PeerLine
 	seen := map[string]int{}

@@ -113,7 +113,7 @@ func (p *Public) ask(ctx context.Context, path string, in, out any) error {
 
 const callTime = waitTime + 30*time.Second
 
-// send posts a document and returns the answer; the token may be "".
+// The token may be "".
 func (p *Public) send(ctx context.Context, path, token string, text []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -140,7 +140,6 @@ func (p *Public) send(ctx context.Context, path, token string, text []byte) ([]b
 	return readAnswer(response)
 }
 
-// post is [participant.Remote.Post].
 func (p *Public) post(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
 	token, err := p.token(ctx, "")
 	if err != nil {
@@ -184,9 +183,9 @@ type kept struct {
 // ErrNotPaired is returned if there is neither a pairing code nor a stored session for a gateway.
 var ErrNotPaired = errors.New("no saved session for this gateway: use --pair CODE or --key-file FILE")
 
-// WithPairing returns the account of a pairing code. The refresh token is stored in a folder: a
-// later start with the same code, or with the code "", uses it. The gateway signs the steps.
-// WithPairing itself does no network I/O.
+// WithPairing returns the account of a pairing code. The refresh token is stored in a folder, and
+// is used by later starts with the same code or with "". The gateway signs the steps. WithPairing
+// does no network I/O.
 func WithPairing(address, code, folder string) (*Account, error) {
 	p, err := newPublic(address)
 	if err != nil {
@@ -230,7 +229,7 @@ func WithPairing(address, code, folder string) (*Account, error) {
 	return &Account{Remote: participant.Remote{Post: p.post}}, nil
 }
 
-// exclusively changes a file that other processes may change too. It does not write the file if
+// exclusively changes a file that other processes may also change. It does not write the file if
 // change returns an error or the same content.
 func exclusively(path string, change func(kept) (kept, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -35,8 +35,8 @@ type Step struct {
 	Key *federation.SigningKey
 }
 
-// Take submits a step, signed if there is a key. For a step waiting for a key or for the ruling of
-// another home, it returns a [*bridge.ProblemError].
+// Take submits a step, signed if there is a key. If the step waits for a key or for the ruling of
+// another home, the error is a [*bridge.ProblemError].
 func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	content, err := contextOf(&s)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 }
 
 // gateway is the part of a gateway required to sign a step: the operator API or the calls of a
-// participant. It blocks on the gateway.
+// participant. Its methods block on the gateway.
 type gateway interface {
 	// place returns the venue of an offer, and its dialect.
 	place(ctx context.Context, from, to, channel string) (venue string, tags federation.Dialect, err error)
@@ -76,8 +76,7 @@ type gateway interface {
 	store(ctx context.Context, owner string, content []byte) (address, hash string, err error)
 }
 
-// sign returns the request for a step as a document made and signed in this process. The gateway
-// only chooses the place of the step.
+// The gateway chooses only the place of the step.
 func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.Ask, error) {
 	var none admin.Ask
 	var err error
@@ -118,15 +117,15 @@ func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.As
 	return admin.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason, Wait: s.Ask.Wait}, nil
 }
 
-// stepContext is the context of a step: text within the step, "" for none, or a file referenced by
-// the step.
+// stepContext is the context of a step: text within the step, or "" for none, or a file referenced
+// by the step.
 type stepContext struct {
 	text string
 	file []byte // nil for a text
 }
 
-// contextOf returns the context of a step. If the title of an offer is too long, it truncates the
-// title and adds the full text to the context.
+// If the title of an offer is too long, contextOf truncates it and adds the full text to the
+// context.
 func contextOf(s *Step) (content stepContext, err error) {
 	if s.Content != nil {
 		content = shortest(s.Content)
@@ -174,8 +173,7 @@ func shortest(content []byte) stepContext {
 	return stepContext{file: content}
 }
 
-// refer returns the context as in a request. The gateway stores a text that is too long for its
-// step.
+// A text that is too long for its step is stored at the gateway.
 func (c *Client) refer(ctx context.Context, content stepContext, owner string) (text, hash string, err error) {
 	if content.file == nil {
 		return content.text, "", nil
@@ -183,8 +181,7 @@ func (c *Client) refer(ctx context.Context, content stepContext, owner string) (
 	return storeContext(ctx, c, content, owner)
 }
 
-// storeContext stores a context at the gateway, and returns the reference and its hash. An address
-// is its own reference.
+// An address is its own reference.
 func storeContext(ctx context.Context, g gateway, content stepContext, owner string) (reference, hash string, err error) {
 	text := content.file
 	if text == nil {

@@ -14,7 +14,7 @@ import (
 
 type action struct {
 	back  string // page with its list, unless the form names another
-	noun  string // of the equivalent command
+	noun  string
 	needs federation.Scope
 	// send requests the change from the API, and returns the number of changed items.
 	send func(r request, f form, act admin.Act) (int, error)
@@ -26,8 +26,8 @@ type action struct {
 
 type form struct {
 	verb, name   string
-	link, peer   string // link or peer of one delivery, or of the filter
-	older, cause string // age and cause in the filter
+	link, peer   string
+	older, cause string // age and cause of the filter
 	rows         []string
 	choice, back string
 }
@@ -93,7 +93,7 @@ func endSession(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-// setMode sets the mode of a peer. A dry run without a choice tries the strictest mode.
+// A dry run without a choice tries the strictest mode.
 func setMode(r request, f form, act admin.Act) (int, error) {
 	if f.choice == "" && act.DryRun {
 		f.choice = "block"
@@ -192,7 +192,6 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	http.Redirect(w, r, f.back, http.StatusSeeOther)
 }
 
-// describeResult returns a sentence about the effect of an action.
 func describeResult(a action, f form, changed int) string {
 	switch {
 	case a.choices != nil:

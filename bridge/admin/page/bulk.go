@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	selectedRows = "selected" // by the parameter "row", which may be repeated
-	allRows      = "all"      // rows that match the filter
+	selectedRows = "selected" // the parameter "row" may be repeated
+	allRows      = "all"      // all rows that match the filter
 )
 
 type bulk struct {
 	Form     string
 	Back     string
-	Selected []link // for the rows with a checked box
-	All      []link // for the rows that match the filter
+	Selected []link
+	All      []link
 }
 
-// bulk returns the form for a list; nil without rows or without the session's scope. The filters
-// are parameters of the page. Deliveries that match no filter are never changed together.
+// bulk returns the form for a list, or nil if there are no rows or the session lacks the scope. The
+// filters are parameters of the page. Deliveries are changed together only if they match a filter.
 func (r request) bulk(list string, needs federation.Scope, rows bool, filters []string, verbs ...string) *bulk {
 	if !rows || !r.may(needs) {
 		return nil
@@ -99,8 +99,7 @@ func (f form) deadChanges() ([]admin.DeadChange, error) {
 
 var errNoRow = &bridge.ProblemError{Status: http.StatusUnprocessableEntity, Code: bridge.CodeUsage, Detail: "Select a row first."}
 
-// sum makes several changes, and returns the number of changed items. If there are many rows, a
-// missing row is not an error.
+// If there are many rows, a missing row is not an error.
 func sum[T any](changes []T, err error, one func(T) (int, error)) (int, error) {
 	if err != nil {
 		return 0, err

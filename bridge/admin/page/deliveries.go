@@ -30,8 +30,6 @@ func readLinks(r request) (admin.Page[admin.Link], error) {
 	return call(r, admin.ListLinks, r.watching())
 }
 
-// loadLink shows the negotiated options of a link, its limits, and the parts of steps that it does
-// not carry.
 func loadLink(r request, name string) (view, error) {
 	l, err := call(r, admin.GetLink, admin.ByName{Name: name})
 	if err != nil {

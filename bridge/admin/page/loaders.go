@@ -20,7 +20,7 @@ import (
 
 type loader func(r request) (view, error)
 
-// lists returns the loaders of the list pages, in the order of the navigation.
+// lists returns the loaders of the list pages in navigation order.
 func lists() []struct {
 	Name, Title string
 	Load        loader
@@ -72,8 +72,8 @@ func (r request) page() admin.Paging { return admin.Paging{Cursor: r.query.Get("
 
 func (r request) watching() admin.Watching { return admin.Watching{Paging: r.page()} }
 
-// older returns the address of the next part of a list, "" after the last. The parameter holds the
-// position.
+// older returns the address of the next part of a list, or "" after the last. The parameter holds
+// the position.
 func (r request) older(parameter, cursor string) string {
 	if cursor == "" {
 		return ""

@@ -31,14 +31,13 @@ func loadOverview(r request) (view, error) {
 	return view{Title: "Overview", Sections: []section{now, warnings.section(r), feeds.section(r), last, hours.section(r)}}, nil
 }
 
-// chart is one line of the last day, as an SVG of [chartWidth] by [chartHeight], with a text
-// alternative.
+// chart is an SVG line of the last day, with a text alternative.
 type chart struct {
 	ID, Name, Words string
 	Area, Line      string // paths
 }
 
-// The size of a chart: a unit is five minutes wide.
+// The size of a chart. A unit is five minutes wide.
 const (
 	chartWidth  = int(federation.ChartAge / federation.ChartEvery)
 	chartHeight = 48
@@ -75,7 +74,7 @@ func last(values []int) int {
 	return values[len(values)-1]
 }
 
-// newChart draws a value of the samples. It leaves a gap without samples.
+// Missing samples leave a gap.
 func newChart(samples []admin.Sample, now time.Time, id, name, unit string, current int, values []int) chart {
 	c := chart{ID: id, Name: name, Words: fmt.Sprintf("%d%s now", current, unit)}
 	if len(values) == 0 {

@@ -7,7 +7,7 @@
 // so that a session ends with its token. Everything works without JavaScript; the script replaces
 // the rows of an open page when the page changes.
 //
-// The handlers may be called concurrently.
+// A [Page] is safe for concurrent use.
 package page
 
 import (
@@ -34,7 +34,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/operators"
 )
 
-// prefix is the path prefix of everything except the redirect from "/".
 const prefix = "/ui/"
 
 const first = prefix + "links"
@@ -133,7 +132,7 @@ type files struct {
 	page *template.Template
 }
 
-// readFiles reads the embedded files. An invalid template is a bug of the program.
+// An invalid template is a bug of the program.
 func readFiles() files {
 	f := files{all: map[string]file{}, page: template.Must(template.ParseFS(embedded, "files/*.html"))}
 	for name, mediaType := range map[string]string{"baton.js": "text/javascript; charset=utf-8", "baton.css": "text/css; charset=utf-8", "baton.svg": "image/svg+xml"} {
@@ -166,8 +165,8 @@ type navLink struct {
 	Current           bool
 }
 
-// counts returns, for each page, the number of items that need an operator; none if that cannot be
-// read now.
+// counts returns, for each page, the number of items that need an operator. It returns none if the
+// record cannot be read now.
 func (r request) counts() map[string]string {
 	counts := map[string]string{}
 	if t, err := call(r, admin.CountTroubles, route.None{}); err == nil {
@@ -180,7 +179,7 @@ func (r request) counts() map[string]string {
 	return counts
 }
 
-// render writes a page; the session may be nil.
+// The session may be nil.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *session, v view) {
 	l := layout{view: v, Home: p.deps.Home, Script: prefix + p.files.all["baton.js"].hashed, Style: prefix + p.files.all["baton.css"].hashed, Icon: prefix + p.files.all["baton.svg"].hashed}
 	if s != nil {
@@ -206,10 +205,10 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *ses
 
 const lookEach = time.Second
 
-// maxStreams bounds the open event streams: each reads its page once a second.
+// maxStreams bounds the open event streams. Each reads its page once a second.
 const maxStreams = 64
 
-// aliveEach is the heartbeat interval of a quiet stream, because proxies close silent ones.
+// aliveEach is the heartbeat interval of a quiet stream. Proxies close silent streams.
 const aliveEach = 20 * time.Second
 
 // events streams the addresses of changed pages. The parameter "page", which may be repeated, is
@@ -235,8 +234,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
 	p.stream(r, w, out, watched)
 }
 
-// stream writes an event for each change until the client leaves, its session ends, or the gateway
-// stops.
+// stream runs until the client leaves, its session ends, or the gateway stops.
 func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.ResponseController, watched []*watchedPage) {
 	again := time.NewTicker(lookEach)
 	defer again.Stop()
@@ -280,8 +278,7 @@ type watchedPage struct {
 
 const maxWatched = 16
 
-// watchedPages returns the pages with these addresses, or all lists without addresses. It returns
-// false for an unknown address.
+// watchedPages returns all lists if there are no addresses, and false for an unknown address.
 func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	if len(addresses) == 0 {
 		for _, each := range lists() {
@@ -306,8 +303,7 @@ func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	return all, true
 }
 
-// changed reports whether the API's answer differs from the last one. It is false on the first call
-// and after an error.
+// changed is false on the first call and after an error.
 func (w *watchedPage) changed(ctx context.Context, p *Page, token federation.OperatorToken) bool {
 	sum := sha256.New()
 	if _, err := w.load(p.request(context.WithValue(ctx, sumKey, sum), token, w.address)); err != nil {

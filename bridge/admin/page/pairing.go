@@ -14,7 +14,6 @@ const PairPath = prefix + "pair"
 
 type pairView struct{ DID, Reason, Command string }
 
-// askPair shows the form for a pairing code, which logs in an agent host.
 func (p *Page) askPair(w http.ResponseWriter, r *http.Request, s session) {
 	if !p.request(r.Context(), s.token, r.URL).may(admin.CreatePairingCode.Scope) {
 		p.fail(w, r, &s, http.StatusForbidden, "A pairing code needs a token of the scope admin.")
@@ -28,7 +27,7 @@ func (p *Page) renderPair(w http.ResponseWriter, r *http.Request, s session, sta
 	p.render(w, r, status, &s, view{Title: "Pair a host", Alert: plain(alert), Pair: form})
 }
 
-// pair makes a pairing code. Only the next page of the session shows it.
+// Only the next page of the session shows the code.
 func (p *Page) pair(w http.ResponseWriter, r *http.Request, s session) {
 	request := p.request(r.Context(), s.token, r.URL)
 	ask := admin.PairAsk{DID: strings.TrimSpace(r.PostFormValue("did")), Reason: strings.TrimSpace(r.PostFormValue("reason"))}

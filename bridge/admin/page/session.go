@@ -22,16 +22,15 @@ const cookieName = "baton_session"
 // sessionLife bounds a session, which may end earlier with its token.
 const sessionLife = 12 * time.Hour
 
-// maxSessions bounds the sessions of a process. The oldest one ends if there are more.
+// maxSessions bounds the sessions of a process. Beyond it, the oldest one ends.
 const maxSessions = 1 << 10
 
 type session struct {
 	id    [32]byte                 // digest of the cookie
-	token federation.OperatorToken // as recorded at the start of the request
+	token federation.OperatorToken // as read at the start of the request
 	csrf  string
 }
 
-// storedSession is a session in the memory of the process.
 type storedSession struct {
 	token  [32]byte // digest
 	csrf   string
@@ -59,7 +58,6 @@ func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Co
 	}
 }
 
-// makeRoom drops the ended sessions, and then the oldest one if there are still too many.
 func (s *sessions) makeRoom(now time.Time) {
 	var oldest [32]byte
 	for id, each := range s.all {
@@ -91,7 +89,6 @@ func (s *sessions) end(id [32]byte) {
 	delete(s.all, id)
 }
 
-// notify stores a notice for the next page of a session.
 func (s *sessions) notify(id [32]byte, notice string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +97,6 @@ func (s *sessions) notify(id [32]byte, notice string) {
 	}
 }
 
-// takeNotice returns the notice of a session and deletes it.
 func (s *sessions) takeNotice(id [32]byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +159,6 @@ const maxFormBytes = 16 << 10
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// guarded sets the headers of every answer, and refuses cross-site changes.
 func (p *Page) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -185,8 +180,8 @@ func (p *Page) guarded(next http.Handler) http.Handler {
 }
 
 // foreign returns the reason why a change counts as a cross-site request, or "". Clients other than
-// browsers send neither header. A page under Referrer-Policy no-referrer sends its forms with the
-// origin "null", as other sites can: then Sec-Fetch-Site decides.
+// browsers send neither header. Under Referrer-Policy no-referrer, a page sends its forms with the
+// origin "null", as other sites can. Sec-Fetch-Site then decides.
 func foreign(r *http.Request) string {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	own := site == "same-origin" || site == "none"
@@ -204,7 +199,6 @@ func foreign(r *http.Request) string {
 
 type handler func(w http.ResponseWriter, r *http.Request, s session)
 
-// reading serves a page to a session, and redirects other browsers to the login.
 func (p *Page) reading(serve handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := p.session(r)
@@ -219,7 +213,6 @@ func (p *Page) reading(serve handler) http.Handler {
 	})
 }
 
-// changing serves a form to its session, and refuses other requests.
 func (p *Page) changing(serve handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := p.session(r)
@@ -236,8 +229,8 @@ func (p *Page) changing(serve handler) http.Handler {
 	})
 }
 
-// session returns the session of a request. It reads the token from the record. It returns
-// [federation.ErrNotFound] without a session, or if its token has ended.
+// The token is read from the record. The error is [federation.ErrNotFound] without a session, or if
+// its token has ended.
 func (p *Page) session(r *http.Request) (session, error) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {

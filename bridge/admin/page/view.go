@@ -44,7 +44,7 @@ type filterView struct{ Fields []filterField }
 
 type filterField struct{ Name, Label, Value string }
 
-// filter returns the form for the filters of a page: pairs of a parameter and its label.
+// The filters are pairs of a parameter and its label.
 func (r request) filter(pairs ...string) *filterView {
 	f := &filterView{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -97,7 +97,6 @@ type cell struct {
 	Acts  []link
 }
 
-// moment is a time and its distance from now.
 type moment struct{ Full, Short, Age string }
 
 type link struct{ Verb, Name, Href string }
@@ -115,8 +114,8 @@ type step struct {
 	Signed                                        []detail
 }
 
-// plain makes every character visible: it writes control characters, and characters that change the
-// direction of text, as U+ and their number.
+// plain writes control characters, and characters that change the direction of text, as U+ and
+// their number.
 func plain(s string) string {
 	hidden := func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co) && r != zeroWidthJoiner && r != zeroWidthNonJoiner
@@ -331,7 +330,6 @@ func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 	_, _ = w.Write(document) // the client is gone
 }
 
-// loadPeers shows the other homes and registries, and the registries' messages waiting for consent.
 func loadPeers(r request) (view, error) {
 	page, err := call(r, admin.ListPeers, r.page())
 	if err != nil {

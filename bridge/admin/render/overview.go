@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/admin"
 )
 
-// NamedValue is a value with its name on the page.
+// NamedValue is a value with the name displayed for it.
 type NamedValue struct {
 	Name string
 	Value

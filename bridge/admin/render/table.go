@@ -57,19 +57,19 @@ const (
 // Text returns a value of few words.
 func Text[T ~string](text T) Value { return Value{Text: string(text)} }
 
-// Words returns a value whose words are never divided.
+// Words returns a value whose words are not broken across lines.
 func Words[T ~string](text T) Value { return Value{Text: string(text), Class: "words"} }
 
 // Long returns a text that may take several lines.
 func Long[T ~string](text T) Value { return Value{Text: string(text), Class: long} }
 
-// Raw returns a text in which each byte matters.
+// Raw returns a text that is shown byte for byte.
 func Raw(text string) Value { return Value{Text: text, Class: raw} }
 
 // Number returns a count.
 func Number[T ~int | ~int64 | ~uint64](n T) Value { return Value{Text: fmt.Sprint(n), Class: number} }
 
-// Bytes returns a size, in units for people on a page and as a number on a terminal.
+// Bytes returns a size, in units on a page and as a number of bytes on a terminal.
 func Bytes(n int64) Value {
 	exact := fmt.Sprint(n)
 	size, unit := float64(n), "B"
@@ -102,7 +102,7 @@ func Linked(text, list, item string) Value {
 	return Value{Text: text, Link: list + "/" + url.PathEscape(item)}
 }
 
-// HandoffID returns an ID with a link to the page of the handoff. It may be empty.
+// HandoffID returns an ID with a link to the page of the handoff. The ID may be empty.
 func HandoffID(id federation.HandoffID) Value {
 	if id.IsZero() {
 		return Value{}
@@ -171,7 +171,7 @@ func Print[T any](t Terminal, document T, write func(out io.Writer, document T) 
 	return write(t.Out, document)
 }
 
-// Line returns the write of [Print] for a one-line document.
+// Line returns a write function for [Print] that prints a document as one line.
 func Line[T any](line func(document T) string) func(out io.Writer, document T) error {
 	return func(out io.Writer, document T) error {
 		_, err := fmt.Fprintln(out, line(document))
@@ -203,7 +203,6 @@ func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 	return err
 }
 
-// nextPage returns the shell command for the page at a cursor.
 func nextPage(command []string, cursor string) string {
 	var words []string
 	for i, word := range command {

@@ -354,7 +354,7 @@ var (
 	}
 )
 
-// Lists shown only on a terminal.
+// Lists that are shown only on a terminal.
 var (
 	Arrivals = Table[admin.Arrived]{Columns: []Column[admin.Arrived]{
 		{"Filed", "FILED", func(a admin.Arrived) Value { return Time(a.Filed) }},
@@ -423,7 +423,7 @@ func aged(i int) func(s admin.Shape) Value {
 	}
 }
 
-// HandoffState returns the state of a handoff, with a mark if its home is unreachable.
+// HandoffState returns the state of a handoff, marked if its home is unreachable.
 func HandoffState(h admin.Handoff) Value { return marked(State(h.State), h.Orphaned, "orphaned") }
 
 func marked(v Value, condition bool, mark string) Value {
@@ -433,7 +433,6 @@ func marked(v Value, condition bool, mark string) Value {
 	return v
 }
 
-// rowsOf returns a number of pending deliveries, with a link to them.
 func rowsOf(n int, filter url.Values) Value {
 	v := Number(n)
 	if n > 0 {
@@ -442,7 +441,7 @@ func rowsOf(n int, filter url.Values) Value {
 	return v
 }
 
-// holdLine describes a hold and the command that ends it; "" without a hold.
+// holdLine describes a hold and the command that ends it, or returns "" if there is none.
 func holdLine(h admin.Hold, name string) string {
 	switch {
 	case h.HeldSince.IsZero() && h.PeerMode != "":
@@ -461,7 +460,6 @@ func Venue(venue string) string {
 	return venue
 }
 
-// ofHome returns a column value that is empty for registries.
 func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
 	return func(p admin.Peer) Value {
 		if p.PeerHome == nil {
@@ -471,8 +469,8 @@ func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
 	}
 }
 
-// skew returns the lead of our clock over the clock of a home. A terminal prints "ok" for up to
-// thirty seconds, as the log does.
+// skew returns how far our clock is ahead of the clock of a home. A terminal prints "ok" for up to
+// 30 seconds, as the log does.
 func skew(h admin.PeerHome) Value {
 	v := Value{Text: fmt.Sprintf("%.1f s", h.SkewSeconds), Terminal: "ok", Class: number}
 	ahead := time.Duration(h.SkewSeconds * float64(time.Second)).Round(time.Second)
@@ -485,7 +483,7 @@ func skew(h admin.PeerHome) Value {
 	return v
 }
 
-// written formats a text in RFC 3339, and returns any other text unchanged.
+// Any other text is returned unchanged.
 func written(text string) Value {
 	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {
@@ -508,8 +506,7 @@ func anyOf(items []string) Value {
 	return Value{Text: strings.Join(items, ", "), Terminal: strings.Join(items, ","), Class: long}
 }
 
-// limitValue returns a limit: a size in units for people, or a duration without zero parts. The
-// limit 0 is shown as none.
+// The limit 0 is shown as none.
 func limitValue(l admin.PolicyLimit) Value {
 	if n, err := strconv.ParseInt(l.Value, 10, 64); err == nil && n > 0 && strings.Contains(l.Key, "bytes") {
 		return Bytes(n)
@@ -531,8 +528,7 @@ func place(file string, line int) string {
 	return file + ":" + strconv.Itoa(line)
 }
 
-// agentTrouble returns the reason why work of an external agent waits: its link is down, or a task
-// needs an operator.
+// The reason is that its link is down, or that a task needs an operator.
 func agentTrouble(l admin.Link) string {
 	if l.State != string(bridge.LinkUp) {
 		return cmp.Or(l.LastError, l.Agent.Obstacle)

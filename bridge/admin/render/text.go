@@ -1,7 +1,6 @@
 // Package render shows answers of the operator API to people. A [Table] declares a list once, for a
 // terminal and for the operator page. On a terminal, a command prints a list, one line for each
-// detail of a thing, or one JSON document for a machine. Texts in answers cannot act on the
-// terminal.
+// detail, or one JSON document. Control sequences in answers are never sent to the terminal.
 package render
 
 import (
@@ -35,8 +34,8 @@ func (d *details) print(out io.Writer) error {
 	return columns.Flush()
 }
 
-// Cell returns a text as one cell: "-" for an empty one, and "?" for each character that could act
-// on a terminal or end the cell.
+// Cell returns a text as one cell: "-" for an empty one, and "?" for each character that could
+// control the terminal or end the cell.
 func Cell(text string) string {
 	if text == "" {
 		return "-"
@@ -44,8 +43,8 @@ func Cell(text string) string {
 	return strings.ReplaceAll(Printable(text), "\t", "?")
 }
 
-// Printable returns a text with "?" for each character that could act on a terminal. It keeps tabs,
-// which separate columns.
+// Printable returns a text with "?" for each character that could control the terminal. It keeps
+// tabs, which separate columns.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || strconv.IsPrint(r) {
@@ -70,7 +69,7 @@ func Age(at admin.Moment, now time.Time) string {
 	return d.Truncate(time.Second).String()
 }
 
-// Until returns the remaining time, or "".
+// Until returns the remaining time in a short form, or "".
 func Until(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -87,7 +86,7 @@ func Checks(out io.Writer, checks []admin.Check) error {
 	return columns.Flush()
 }
 
-// A line about a change does not state whether the change was made: the command marks a dry run.
+// Lines about a change do not state whether it was made, because the command marks a dry run.
 
 // Erased returns the erased items, and a line for each remaining task.
 func Erased(done admin.Erased) []string {
