@@ -26,8 +26,8 @@ import (
 // now. It may be called concurrently, and repeatedly for a long request.
 type Admission func(r *http.Request, needs federation.Scope) (actor string, err error)
 
-// Everybody admits each caller that can connect, under the listener's name for it. The permissions
-// of a socket decide which processes can open it.
+// Everybody admits each caller, under the listener's name for it. The permissions of the socket
+// decide which processes can open it.
 func Everybody(r *http.Request, _ federation.Scope) (string, error) { return r.RemoteAddr, nil }
 
 func errUnauthorized(detail string) error {
@@ -38,7 +38,7 @@ type callerKey struct{}
 
 type caller struct {
 	actor string
-	still func() error // nil while they are still admitted
+	still func() error // nil while the caller is still admitted
 }
 
 func callerOf(ctx context.Context) caller {
@@ -66,13 +66,13 @@ func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.
 // CodeRateLimited is the code for a caller with too many wrong tokens.
 const CodeRateLimited = "rate-limited"
 
-// An address may show wrongTokens wrong tokens in each wrongPeriod.
+// An address may send wrongTokens wrong tokens per wrongPeriod.
 const (
 	wrongTokens = 10
 	wrongPeriod = time.Minute
 )
 
-// maxGood bounds the cached valid tokens; operators have only a few.
+// maxGood bounds the cached valid tokens. Operators have only a few.
 const maxGood = 1 << 10
 
 // Bearers admits a caller with a token of the needed scope. An address with too many wrong tokens
@@ -91,7 +91,7 @@ type TokenCheck struct {
 	good map[[32]byte]bool // digests of the tokens accepted since the start
 }
 
-// NewTokenCheck returns a check without counted failures.
+// NewTokenCheck returns a check without recorded failures.
 func NewTokenCheck(tokens *operators.Operators) *TokenCheck {
 	return &TokenCheck{
 		tokens: tokens,
@@ -114,7 +114,7 @@ func (b *TokenCheck) Admit(r *http.Request, needs federation.Scope) (string, err
 }
 
 // Check returns the token of a request. It blocks on the record. The error is a [*ProblemError] for
-// a wrong token, and for an address with too many of them.
+// a wrong token, or if the address sent too many of them.
 func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorToken, error) {
 	now, from, digest := time.Now(), credential.AddressOf(r), federation.DigestToken(text)
 	if !b.wasGood(digest) && b.wrong.Left(from, now).Left == 0 {
@@ -132,7 +132,7 @@ func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorTok
 	return token, nil
 }
 
-// AdmitToken is [Admission] for a checked token.
+// AdmitToken is [Admission] for a token that was already checked.
 func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor string, err error) {
 	if !token.Scope.Covers(needs) {
 		return "", &ProblemError{
@@ -167,7 +167,7 @@ func errThrottled() error {
 	}
 }
 
-// Lifetime of tokens: as requested, but never unlimited.
+// Lifetimes of tokens. They are never unlimited.
 const (
 	defaultTokenLife = 720 * time.Hour
 	maxTokenLife     = 8760 * time.Hour
@@ -192,7 +192,7 @@ func shapeToken(t federation.OperatorToken) Token {
 	return Token{Name: t.Name, Scope: t.Scope, Created: Moment(t.Created), Expires: Moment(t.Expires)}
 }
 
-// createToken returns the only answer with the token itself.
+// createToken returns the only answer that contains the token itself.
 func (o *Operator) createToken(ctx context.Context, body route.Body[TokenAsk]) (NewToken, error) {
 	ask, err := body.Read()
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package admin is the operator API, /operator/v1: JSON over HTTP. The commands of the program use
 // only its routes, through package client. Each route is a typed value, such as [ListHandoffs];
-// openapi.yaml is derived from these values.
+// openapi.yaml is generated from these values.
 //
-// An [Admission], with which the [Operator] is mounted, admits callers to the scope of a route:
-// read for routes that change nothing, admin for keys, tokens, peers and bindings, operate for the
-// rest. The routes may be called concurrently.
+// An [Operator] is mounted with an [Admission], which admits callers to the scope of a route. The
+// scope is read for routes that change nothing, admin for keys, tokens, peers and bindings, and
+// operate for the rest. The routes may be called concurrently.
 package admin
 
 //go:generate go test . -run ^TestContractMatchesTheRoutes$ -update
@@ -28,7 +28,7 @@ import (
 const network = "operator"
 
 // Gateway judges the steps of operators and looks up participants. It is the Gateway of package
-// server, which imports this package and documents the methods.
+// server, which documents the methods.
 type Gateway interface {
 	bridge.Gateway
 	AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error)
@@ -113,8 +113,8 @@ type Operator struct{ deps Deps }
 // New returns the operator API of a gateway.
 func New(d Deps) *Operator { return &Operator{deps: d} }
 
-// act records an operator's change in the record and in the log. It runs after the change and
-// cannot undo it: if the record is unavailable, only the log has it.
+// act runs after the change and cannot undo it. If the record is unavailable, only the log has the
+// change.
 func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 	change := federation.Change{At: time.Now(), Actor: callerOf(ctx).actor, What: what, Subject: subject, Reason: reason}
 	if err := o.deps.Record.Note(context.WithoutCancel(ctx), change); err != nil {
@@ -128,7 +128,7 @@ func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 // Acted records a change made for an admitted operator outside this API.
 func (o *Operator) Acted(ctx context.Context, what, subject string) { o.act(ctx, what, subject, "") }
 
-// acted records a change, unless it was a dry run, and returns the answer.
+// A dry run is not recorded.
 func (o *Operator) acted(ctx context.Context, what, subject string, ask Act, changed int) Acted {
 	if !ask.DryRun {
 		o.act(ctx, what, subject, ask.Reason)

@@ -29,8 +29,7 @@ func (o *Operator) bindings(context.Context, Paging) (listing[Binding], error) {
 	return listing[Binding]{page: bindingList{o}.page}, nil
 }
 
-// page merges the bindings of the configuration and of the record. A cursor is the last name, after
-// its network and a slash.
+// The cursor is the last name, after its network and a slash.
 func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[Binding], error) {
 	network, name, _ := strings.Cut(cursor, "/")
 	kept, err := l.o.deps.Record.BoundNames(ctx, network, name, limit)
@@ -105,7 +104,6 @@ func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error
 	return shapeBinding(b, FromRecord), nil
 }
 
-// bind stores a binding, or with dry checks whether that is possible.
 func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) error {
 	if !dry {
 		return o.deps.Record.BindName(ctx, b)
@@ -120,7 +118,6 @@ func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) e
 	return err
 }
 
-// unbind ends a binding, or with dry checks whether it exists.
 func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) error {
 	if !dry {
 		return o.deps.Record.UnbindName(ctx, network, name)
@@ -152,8 +149,7 @@ func conflict(detail string) error {
 	return &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: detail}
 }
 
-// releaseHandle releases a handle. The next caller that registers it inherits its inbox and
-// consent.
+// The next caller that registers the handle inherits its inbox and consent.
 func (o *Operator) releaseHandle(ctx context.Context, in ActOnHandle) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {

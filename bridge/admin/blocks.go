@@ -33,7 +33,7 @@ func shapeBlock(b federation.Block) Block {
 	return Block{What: b.What, Kind: b.Kind, Reason: b.Reason, Since: Moment(b.Since), Expires: Moment(b.Expires)}
 }
 
-// addBlock adds a block, and replaces an existing block of the same source.
+// addBlock replaces an existing block of the same source.
 func (o *Operator) addBlock(ctx context.Context, body route.Body[BlockAsk]) (Blocked, error) {
 	ask, err := body.Read()
 	if err != nil {
@@ -90,7 +90,7 @@ func (o *Operator) unblock(ctx context.Context, in Unblocking) (Acted, error) {
 	return o.acted(ctx, "block remove", b.What, ask, 1), nil
 }
 
-// The kinds of names by which senders are counted.
+// How senders are counted.
 const (
 	senderDID     = "did"
 	senderAddress = "address"
@@ -103,7 +103,7 @@ const (
 	maxTopSince = time.Hour
 )
 
-// top returns the senders with the most steps first. It has no second page.
+// top has no second page.
 func (o *Operator) top(_ context.Context, query TopQuery) (listing[Sender], error) {
 	by, since := senderDID, topSince
 	if query.By != "" {
@@ -128,7 +128,7 @@ func (o *Operator) top(_ context.Context, query TopQuery) (listing[Sender], erro
 	return listing[Sender]{page, watchPage(page)}, nil
 }
 
-// erase continues if the client disconnects, so that the audit log has each erasure.
+// erase continues if the client disconnects, so that each erasure is in the audit log.
 func (o *Operator) erase(ctx context.Context, body route.Body[EraseAsk]) (Erased, error) {
 	ask, err := body.Read()
 	if err != nil {

@@ -44,7 +44,7 @@ func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting]
 	return listing[Waiting]{page, watchPage(page)}, nil
 }
 
-// watchPage returns changes of the first page of a list: its new items.
+// watchPage returns the new items of the first page of a list.
 func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
 	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
 		reported := map[string]bool{}
@@ -86,8 +86,8 @@ func (o *Operator) waitingFilter(ctx context.Context, query FeedQuery) (f federa
 	return f, nil
 }
 
-// towards returns the destinations of a request. Deliveries to another home wait in the outbox of a
-// link, so either name may be used. A registry of the same name is a peer.
+// Deliveries to another home wait in the outbox of a link, so either name may be used. A registry
+// of the same name is a peer.
 func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	f := federation.WaitingFilter{Link: link, Peer: peer}
 	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
@@ -107,7 +107,7 @@ func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	return held, err
 }
 
-// holds returns the held destinations, including homes whose mode holds deliveries.
+// holds includes homes whose mode holds deliveries.
 func (o *Operator) holds(ctx context.Context) (map[string]Hold, error) {
 	held, err := o.held(ctx)
 	for _, p := range o.deps.Server.Peers() {
@@ -153,8 +153,6 @@ func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 
 const everyID = "all"
 
-// changeFeed holds or releases a destination. It can also settle the pending deliveries of an
-// event, a message or a destination.
 func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error) {
 	id, verb, subject := in.ID, in.Verb, in.ID
 	ask, err := in.Body.Read()
@@ -321,7 +319,6 @@ func checkReason(name string, reason federation.DeadReason) error {
 	return nil
 }
 
-// parseNumber reads a number; "" is 0.
 func parseNumber(name, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -367,7 +364,7 @@ func (o *Operator) getDead(ctx context.Context, in ByID) (DeadLetter, error) {
 	return shaped, nil
 }
 
-// settleDead settles one dead letter, or with the ID "all" every dead letter of a cause.
+// The ID "all" stands for every dead letter of a cause.
 func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error) {
 	text, verb := in.ID, in.Verb
 	act := map[string]func(ctx context.Context, id int64, dry bool) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
@@ -400,7 +397,7 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 	for _, id := range ids {
 		did, err := act(ctx, id, ask.DryRun)
 		if _, isProblem := errors.AsType[*ProblemError](err); isProblem && text == everyID {
-			continue // deleted meanwhile, or not replayable: the others are
+			continue // it was deleted meanwhile or cannot be replayed; the others can
 		}
 		if err != nil && changed > 0 {
 			_ = o.acted(ctx, "dead "+verb, subject, ask, changed)
@@ -441,7 +438,7 @@ func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, e
 	return d, err
 }
 
-// replay requeues a dead letter, and returns false if it was already requeued.
+// replay returns false if the dead letter was already requeued.
 func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error) {
 	d, err := o.dead(ctx, id)
 	switch {

@@ -184,7 +184,7 @@ func (s Stopped) ports(ctx context.Context) []Diagnosis {
 	return all
 }
 
-// Examine runs all checks, and with online also the checks with other homes.
+// Examine runs all checks, and with online also the checks that involve other homes.
 func (c Checkup) Examine(ctx context.Context, online bool) []Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, checkupTime)
 	defer cancel()
@@ -225,7 +225,6 @@ func fails(check, detail, remedy string) Diagnosis {
 	return Diagnosis{Check: check, State: DiagnosisFail, Detail: detail, Remedy: remedy}
 }
 
-// diagnoseProxies warns of requests from trusted proxies without a client address.
 func diagnoseProxies(p bridge.Unforwarded) Diagnosis {
 	const check = "proxies"
 	if p.Unreadable == 0 && p.Unnamed == 0 {
@@ -253,7 +252,7 @@ func (c Checkup) record(ctx context.Context) Diagnosis {
 	return fine("record", "it is writable")
 }
 
-// recordRemedy returns the command for a faulty record. Only a file can be verified.
+// Only a record in a file can be verified.
 func recordRemedy(err error) string {
 	if strings.Contains(err.Error(), "PostgreSQL") {
 		return "start its server, or correct the file of store.dsn_file, and run: baton doctor"
@@ -270,7 +269,7 @@ func writeTest(folder string) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
 	text := make([]byte, testBytes)
-	_, _ = rand.Read(text) // never fails; random bytes, because a file system may compress
+	_, _ = rand.Read(text) // never fails; random, because a file system may compress
 	if _, err := file.Write(text); err != nil {
 		return err
 	}
@@ -377,8 +376,7 @@ func (c Checkup) clock(ctx context.Context) Diagnosis {
 	return fine("clock", detail)
 }
 
-// certificate checks the remaining lifetime of the certificate of [tls]. The remedy ends with the
-// command next.
+// The remedy ends with the command next.
 func (c Checkup) certificate(now time.Time, next string) Diagnosis {
 	remedy := "replace the files of tls.cert_file and tls.key_file with a valid pair, and run: " + next
 	if c.Authority != "" {
@@ -520,7 +518,7 @@ func (c Checkup) unsigned() []Diagnosis {
 	return all
 }
 
-// roundTrips offers a canary to all homes concurrently. Other links carry none.
+// Only homes answer canaries.
 func (c Checkup) roundTrips(ctx context.Context) []Diagnosis {
 	all := make([]Diagnosis, len(c.Links))
 	var group fault.Group

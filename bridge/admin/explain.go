@@ -112,7 +112,7 @@ func (o *Operator) explainDID(ctx context.Context, in ByDID) (ExplainedDID, erro
 	return e, nil
 }
 
-// findEvent returns the event with an ID, or the offer of a handoff with an ID suffix.
+// The text is an event ID, or a handoff ID suffix for the offer.
 func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {
@@ -136,7 +136,7 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 	return federation.Entry{}, fmt.Errorf("look up event: %w", err)
 }
 
-// receipt returns the home's receipt with an ID, which is in no log.
+// receipt returns a receipt by its home, which is in no log.
 func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	receipts, err := o.deps.Record.Receipts(ctx, handoff)
 	if err != nil {
@@ -202,8 +202,8 @@ func (o *Operator) waitsFor(d federation.Delivered) string {
 	return "deliver"
 }
 
-// explainDeferred explains a deferred event, which is not stored yet because it cannot be judged
-// now. If there is none, it returns the given error.
+// A deferred event is not filed yet, because it cannot be judged now. If there is none,
+// explainDeferred returns none.
 func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

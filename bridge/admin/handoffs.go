@@ -18,8 +18,7 @@ import (
 )
 
 // lookTime bounds a search; after it, the partial page is returned. The record reads handoffs in
-// batches of some 100 ms, and possibly none of them matches. A person does not notice a wait of
-// half a second.
+// batches of about 100 ms, and possibly none of them matches.
 const lookTime = 250 * time.Millisecond
 
 type handoffList struct {
@@ -55,7 +54,7 @@ func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Ha
 	return listing[Handoff]{l.page, l.news}, err
 }
 
-// search returns the list filtered by a text: a DID, an ID or its suffix, or words of the title.
+// The text is a DID, an ID or its suffix, or words of the title.
 func (l handoffList) search(ctx context.Context, text string) (handoffList, error) {
 	if text == "" {
 		return l, nil
@@ -81,7 +80,6 @@ func (l handoffList) search(ctx context.Context, text string) (handoffList, erro
 	return l, nil
 }
 
-// namedBy returns the handoffs with an ID or an ID suffix.
 func (o *Operator) namedBy(ctx context.Context, text string) ([]federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(text); err == nil {
 		return []federation.HandoffID{id}, nil
@@ -235,8 +233,8 @@ func endCode(d federation.Delivered) string {
 	return d.Reason
 }
 
-// deliveries returns the deliveries of the steps of a handoff, by step ID. A step waiting for the
-// mailbox of a DID at another home, or for a route to it, is not in an inbox here.
+// A step that waits for the mailbox of a DID at another home, or for a route to it, is not in an
+// inbox here.
 func (o *Operator) deliveries(ctx context.Context, view federation.View, held map[string]Hold) (map[federation.EventID][]federation.Delivered, error) {
 	names := []string{federation.UnroutedLink}
 	for _, l := range o.deps.Links.Statuses() {
@@ -268,7 +266,6 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View, held ma
 	return became, o.addHeld(ctx, view.ID, held, became)
 }
 
-// addHeld names the held webhooks and registries with pending deliveries of the handoff.
 func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, held map[string]Hold, became map[federation.EventID][]federation.Delivered) error {
 	for _, to := range slices.Sorted(maps.Keys(held)) {
 		if held[to].HeldSince.IsZero() {
@@ -302,8 +299,8 @@ func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, held ma
 	return nil
 }
 
-// addressee returns the recipient of a step on a link: an agent, its channel, or for a private
-// handoff the other parties, by their names there.
+// The recipient is an agent, its channel, or for a private handoff the other parties, by their
+// names there.
 func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:
@@ -320,7 +317,6 @@ func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view f
 	return strings.Join(names, ",")
 }
 
-// find returns the handoff with an ID or an ID suffix.
 func (o *Operator) find(ctx context.Context, text string) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

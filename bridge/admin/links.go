@@ -44,7 +44,7 @@ func (l linkList) read(ctx context.Context) ([]Link, error) {
 	return links, nil
 }
 
-// news returns the changed links. A newer input time is not a change.
+// A newer input time is not a change.
 func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, error) {
 	reported := map[string]Link{}
 	return func() ([]Link, error) {
@@ -280,7 +280,6 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	return o.homeTrouble(ctx, p)
 }
 
-// homeTrouble adds the state of the link to a home, the proofs against it, and the doubts.
 func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home := *p.PeerHome
 	for _, s := range o.deps.Links.Statuses() {
@@ -419,7 +418,7 @@ func (o *Operator) comparePeer(ctx context.Context, in ActOnName) (Compared, err
 	return done, nil
 }
 
-// relay returns the checks of the NATS server between homes. It has no second page.
+// relay has no second page.
 func (o *Operator) relay(context.Context, Paging) (listing[Check], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Check], error) {
 		return Page[Check]{Items: shapeChecks(o.deps.Server.CheckRelay(ctx))}, nil

@@ -102,8 +102,8 @@ func (o *Operator) rotateKey(ctx context.Context, in KeyRotation) (Key, error) {
 	return key, nil
 }
 
-// backup answers with a tar file of the record and the keys. Its holder can sign as the gateway, so
-// the audit log has each copy. A client detects a partial archive.
+// The holder of a backup can sign as the gateway, so the audit log has each copy. A client detects
+// a partial archive.
 func (o *Operator) backup(ctx context.Context, _ struct{}) (route.File, error) {
 	archive, err := o.deps.Server.Backup(ctx)
 	if err != nil {

@@ -91,7 +91,7 @@ func (o *Operator) status(ctx context.Context, _ route.None) (Status, error) {
 	return s, err
 }
 
-// samples returns the samples of the last day, and the steps since the last one.
+// samples also returns the number of steps since the last sample.
 func (o *Operator) samples(ctx context.Context, now time.Time) ([]Sample, error) {
 	kept, err := o.deps.Record.Samples(ctx, now.Add(-federation.ChartAge))
 	all := make([]Sample, len(kept))

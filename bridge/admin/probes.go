@@ -11,10 +11,10 @@ import (
 	"github.com/baton-gateway/baton/bridge"
 )
 
-// readyTimeout bounds a readiness check; probers do not wait longer.
+// readyTimeout bounds a readiness check, because probers do not wait longer.
 const readyTimeout = 2 * time.Second
 
-// Part is a part of the gateway required for readiness.
+// Part is a part of the gateway that must work for readiness.
 type Part struct {
 	Name  string
 	Check func(ctx context.Context) error // nil while the part works

@@ -33,7 +33,6 @@ func (o *Operator) handleStep(ctx context.Context, in StepOf) (Filed, error) {
 	return o.submitStep(ctx, in.Body, verb, view)
 }
 
-// submitStep submits a step signed by its author or vouched for by the gateway.
 func (o *Operator) submitStep(ctx context.Context, body route.Body[Ask], verb federation.Verb, view federation.View) (Filed, error) {
 	ask, err := body.Read()
 	if err != nil {
@@ -92,8 +91,7 @@ func waitOf(text string) (time.Duration, error) {
 	return wait, nil
 }
 
-// awaitRuling adds the ruling of a step's home to the answer. After the wait the answer reports the
-// step as waiting.
+// If the wait ends first, the answer reports the step as waiting.
 func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.Judgement, wait time.Duration) error {
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

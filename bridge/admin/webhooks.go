@@ -85,7 +85,7 @@ func (o *Operator) getWebhook(ctx context.Context, in IDPage) (Webhook, error) {
 	return shaped, nil
 }
 
-// changeWebhook changes a webhook, which must be of the DID if one is given.
+// If a DID is given, the webhook must belong to it.
 func (o *Operator) changeWebhook(ctx context.Context, in WebhookChange) (Acted, error) {
 	verb, change := in.Verb, o.redeliver
 	switch {
@@ -137,7 +137,8 @@ func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, d
 	return 1, nil
 }
 
-// redeliver requeues one delivery, or all undelivered ones, and returns their number.
+// redeliver requeues one delivery, or all undelivered ones if ref is empty, and returns their
+// number.
 func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref string, dry bool) (int, error) {
 	if !h.Disabled.IsZero() {
 		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
@@ -157,7 +158,6 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref stri
 	return changed, err
 }
 
-// findWebhook returns the webhook with an ID or ID suffix, of a DID if one is given.
 func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Webhook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {
