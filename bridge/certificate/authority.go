@@ -79,8 +79,8 @@ func NewAuthority(cfg AuthorityConfig) *Authority {
 	}
 }
 
-// Kept returns the last issued certificate, or nil if there is none for the domains. It returns disk
-// errors.
+// Kept returns the last issued certificate, or nil if there is none for the domains. It returns
+// errors of the disk.
 func (a *Authority) Kept() (*tls.Certificate, error) {
 	text, err := os.ReadFile(filepath.Join(a.cfg.Folder, keptFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,9 +96,10 @@ func (a *Authority) Kept() (*tls.Certificate, error) {
 	return &kept, nil
 }
 
-// Current is a [Source]. It orders a certificate if the served certificate lacks a domain, or a third
-// of its lifetime, at most thirty days, is left. An order blocks for at most [orderTime]. After a
-// failure, it returns the error until the next attempt, in a minute to an hour.
+// Current is a [Source]. It orders a certificate if the served one lacks a domain or is due for
+// renewal, when a third of its lifetime, at most 30 days, is left. An order blocks for at most
+// [orderTime]. After a failure, Current returns the error until the next attempt, in a minute to an
+// hour.
 func (a *Authority) Current(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error) {
 	if served != nil && a.covers(served) && now.Before(renewal(served.Leaf)) {
 		return served, nil
@@ -140,7 +141,7 @@ func (a *Authority) covers(c *tls.Certificate) bool {
 	return !slices.ContainsFunc(a.cfg.Domains, func(domain string) bool { return c.Leaf.VerifyHostname(domain) != nil })
 }
 
-// order tries the next kind of challenge if one fails.
+// If one kind of challenge fails, order tries the next.
 func (a *Authority) order(ctx context.Context) (*tls.Certificate, error) {
 	client, err := a.account(ctx)
 	if err != nil {
@@ -176,7 +177,7 @@ func (a *Authority) account(ctx context.Context) (*acme.Client, error) {
 	return client, nil
 }
 
-// pause returns the backoff of a request. 0 returns its error, because the operator waits for it.
+// A result of 0 makes the client return the error, because the operator waits for it.
 func pause(failures int, _ *http.Request, _ *http.Response) time.Duration {
 	if failures > 3 {
 		return 0
@@ -236,7 +237,7 @@ func (a *Authority) authorize(ctx context.Context, client *acme.Client, url, kin
 	return err
 }
 
-// answer publishes the answer to a challenge until withdraw is called.
+// The answer is published until withdraw is called.
 func (a *Authority) answer(client *acme.Client, challenge *acme.Challenge, domain string) (withdraw func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -312,7 +313,6 @@ func (a *Authority) accountKey() (crypto.Signer, error) {
 	return signer, nil
 }
 
-// keep writes an issued certificate and its key to the folder.
 func (a *Authority) keep(chain [][]byte, key *ecdsa.PrivateKey) (*tls.Certificate, error) {
 	text, err := keyBlock(key)
 	if err != nil {
@@ -333,7 +333,6 @@ func keyBlock(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// write makes the file readable only for its owner.
 func (a *Authority) write(name string, text []byte) error {
 	if err := os.MkdirAll(a.cfg.Folder, 0o700); err != nil {
 		return err

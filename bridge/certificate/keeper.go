@@ -21,8 +21,8 @@ import (
 // certificate within a minute, and an error is reported only after two checks.
 const checkInterval = 10 * time.Second
 
-// A Source returns the certificate to present at a time, or nil if none is configured; served is the
-// current certificate, or nil. An error keeps the current certificate.
+// A Source returns the certificate to present now, or nil if none is configured; served is the
+// current certificate, or nil. After an error, the current certificate is kept.
 type Source func(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error)
 
 // Keeper replaces the certificate that listeners and links present. It is safe for concurrent use.
@@ -79,7 +79,7 @@ func (k *Keeper) look(ctx context.Context, now time.Time, certain bool) {
 		slog.Time("until", next.Leaf.NotAfter), slog.String("sha256", hex.EncodeToString(sum[:])))
 }
 
-// logProblem logs each change of the problem once.
+// Each change of the problem is logged once.
 func (k *Keeper) logProblem(ctx context.Context, err error, certain bool) {
 	now := ""
 	if err != nil {
@@ -98,7 +98,7 @@ func (k *Keeper) logProblem(ctx context.Context, err error, certain bool) {
 	}
 }
 
-// Problem returns why there is no newer certificate, or "" if there is no problem. It does not block.
+// Problem returns why there is no newer certificate, or "".
 func (k *Keeper) Problem() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

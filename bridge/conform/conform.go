@@ -17,14 +17,13 @@ type Result struct {
 	Err     error // nil for a passed case
 }
 
-// Skipped reports whether the case was skipped, because the server does not claim the checked
-// feature.
+// Skipped reports whether the case was skipped, because the server does not claim the feature.
 func (r Result) Skipped() bool {
 	_, unclaimed := errors.AsType[*UnclaimedError](r.Err)
 	return unclaimed
 }
 
-// UnclaimedError means that a server does not claim the feature checked by a case.
+// UnclaimedError means that a server does not claim the feature that a case checks.
 type UnclaimedError struct{ Want string }
 
 // Error implements error.
@@ -45,8 +44,8 @@ func Run(ctx context.Context, text string, play func(ctx context.Context, lines 
 	return Play(ctx, cases, tell)
 }
 
-// Play runs the cases one after the other until ctx ends, and returns their outcomes. It also
-// passes each outcome to tell, unless nil. The error is that of ctx.
+// Play runs the cases one after the other until ctx ends, and returns their results. It also passes
+// each result to tell, unless nil. The error is that of ctx.
 func Play(ctx context.Context, cases []Case, tell func(Result)) ([]Result, error) {
 	var results []Result
 	for _, each := range cases {
@@ -121,7 +120,7 @@ type Totals struct {
 	Skipped int `json:"skipped"`
 }
 
-// Count counts results.
+// Count counts results by outcome.
 func Count(results []Result) Totals {
 	t := Totals{Cases: len(results)}
 	for _, r := range results {
@@ -141,7 +140,7 @@ func (t Totals) String() string {
 	return fmt.Sprintf("%d cases: %d passed, %d failed, %d skipped", t.Cases, t.Passed, t.Failed, t.Skipped)
 }
 
-// FailedError is returned if a server fails cases.
+// FailedError means that a server failed cases.
 type FailedError struct{ Failed, Of int }
 
 // Failed returns the error for failed cases, or nil.

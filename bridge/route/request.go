@@ -15,10 +15,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// MaxBodyBytes allows a JSON body with a context of 4 KiB, a signed document that contains it again,
-// and the rest.
-// MaxBodyBytes bounds a JSON body: a context of 4 KiB, a signed document with the same again, and the
-// rest.
+// MaxBodyBytes bounds a JSON body. It leaves room for a context of 4 KiB, and a signed document
+// that contains it again.
 const MaxBodyBytes = 64 << 10
 
 // Place is a part of a request.
@@ -44,7 +42,6 @@ type Field struct {
 	index []int
 }
 
-// jsonBody is implemented by pointers to a [Body].
 type jsonBody interface {
 	decode(from io.Reader, most int64, needed bool)
 	encode() ([]byte, error)
@@ -89,7 +86,7 @@ func (f Field) Document() reflect.Type {
 // Optional reports whether a request may omit the body.
 func (f Field) Optional() bool { return f.Tag.Get("optional") == "true" }
 
-// read sets a field from its part of a request; most bounds a JSON body, in bytes.
+// The maximum bounds a JSON body, in bytes.
 func (f Field) read(into reflect.Value, request *http.Request, query url.Values, most int64) error {
 	given := query[f.Name]
 	if f.Place == InHeader {
@@ -153,7 +150,7 @@ func (f Field) outside(number int) bool {
 	return err == nil && number > most
 }
 
-// text returns a query or header parameter, and false if it is absent.
+// text returns false if the parameter is absent.
 func (f Field) text(part reflect.Value) (string, bool) {
 	if part.IsZero() {
 		return "", false
@@ -184,7 +181,7 @@ type Body[T any] struct {
 	err     error
 }
 
-// JSON returns a body with a content.
+// JSON returns a body with the given content.
 func JSON[T any](content T) Body[T] { return Body[T]{content: content} }
 
 // Read returns the content. On a server, the error reports anything other than a single JSON value,

@@ -40,7 +40,7 @@ const slowAnswer = 10 * time.Second
 // Spec is a route without its types.
 type Spec struct {
 	ID      string // operation ID in the OpenAPI document
-	Tag     string // groups operations in that document
+	Tag     string // group in that document
 	Method  string
 	Path    string           // relative to the prefix of the API, with wildcards of [http.ServeMux]
 	Scope   federation.Scope // required scope of the caller
@@ -54,8 +54,8 @@ type Spec struct {
 	Cached      bool      // responses have an ETag, and are not resent to clients with that tag
 }
 
-// Route is one route of an API with its request and response. It has no methods, because the compiler
-// would add them to the program for each route.
+// Route is one route of an API with its request and response types. It has no methods, because the
+// compiler would add them to the program for each route.
 type Route[In, Out any] Spec
 
 // Success is a success status.
@@ -130,8 +130,8 @@ func (s Spec) Handler(answer Answer, fail func(w http.ResponseWriter, r *http.Re
 }
 
 // Read returns the content of a request; most bounds a JSON body, in bytes. The error reports a
-// malformed parameter. A malformed body is reported by [Body.Read], so that a handler checks the path
-// first.
+// malformed parameter. A malformed body is reported by [Body.Read], so that a handler checks the
+// path first.
 func Read[In any](request *http.Request, most int64) (In, error) {
 	var in In
 	err := read(reflect.ValueOf(&in).Elem(), request, most)
@@ -191,14 +191,12 @@ func (s Spec) write(w http.ResponseWriter, r *http.Request, out any) error {
 	return err
 }
 
-// tagOf returns the entity tag of a document followed by a newline.
+// The document is followed by a newline.
 func tagOf(text []byte) string {
 	sum := sha256.Sum256(bytes.TrimSuffix(text, []byte("\n")))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// matches reports whether a client already has a response.
-//
 // spec: RFC 9110 §13.1.2
 func matches(ifNoneMatch, tag string) bool {
 	for candidate := range strings.SplitSeq(ifNoneMatch, ",") {
@@ -209,7 +207,7 @@ func matches(ifNoneMatch, tag string) bool {
 	return false
 }
 
-// NameError is the error for a name invalid in a request path.
+// NameError means that a name is not valid in a request path.
 type NameError struct{ err error }
 
 // Error implements error.
@@ -218,8 +216,8 @@ func (e *NameError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *NameError) Unwrap() error { return e.err }
 
-// Request returns a client request to the API at a prefix of a base. The error is a [*NameError] for an
-// invalid name.
+// Request returns a client request to the API at a prefix of a base URL. The error is a
+// [*NameError] for an invalid name.
 func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.Request, error) {
 	value := reflect.ValueOf(in)
 	names, query, header := map[string]string{}, url.Values{}, http.Header{}

@@ -19,9 +19,9 @@ type Proof struct {
 	Signature string // as on the wire
 }
 
-// Attest returns a step exactly as its author signed it. The step must have the given verb and, unless
-// it is an offer, the given handoff. The home verifies the signature; channel is the channel of an
-// offer; "" lets the gateway choose. Errors are as for [Builder.Vouch].
+// Attest returns a step exactly as its author signed it. The step must have the given verb and,
+// unless it is an offer, the given handoff. The home verifies the signature. An empty channel lets
+// the gateway choose the channel of an offer. The errors are those of [Builder.Vouch].
 func (s Builder) Attest(
 	ctx context.Context, p Proof, verb federation.Verb, view federation.View, channel string, now time.Time,
 ) (federation.Event, error) {
@@ -53,9 +53,9 @@ func (s Builder) Attest(
 
 func errNoStep() error { return bridge.UsageProblem("the signed document is not a step") }
 
-// voucher returns the key with which the gateway signs for a DID. It also returns the DID that the step
-// acts for, if the key belongs to another DID: an agent registered here, a DID bound by an operator
-// with vouch, or a caller that proved its DID.
+// voucher returns the key with which the gateway signs for a DID. It also returns the DID that the
+// step acts for, if the key belongs to another DID: an agent registered here, a DID bound by an
+// operator with vouch, or a caller that proved its DID.
 func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (federation.SigningKey, federation.DID, error) {
 	agent, err := s.Record.AgentOf(ctx, d.From)
 	switch {
@@ -83,8 +83,8 @@ func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	return err
 }
 
-// CheckVouched refuses a DID for which the gateway signs no steps unless the caller proves the DID. The
-// gateway signs for agents registered here and for DIDs bound by an operator with vouch.
+// CheckVouched refuses a DID for which the gateway signs no steps unless the caller proves the DID.
+// The gateway signs for agents registered here and for DIDs bound by an operator with vouch.
 func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	_, err := s.Record.AgentOf(ctx, did)
 	switch {

@@ -1,6 +1,6 @@
-// Package stepbuilder builds steps for networks whose messages are not steps. The steps are signed by
-// the sender, or by the gateway for the sender. The operator API and the networks of agents, MACP and
-// files share its rules. The home decides whether a step is filed.
+// Package stepbuilder builds steps for networks whose messages are not steps. A step is signed by
+// its sender, or by the gateway for the sender. The operator API and the networks of agents, MACP
+// and files share these rules. The home decides whether a step is filed.
 //
 // A [Builder] is stateless and safe for concurrent use.
 package stepbuilder
@@ -105,7 +105,7 @@ func Recipient(text string) (federation.DID, error) {
 }
 
 // Vouch returns a step signed by the gateway for a DID, and the members of the draft that the step
-// cannot carry; view is the handoff's current state, or zero for an offer. The error is a
+// cannot contain; view is the handoff's current state, or zero for an offer. The error is a
 // [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)
@@ -166,7 +166,6 @@ func (Builder) begun(d Draft, view federation.View, now time.Time) (federation.E
 	return ev, nil
 }
 
-// opened turns a step into the offer that opens a new handoff.
 func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (federation.Event, error) {
 	ev.Handoff, ev.Kind, ev.ReplyTo = ev.ID, federation.Handoff, ""
 	ev.To, ev.Title, ev.Caps, ev.Deadline = d.To, d.Title, d.Caps, d.Deadline
@@ -185,8 +184,8 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 	return ev, nil
 }
 
-// Place returns the place of an offer on IRC, and its dialect. Without a place, the offer waits in the
-// inbox of its recipient. A requested channel that no link carries is an error.
+// Place returns the place of an offer on IRC, and its dialect. Without a place, the offer waits in
+// the inbox of its recipient. A requested channel that no link carries is an error.
 func (s Builder) Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error) {
 	if channel == "" {
 		place, tags, err := s.Gateway.Place(ctx, from, to, "")
@@ -207,7 +206,7 @@ func (s Builder) Place(ctx context.Context, from, to federation.DID, channel str
 	return federation.ChannelRef{}, "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link lists " + venue}
 }
 
-// Pair returns the venue of an offer without a place.
+// Pair returns the venue of an offer that has no place.
 func (s Builder) Pair(from, to federation.DID) string {
 	if to == "" {
 		to = s.Home.DID()
@@ -216,7 +215,7 @@ func (s Builder) Pair(from, to federation.DID) string {
 }
 
 // arrival returns the place of arrival of a step. Its author has the given name there. An author
-// without a name here or on another link gets a name of the gateway, so that others can write back.
+// without a name here or on another link gets a name of the gateway, so that others can reply.
 func (s Builder) arrival(ctx context.Context, ev federation.Event, name string, now time.Time) (federation.Arrival, error) {
 	at := ev.Arrival
 	at.Network, at.Link, at.Name, at.ReadsInbox, at.Received = s.Network, cmp.Or(s.Link, s.Network), name, s.ReadsInbox, now

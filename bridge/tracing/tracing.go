@@ -49,7 +49,7 @@ import (
 
 const closeTime = time.Second
 
-// complainEach is the minimum interval of log lines about a collector that accepts no spans.
+// complainEach is the minimum interval between log lines about a collector that accepts no spans.
 const complainEach = time.Minute
 
 // Tracer exports spans. It implements [bridge.Tracer].
@@ -119,7 +119,7 @@ func (t *Tracer) Submitted(ctx context.Context, j bridge.Judged) { t.judged(ctx,
 // RecordRuling implements [bridge.Tracer].
 func (t *Tracer) RecordRuling(ctx context.Context, j bridge.Judged) { t.judged(ctx, j, ruled) }
 
-// judged records a finished judgement. A step without an ID gets one while it is judged.
+// A step without an ID gets one while it is judged.
 func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	ev := j.Event
 	if filed := j.Judgement.Entry.Event; !filed.ID.IsZero() {
@@ -139,7 +139,6 @@ func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	t.record(wish(ctx, span), "judge", trace.SpanKindServer, j.Start, j.Err, attributes)
 }
 
-// outcomeOf returns the outcome for metrics, and whether the step is kept.
 func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](j.Err)
 	switch {
@@ -212,7 +211,7 @@ func recordError(span trace.Span, err error) {
 	}
 }
 
-// stepAttributes returns the common attributes of a step's spans, named as in the log.
+// The names are those in the log.
 func stepAttributes(ev federation.Event) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("network", ev.Arrival.Network), attribute.String("link", ev.Arrival.Link),
@@ -252,7 +251,7 @@ func wish(ctx context.Context, span trace.SpanContext) context.Context {
 	return context.WithValue(ctx, wishKey{}, span)
 }
 
-// ids returns the wished IDs, or else random IDs. It implements the IDGenerator of the SDK.
+// ids returns the IDs set by wish, or else random IDs. It implements the IDGenerator of the SDK.
 type ids struct{}
 
 // NewIDs returns the IDs of a span without a parent.
@@ -278,8 +277,8 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 // header is the W3C header name in a carrier.
 const header = "traceparent"
 
-// Parent returns the traceparent of a step sent to another home: the span in ctx, or else the span in
-// which the step was judged here.
+// Parent returns the traceparent of a step sent to another home: the span in ctx, or else the span
+// in which the step was judged here.
 func (t *Tracer) Parent(ctx context.Context, step federation.EventID) string {
 	if now := trace.SpanContextFromContext(ctx); now.TraceID() != trace.TraceID(step) {
 		ctx = trace.ContextWithSpanContext(ctx, t.derived(step, submitted))

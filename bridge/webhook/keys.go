@@ -17,8 +17,8 @@ import (
 // spec: Standard Webhooks 1.0.0 "Signature scheme"
 const secretBytes = 32
 
-// keys are the signing keys of one hook. They are derived from a key of the gateway and the hook's ID,
-// so that the record contains no secret.
+// keys are the signing keys of one hook. They are derived from a key of the gateway and the hook's
+// ID, so that the record contains no secret.
 type keys struct {
 	secret  []byte
 	private ed25519.PrivateKey
@@ -36,16 +36,16 @@ func newKeys(key []byte, id federation.WebhookID) (keys, error) {
 	return keys{secret, ed25519.NewKeyFromSeed(seed)}, nil
 }
 
-// Secret returns the shared secret as given to its owner.
+// Secret returns the shared secret in the form for its owner.
 func (k keys) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k.secret) }
 
-// PublicKey returns the public key as given to its owner.
+// PublicKey returns the public key in the form for its owner.
 func (k keys) PublicKey() string {
 	public, _ := k.private.Public().(ed25519.PublicKey) // always has this type
 	return "whpk_" + base64.StdEncoding.EncodeToString(public)
 }
 
-// header returns the signed headers of a body at the given time.
+// header returns the signed headers of a body.
 //
 // spec: Standard Webhooks 1.0.0 "Webhook headers"
 func (k keys) header(id string, body []byte, now time.Time) http.Header {

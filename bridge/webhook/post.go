@@ -34,8 +34,8 @@ type envelope struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// ID returns the ID of a post to hooks of one inbox. It is the same for each attempt. It includes the
-// inbox position, because two signers may use one ID.
+// ID returns the ID of a post to the hooks of one inbox. It is the same for each attempt. It
+// includes the inbox position, because two signers may use the same ID.
 func ID(h federation.Webhook, p federation.Push) string {
 	owner, place := string(h.DID), p.Entry.Number
 	switch {
@@ -51,8 +51,8 @@ func ID(h federation.Webhook, p federation.Push) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// deliver makes one attempt. A delivery succeeds if all its posts get a 2xx response. A host is not
-// called during its requested pause.
+// A delivery succeeds if all its posts get a 2xx response. A host is not called during its
+// requested pause.
 func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federation.Push) error {
 	pusher := h.deps.Pusher(hook)
 	if pusher == nil {
@@ -91,7 +91,6 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 
 var errNoLink = errors.New("no link posts for this agent now")
 
-// posts signs the posts of Standard Webhooks now.
 func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation.Webhook, p federation.Push) ([]bridge.Post, error) {
 	if poster, ok := pusher.(bridge.Poster); ok {
 		return poster.Posts(ctx, hook, p)
@@ -125,7 +124,7 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 
 func accepted(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
 
-// pause returns the wait after a response before the address may be called again.
+// pause returns how long the address must not be called after a response.
 //
 // spec: RFC 6585 §4, RFC 9110 §10.2.3
 func pause(a identity.Answer, longest time.Duration) time.Duration {
@@ -146,8 +145,8 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 
 const codeGone = "gone"
 
-// disableOver disables a webhook whose registration key has ended, and notifies its owner, which may
-// enable it again. It returns [federation.ErrNotFound], because nothing is delivered.
+// disableOver disables a webhook whose registration key has ended, and notifies its owner, which
+// may enable it again. It returns [federation.ErrNotFound], because nothing is delivered.
 func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error {
 	const why = "the key with which it was registered has ended"
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, time.Now()); err != nil {
@@ -158,10 +157,9 @@ func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error 
 	return federation.ErrNotFound
 }
 
-// inboxNetwork is the label of the network of DIDs that read their inbox here.
+// inboxNetwork is the network label of DIDs that read their inbox here.
 const inboxNetwork = "rest"
 
-// networkOf returns the label of the network of a hook's owner.
 func (h *Hooks) networkOf(hook federation.Webhook) string {
 	if pusher := h.deps.Pusher(hook); pusher != nil {
 		return pusher.Network()
@@ -172,8 +170,8 @@ func (h *Hooks) networkOf(hook federation.Webhook) string {
 	return inboxNetwork
 }
 
-// publicError returns the error of a failed attempt as shown to the owner of a hook, without
-// details of the gateway's internal network.
+// publicError returns the error to show to the owner of a hook, without details of the gateway's
+// internal network.
 func publicError(err error) error {
 	_, unknown := errors.AsType[*net.DNSError](err)
 	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)

@@ -25,7 +25,7 @@ func (h *Hooks) Run(ctx context.Context) {
 
 func (h *Hooks) policy() delivery.Policy { return delivery.ToWebhook(h.cfg.MaxAttempts, h.cfg.Timeout) }
 
-// open returns a hook as a destination. It disables a hook whose registration key has ended.
+// open disables a hook whose registration key has ended.
 func (h *Hooks) open(ctx context.Context, due federation.Destination) (delivery.Destination, error) {
 	var id federation.WebhookID
 	if err := id.UnmarshalText([]byte(strings.TrimPrefix(due.Name, federation.WebhookLink+"/"))); err != nil {

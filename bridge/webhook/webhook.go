@@ -44,7 +44,7 @@ type Config struct {
 	Timeout     time.Duration // of one call
 }
 
-// Outside sends requests to untrusted but not to private addresses, see [identity.Client].
+// Outside sends requests to untrusted addresses, but not to private ones; see [identity.Client].
 type Outside interface {
 	Callable(ctx context.Context, address string) error
 	Call(ctx context.Context, address string, header http.Header, body []byte) (identity.Answer, error)
@@ -54,7 +54,7 @@ type Outside interface {
 type Deps struct {
 	Record  *registry.Record
 	Outside Outside
-	Key     []byte // secret: signs posts to hooks
+	Key     []byte // secret, from which the keys of the hooks are derived
 	// Pusher returns the link that currently writes the posts of a webhook. It returns nil if
 	// deliveries must wait. It does not block.
 	Pusher  func(h federation.Webhook) bridge.Pusher

@@ -1,4 +1,4 @@
-// Package airc tests the behaviour of an AIRC registry on which agents rely. It needs only the
+// Package airc tests the behaviour that agents rely on in an AIRC registry. It needs only the
 // address of the registry: its own agents register there, write to each other and read their
 // inboxes.
 //
@@ -63,7 +63,7 @@ func cases() []oneCase {
 	}
 }
 
-// Run runs all cases, one after the other, and returns their results. It also passes each result to
+// Run runs all cases one after the other, and returns their results. It also passes each result to
 // tell, unless nil. The error is [*federation.UnavailableError] if no server answers at the
 // address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {

@@ -180,7 +180,7 @@ func waitsForConsent(ctx context.Context, s *stage) error {
 	return s.arrives(ctx, to, body)
 }
 
-// befriended returns two agents. The second accepts messages of the first.
+// The second agent accepts messages of the first.
 func (s *stage) befriended(ctx context.Context) (from, to *agent, err error) {
 	if from, to, err = s.pair(ctx, Sender, recipient); err != nil {
 		return nil, nil, err
@@ -319,7 +319,7 @@ func keepsABlockedSenderOut(ctx context.Context, s *stage) error {
 		return err
 	}
 	const body = "from a blocked sender"
-	if _, err := s.send(ctx, from, from.envelope(to, body), from.key); err != nil { // the answer may hide the block
+	if _, err := s.send(ctx, from, from.envelope(to, body), from.key); err != nil { // the response may hide the block
 		return err
 	}
 	return s.staysOut(ctx, to, body)

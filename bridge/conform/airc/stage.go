@@ -23,7 +23,7 @@ import (
 
 const wellKnown = "/.well-known/airc/registry.json"
 
-// maxAnswerBytes exceeds a page of an inbox.
+// maxAnswerBytes is larger than a page of an inbox.
 const maxAnswerBytes = 16 << 20
 
 type stage struct {
@@ -68,7 +68,7 @@ func (a answer) refuses() error {
 	return nil
 }
 
-// ask sends a request; the token may be "".
+// The token may be "".
 func (s *stage) ask(ctx context.Context, token, method, path string, body any) (answer, error) {
 	var text []byte
 	if body != nil {
@@ -129,7 +129,6 @@ func (s *stage) challenge(ctx context.Context, handle string) (string, error) {
 	return "", fmt.Errorf("no challenge: answered %d %v", got.status, got.body)
 }
 
-// answerChallenge answers a challenge with a signature by a key.
 func (s *stage) answerChallenge(ctx context.Context, a *agent, challenge string, signer federation.SigningKey) (answer, error) {
 	proof, err := signer.Sign(ctx, []byte(challenge))
 	if err != nil {
@@ -141,7 +140,6 @@ func (s *stage) answerChallenge(ctx context.Context, a *agent, challenge string,
 	})
 }
 
-// register registers an agent and stores its tokens.
 func (s *stage) register(ctx context.Context, a *agent) error {
 	challenge, err := s.challenge(ctx, a.handle)
 	if err != nil {
@@ -176,7 +174,7 @@ func (s *stage) actor(ctx context.Context, name string) (*agent, error) {
 	return a, nil
 }
 
-// impostor returns the sender, and another, unregistered agent.
+// The other agent is not registered.
 func (s *stage) impostor(ctx context.Context) (sender, other *agent, err error) {
 	if sender, err = s.actor(ctx, Sender); err != nil {
 		return nil, nil, err
@@ -272,7 +270,7 @@ func (s *stage) staysOut(ctx context.Context, a *agent, body string) error {
 	return err
 }
 
-// arrives waits until an inbox has exactly one message with a body.
+// arrives waits until an inbox has exactly one message with the given body.
 func (s *stage) arrives(ctx context.Context, a *agent, body string) error {
 	for deadline := time.Now().Add(patience); ; {
 		n, err := s.count(ctx, a, body)

@@ -114,7 +114,7 @@ func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
 	return err
 }
 
-// makeOffer makes a client offer something to another, in a channel: "NAME CHANNEL".
+// The text is "NAME CHANNEL".
 func (s *stage) makeOffer(ctx context.Context, p *actor, text string) error {
 	name, channel, _ := strings.Cut(text, " ")
 	s.offers++
@@ -122,14 +122,13 @@ func (s *stage) makeOffer(ctx context.Context, p *actor, text string) error {
 	return s.seal(ctx, p, &s.offer, channel)
 }
 
-// takeStep makes a client take a step in the latest offer: "VERB CHANNEL".
+// takeStep takes a step in the latest offer. The text is "VERB CHANNEL".
 func (s *stage) takeStep(ctx context.Context, p *actor, text string) error {
 	verb, channel, _ := strings.Cut(text, " ")
 	ev := federation.Event{Verb: federation.Verb(verb), Handoff: s.offer.Handoff}
 	return s.seal(ctx, p, &ev, channel)
 }
 
-// seal signs a step in the tags of the RFC, and sends it.
 func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channel string) error {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -155,7 +154,7 @@ func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channe
 	return s.send(ctx, p, strings.TrimRight(line, "\r\n"))
 }
 
-// answer answers the client's next PING. Clients of a scene do not do this automatically.
+// Clients of a scene do not answer PINGs automatically.
 func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
 	line, err := s.waitFor(ctx, p, "PING")
 	if err != nil {
@@ -165,8 +164,8 @@ func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
 	return s.send(ctx, p, "PONG "+token)
 }
 
-// quit disconnects a client, and waits until the server closes the connection. The client
-// reconnects with its next line, without an identity.
+// quit waits until the server closes the connection. The client reconnects with its next line,
+// without an identity.
 func (s *stage) quit(ctx context.Context, p *actor, _ string) error {
 	if err := s.send(ctx, p, "QUIT"); err != nil {
 		return err

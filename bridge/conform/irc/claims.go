@@ -13,11 +13,11 @@ import (
 const proofMechanism = "ATPROTO-CHALLENGE"
 
 // claims are the features announced by a server: the names of its capabilities, "sasl=" and each of
-// its mechanisms, and the names of its ISUPPORT tokens. Nil claims are unknown, and all cases
-// apply.
+// its mechanisms, and the names of its ISUPPORT tokens. If claims are nil, they are unknown, and
+// all cases apply.
 type claims map[string]bool
 
-// claimsOf reads the features of a server. It returns nil without an answer.
+// claimsOf returns nil if the server does not answer.
 func claimsOf(ctx context.Context, cfg Config, dial dial) (claims, error) {
 	s, err := newStage(cfg, dial, nil)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package irc tests the behaviour of a server for IRC clients on which its clients rely. It needs
-// only the address of the server. Each case connects its own clients, sends messages and checks the
-// received ones, in unique rooms and under unique nicks.
+// Package irc tests the behaviour that IRC clients rely on in a server. It needs only the address
+// of the server. Each case connects its own clients, sends messages and checks the received ones,
+// in unique rooms and under unique nicks.
 //
 // The cases are in cases.txt, each named by the section that it checks. They pass on any server
 // with the capabilities that they request. Cases of logins and handoffs need a home server of the
@@ -40,7 +40,7 @@ type Config struct {
 	Patience time.Duration
 }
 
-// Run runs all cases one after the other and returns their results. It also passes each result to
+// Run runs all cases one after the other, and returns their results. It also passes each result to
 // tell, unless nil. The error is [*federation.UnavailableError] if no server answers at the
 // address, and another error for an invalid address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	return conform.Run(ctx, casesText, func(ctx context.Context, lines []string) error { return play(ctx, cfg, dial, claimed, lines) }, tell)
 }
 
-// play plays one scene. Each line is the name of a client, a word, and its argument. It returns a
+// play plays one scene. Each line is the name of a client, a word, and its argument. The error is a
 // [*conform.UnclaimedError] for a scene with unclaimed features.
 func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []string) error {
 	if err := claimed.claimed(lines); err != nil {
@@ -106,7 +106,6 @@ func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []st
 	return nil
 }
 
-// errNoMatch is returned if an expected line did not arrive.
 var errNoMatch = errors.New("nothing like it is heard")
 
 var errEnded = errors.New("the connection ended")

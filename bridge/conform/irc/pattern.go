@@ -19,7 +19,7 @@ type pattern struct {
 	params   []string          // globs
 }
 
-// parsePattern reads a pattern: a line of IRC with globs, and with "|" between commands.
+// A pattern is a line of IRC with globs, and with "|" between commands.
 func parsePattern(text string) pattern {
 	p := pattern{tags: map[string]string{}}
 	if tags, ok := strings.CutPrefix(text, "@"); ok {

@@ -60,7 +60,7 @@ func (s *stage) clear() {
 	}
 }
 
-// leave ends the connection of a client, and waits for its reader.
+// leave waits for the client's reader.
 func (p *actor) leave() {
 	p.stop()
 	_ = p.wire.close() // its reader ends with it
@@ -68,7 +68,6 @@ func (p *actor) leave() {
 	}
 }
 
-// actor returns a client, and connects it if necessary.
 func (s *stage) actor(ctx context.Context, name string) (*actor, error) {
 	if p := s.actors[name]; p != nil {
 		return p, nil
@@ -141,7 +140,7 @@ func (s *stage) waitFor(ctx context.Context, p *actor, text string) (string, err
 	}
 }
 
-// next returns the next line received by a client, once.
+// next returns each line received by a client once.
 func (s *stage) next(ctx context.Context, p *actor) (string, error) {
 	if len(p.kept) > 0 {
 		line := p.kept[0]

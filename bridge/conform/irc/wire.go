@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc"
 )
 
-// maxLineBytes exceeds a line of a server, 8,191 bytes of tags and 512 bytes of message, to detect
-// a line that is too long.
+// maxLineBytes is longer than any line of a server, 8,191 bytes of tags and 512 bytes of message,
+// to detect a line that is too long.
 const maxLineBytes = 16 << 10
 
 type wire struct {
@@ -47,7 +47,6 @@ func dialler(address string) (dial, error) {
 	return nil, errors.New("want irc://HOST:PORT, ircs://, ws:// or wss://, not " + address)
 }
 
-// stream returns a wire that does not change lines.
 func stream(conn net.Conn, err error) (*wire, error) {
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxAnswerBytes bounds the read part of an answer. It exceeds a page of 500 entries.
+// maxAnswerBytes bounds an answer. It is larger than a page of 500 entries.
 const maxAnswerBytes = 16 << 20
 
 type cast struct {
@@ -50,7 +50,7 @@ type answer struct {
 	body   any // body of JSON; nil for none
 }
 
-// fill replaces names by their remembered values.
+// fill replaces names with their stored values.
 func (c *cast) fill(text string) string {
 	for name, value := range c.kept {
 		text = strings.ReplaceAll(text, "{"+name+"}", value)
@@ -58,7 +58,7 @@ func (c *cast) fill(text string) string {
 	return text
 }
 
-// ask sends the request of a line: caller, method, path, headers, and a body.
+// A line has the caller, the method, the path, headers, and a body.
 func (c *cast) ask(ctx context.Context, line string) (answer, error) {
 	words := strings.Fields(c.fill(line))
 	if len(words) < 3 {
@@ -137,7 +137,7 @@ func (c *cast) login(ctx context.Context, name string) error {
 }
 
 // expect compares an answer with a line: a status, then each on its own path=value, path>name to
-// remember a value, Header:value or Header>name.
+// store a value, Header:value or Header>name.
 func (c *cast) expect(got answer, line string) error {
 	words := strings.Fields(line)
 	if strconv.Itoa(got.status) != words[0] {

@@ -1,6 +1,6 @@
-// Package rest tests the behaviour of a gateway on which callers of its REST API rely. It needs
-// only the address of the gateway: its own participants prove DIDs, offer each other work and check
-// the answers.
+// Package rest tests the behaviour that callers of the REST API rely on in a gateway. It needs only
+// the address of the gateway: its own participants prove DIDs, offer each other work and check the
+// answers.
 //
 // The cases are in cases.txt, each named by the section that it checks. They need a gateway on
 // which each caller can prove a DID, with limits no lower than the defaults.
@@ -39,7 +39,7 @@ type Config struct {
 	Key func(name string) (federation.SigningKey, error)
 }
 
-// Run runs all cases one after the other and returns their results. It also passes each result to
+// Run runs all cases one after the other, and returns their results. It also passes each result to
 // tell, unless nil. The error is [*federation.UnavailableError] if no server answers at the
 // address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {

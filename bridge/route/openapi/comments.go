@@ -15,14 +15,14 @@ import (
 // comments reads the comments of types and fields from the sources of a module.
 type comments struct {
 	root  string            // folder of the module
-	found map[string]string // by package, type and field; each package read has an entry
+	found map[string]string // by package, type and field; each package that was read has an entry
 	err   error
 }
 
 // link matches a link of a comment to a name in Go.
 var link = regexp.MustCompile(`\[(?:[a-z]\w*\.)?([A-Z]\w*)\]`)
 
-// of returns the comment of a type, or of a field of it, in one line.
+// of returns the comment of a type, or of a field of it, on one line.
 func (c *comments) of(t reflect.Type, field string) string {
 	if t == nil || t.PkgPath() == "" {
 		return ""
@@ -37,7 +37,6 @@ func (c *comments) of(t reflect.Type, field string) string {
 	return link.ReplaceAllString(c.found[t.PkgPath()+"."+name+"."+field], "$1")
 }
 
-// read reads the sources of a package.
 func (c *comments) read(pkg string) error {
 	module := strings.TrimSuffix(reflect.TypeFor[comments]().PkgPath(), "bridge/route/openapi")
 	folder := strings.TrimPrefix(pkg, module)
@@ -92,7 +91,7 @@ func (c *comments) add(pkg string, types *ast.GenDecl) {
 	}
 }
 
-// line returns a comment in one line, without the reference to a specification at its end.
+// line returns a comment on one line, without the reference to a specification at its end.
 func line(group *ast.CommentGroup) string {
 	text, _, _ := strings.Cut(group.Text(), "spec: ")
 	return strings.Join(strings.Fields(text), " ")

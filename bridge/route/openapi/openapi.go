@@ -1,5 +1,5 @@
-// Package openapi derives the OpenAPI document of an API from its routes, for tests that compare it
-// with a committed file. Its descriptions are the comments of the sources.
+// Package openapi generates the OpenAPI document of an API from its routes, for tests that compare
+// it with a committed file. Its descriptions are the comments of the sources.
 package openapi
 
 import (
@@ -21,8 +21,8 @@ import (
 // API is an API to describe: its header, errors and routes.
 type API struct {
 	Prefix  string // prefix of all paths
-	Info    Object // the first members of the document
-	Bearer  string // describes the token of a caller
+	Info    Object // first members of the document
+	Bearer  string // description of a caller's token
 	Error   reflect.Type
 	Headers []route.Header // headers of an error
 	Routes  []route.Description
@@ -40,7 +40,7 @@ type document struct {
 	comments   comments
 	parameters map[string]Object
 	schemas    map[string]Object
-	requests   map[reflect.Type]bool // documents of requests, which have no further members
+	requests   map[reflect.Type]bool // documents of requests, which must not have unknown members
 }
 
 // Describe returns the document of an API.
@@ -111,7 +111,6 @@ func sorted(all map[string]Object) Object {
 	return object
 }
 
-// addRequest notes the documents in a request.
 func (d *document) addRequest(t reflect.Type) {
 	if t == nil || d.requests[t] {
 		return
@@ -127,7 +126,7 @@ func (d *document) addRequest(t reflect.Type) {
 	}
 }
 
-// paths returns the paths in the order of the routes, each with all its methods.
+// The paths have the order of the routes, each with all its methods.
 func (d *document) paths() Object {
 	var all Object
 	for i, r := range d.Routes {
@@ -204,7 +203,7 @@ func (d *document) operation(r route.Description) Object {
 	return operation
 }
 
-// responses returns the responses of a route. The receiver of a push does not return our errors.
+// The receiver of a push does not return our errors.
 func (d *document) responses(r route.Description, watched bool) Object {
 	var responses Object
 	answers := r.Answers
@@ -263,7 +262,7 @@ func (d *document) shared(owner reflect.Type) bool {
 	return users > 1
 }
 
-// parameter returns a parameter of the query or the header. One that several routes have is a component.
+// A parameter that several routes have is a component.
 func (d *document) parameter(field route.Field) Object {
 	parameter := Object{{"name", field.Name}, {"in", string(field.Place)}}
 	if field.Type.Kind() == reflect.Bool {
@@ -282,7 +281,6 @@ func (d *document) parameter(field route.Field) Object {
 	return Object{{"$ref", "#/components/parameters/" + field.Field}}
 }
 
-// valued returns the schema of a field with the limits of its tag.
 func (d *document) valued(t reflect.Type, tag reflect.StructTag) Object {
 	if name := tag.Get("schema"); name != "" && t.Kind() == reflect.String {
 		return Object{{"$ref", "#/components/schemas/" + name}}
@@ -322,7 +320,6 @@ func list(text string) (values []any) {
 	return values
 }
 
-// oneOrMore returns one value of a tag, or all of them.
 func oneOrMore(text string) any {
 	if values := list(text); len(values) > 1 {
 		return values
@@ -330,7 +327,7 @@ func oneOrMore(text string) any {
 	return text
 }
 
-// schema returns the schema of a type; a struct becomes a component.
+// A struct becomes a component.
 func (d *document) schema(t reflect.Type) Object {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
@@ -367,7 +364,6 @@ func (d *document) schema(t reflect.Type) Object {
 	panic("openapi: no schema of " + t.String())
 }
 
-// component returns a reference to the schema of a type.
 func (d *document) component(t reflect.Type, describe func() Object) Object {
 	name := nameOf(t)
 	if _, ok := d.schemas[name]; !ok {
@@ -377,10 +373,8 @@ func (d *document) component(t reflect.Type, describe func() Object) Object {
 	return Object{{"$ref", "#/components/schemas/" + name}}
 }
 
-// instance matches the name of an instance of a generic type.
 var instance = regexp.MustCompile(`^(\w+)\[(.+)\]$`)
 
-// nameOf returns the name of a type in the document.
 func nameOf(t reflect.Type) string {
 	if parts := instance.FindStringSubmatch(t.Name()); parts != nil {
 		_, of, _ := strings.Cut(path.Base(parts[2]), ".")
@@ -389,7 +383,6 @@ func nameOf(t reflect.Type) string {
 	return strings.TrimSuffix(t.Name(), "Error")
 }
 
-// object returns the schema of a struct.
 func (d *document) object(t reflect.Type) Object {
 	schema := Object{{"type", "object"}}
 	if !instance.MatchString(t.Name()) {
@@ -410,7 +403,6 @@ func (d *document) object(t reflect.Type) Object {
 	return schema
 }
 
-// orNull returns the schema of a value that may be null.
 func orNull(schema Object) Object {
 	if len(schema) == 0 { // any value is allowed
 		return schema
@@ -437,8 +429,7 @@ func orNull(schema Object) Object {
 // subject matches the subject at the start of the comment of a type.
 var subject = regexp.MustCompile(`^[A-Z]\w* is `)
 
-// predicate returns the comment of a type without its subject, if it describes
-// the type.
+// predicate returns the comment of a type without its subject, if it describes the type.
 func predicate(comment string) string {
 	text := subject.ReplaceAllString(comment, "")
 	if text == comment {
@@ -447,8 +438,7 @@ func predicate(comment string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// members adds the members of a struct, and of the structs in it. The members of an embedded pointer
-// are not required.
+// The members of an embedded pointer are not required.
 func (d *document) members(t reflect.Type, needed bool, required *[]any, properties *Object) {
 	for field := range t.Fields() {
 		if field.Anonymous && field.Tag.Get("json") == "" {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Object is an object whose members have an order.
+// Object is an object with ordered members.
 type Object []Member
 
 // Member is one member: a string, a number, a bool, a []any or an [Object].
@@ -18,7 +18,6 @@ type Member struct {
 	Value any
 }
 
-// described returns the object with a description, unless it is empty.
 func (o Object) described(text string) Object {
 	if text == "" {
 		return o
@@ -46,13 +45,12 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// maxFlow bounds an object written in one line.
+// maxFlow bounds the length of an object written on one line.
 const maxFlow = 150
 
-// plain matches a text that YAML reads as itself without quotes.
+// plain matches text that needs no quotes in YAML.
 var plain = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z0-9 _./+-]*[A-Za-z0-9./]|[A-Za-z]|/[A-Za-z0-9_/{}.-]*|\$ref)$`)
 
-// scalar returns a text as YAML.
 func scalar(text string) string {
 	switch strings.ToLower(text) {
 	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
@@ -127,7 +125,6 @@ func writeMember(out *strings.Builder, indent string, m Member) {
 	}
 }
 
-// isLeaf reports whether a value contains no object with members.
 func isLeaf(value any) bool {
 	switch v := value.(type) {
 	case Object:
