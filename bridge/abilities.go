@@ -31,7 +31,7 @@ type Served interface {
 // OnceShower is a [Link] that shows something at most once, such as a readable line. Each attempt
 // is on disk before Deliver is called; the first attempt is stored with the step. A positive
 // [federation.Delivery.Attempt] means that an earlier attempt may have shown it. For other links,
-// attempts are counted after they failed.
+// an attempt is counted after it failed.
 type OnceShower interface {
 	Link
 	// ShowsOnce reports whether this delivery shows something at most once.
@@ -65,7 +65,7 @@ type Paced interface {
 type Recorder interface {
 	Link
 	// Effects returns the rows to write to the link's tables together with a step, and the topics
-	// to wake afterwards. After an error, the step is not filed now.
+	// to wake afterwards. After an error, the step is not filed.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
 	// TextEffects is like Effects, for private text.
 	TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error)
@@ -79,8 +79,8 @@ type ChannelLink interface {
 	// Dialect returns the dialect of offers from networks without tags.
 	Dialect() federation.Dialect
 	// Online reports whether the user that last signed as a DID is connected, under any nick. The
-	// binding is the recorded data of that user. If the user never signed here, it has only the
-	// DID, which counts if the network proved it.
+	// binding is the record's entry of that user. If the user never signed here, the binding has
+	// only the DID, which counts if the network proved it.
 	Online(ctx context.Context, b federation.Binding) bool
 }
 
@@ -111,9 +111,9 @@ type PresenceChange struct {
 	Now  federation.DID
 	Away string // away reason; "" if the user is not away
 
-	// Typing is "active" or "paused" for a user typing in the channel Venue of this federation,
-	// "done" for a user that stopped, and "" for any other change. Message is the ID of the typing
-	// notification, which is the same on each network.
+	// Typing is "active" or "paused" for a user typing in the channel Venue, "done" for a user that
+	// stopped, and "" for any other change. Message is the ID of the typing notification, which is
+	// the same on each network.
 	Typing, Venue, Message string
 }
 
@@ -121,7 +121,7 @@ type PresenceChange struct {
 // from them. A delivery to a channel does not end the waiting of an inbox entry.
 type Replayer interface {
 	ChannelLink
-	// Replays does nothing: it marks the link as a Replayer.
+	// Replays does nothing; it marks the link as a Replayer.
 	Replays()
 }
 
@@ -140,14 +140,14 @@ type Eraser interface {
 	EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error)
 }
 
-// RefusalNotifier is a [Link] that can notify a sender on its network if a deferred step is
-// refused later. A network that resends a step while it is deferred has a [Notifier]
-// instead, so that no sender is notified twice.
+// RefusalNotifier is a [Link] that can notify a sender on its network if a deferred step is refused
+// later. A network that resends a step while it is deferred has a [Notifier] instead, so that no
+// sender is notified twice.
 type RefusalNotifier interface {
 	Link
-	// NotifyRefusal notifies the sender of a step of its late refusal. It does not block on the
-	// sender. An offline sender without a mailbox is never notified. After an error, NotifyRefusal
-	// is called again later.
+	// NotifyRefusal notifies the sender of a step that the step was refused. It does not block on
+	// the sender. An offline sender without a mailbox is never notified. After an error,
+	// NotifyRefusal is called again later.
 	NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 
@@ -156,7 +156,7 @@ type RefusalNotifier interface {
 type Notifier interface {
 	Link
 	// Notify notifies the reader, and returns once the notice is sent or can never be sent. An
-	// error means that the reader is currently offline: Notify is called again later.
+	// error means that the reader is offline; Notify is called again later.
 	Notify(ctx context.Context, n federation.Notice) error
 }
 
@@ -175,7 +175,9 @@ type Pusher interface {
 type Poster interface {
 	Pusher
 	// Posts returns the posts of a push, in order. The push is delivered once all are accepted;
-	// otherwise all are made again. It returns the errors of the record, or an error that wraps
+	// otherwise all are repeated. Posts returns the errors of the record, or an error that wraps
+	// [ErrBroken], which makes the push a dead letter.
+	//
 	// [ErrBroken]: then the push becomes a dead letter.
 	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
 }
@@ -190,16 +192,16 @@ type Post struct {
 // notices from the record.
 type InboxReader interface {
 	Link
-	// ReadsInbox does nothing: it marks the link as an InboxReader.
+	// ReadsInbox does nothing; it marks the link as an InboxReader.
 	ReadsInbox()
 }
 
-// Authenticator is a [Link] that issues tokens to participants for its HTTP requests. Other
-// links of the HTTP listener accept such a token too.
+// Authenticator is a [Link] that issues tokens to participants for its HTTP requests. Other links
+// of the HTTP listener also accept such a token.
 type Authenticator interface {
 	Link
-	// Authenticate returns the participant of the token in a request. It returns false for an
-	// invalid token or an ended session. It blocks on the record and returns its errors.
+	// Authenticate returns the participant of the token in a request, or false for an invalid token
+	// or an ended session. It blocks on the record and returns its errors.
 	Authenticate(r *http.Request) (who Authenticated, ok bool, err error)
 }
 
@@ -216,8 +218,8 @@ type Registrar interface {
 	// HandlesOf returns the handles of a DID of another network. The first name is the
 	// earliest known name of the DID, or "" if it was never seen.
 	HandlesOf(did federation.DID, first string) []string
-	// Unverified returns the handle under which the link stores messages in the name of a
-	// handle with an unverified sender.
+	// Unverified returns the handle under which the link stores messages from an unverified sender
+	// that uses the given handle.
 	Unverified(handle string) string
 	// AllowHeld delivers one message held for its recipient's consent. The consent does not change.
 	// It returns [federation.ErrNotFound] if the message is not held, and otherwise the errors of
@@ -244,7 +246,7 @@ type Peer struct {
 	URL     string
 	Mode    string // the operator's policy, such as "allow" or "block"
 	Dialect string // by the configuration; "" for none
-	// Unsigned is the policy for unsigned messages in the name of the peer; "" for none.
+	// Unsigned is the policy for unsigned messages from the peer; "" for none.
 	Unsigned string
 }
 
@@ -255,8 +257,8 @@ type Introducer interface {
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 }
 
-// OtherPeers is the label of all unconfigured peers. Labels come from closed sets, and a remote
-// party can invent names.
+// OtherPeers is the label of all unconfigured peers. A remote party can invent names, but labels
+// must come from closed sets.
 const OtherPeers = "others"
 
 // KeyServer is a [Link] to a server that publishes the keys of its users.
@@ -281,16 +283,15 @@ type PeerHome interface {
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// LossReporter is a [Homed] that knows the handoffs with steps lost by their home, for example
-// after a restore of an older record.
+// LossReporter is a [Homed] that knows the handoffs whose home has lost steps, for example after a
+// restore of an older record.
 type LossReporter interface {
 	Homed
-	// LostSteps reports whether the other home has lost steps of a handoff, and returns a
-	// description of the loss.
+	// LostSteps reports whether the other home has lost steps of a handoff, and describes the loss.
 	LostSteps(id federation.HandoffID) (why string, lost bool)
 }
 
-// Explainer is a [Link] that can list the settings needed on the other side.
+// Explainer is a [Link] that can list the settings that the other side needs.
 type Explainer interface {
 	Link
 	// Explain returns these settings as text for the other operator, without secrets. It needs no

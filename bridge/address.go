@@ -41,8 +41,8 @@ func SubnetOf(remote string) netip.Prefix {
 
 type subnetKey struct{}
 
-// WithSubnet returns a context for requests of the client at an address. Steps
-// submitted with it carry the address in their Arrival.
+// WithSubnet returns a context for requests of the client at an address. The Arrival of steps
+// submitted with it contains the address.
 func WithSubnet(ctx context.Context, from netip.Prefix) context.Context {
 	return context.WithValue(ctx, subnetKey{}, from)
 }
@@ -54,14 +54,14 @@ func SubnetFrom(ctx context.Context) netip.Prefix {
 	return from
 }
 
-// Allowance is the remaining part of a rate limit of a participant or an address.
+// Allowance is the remaining allowance of a participant or an address under a rate limit.
 type Allowance struct {
 	Limit int // size of the bucket; 0 if there is no limit
 	Left  int
 	Full  time.Time // time at which the bucket is full again
 }
 
-// WriteHeader writes the allowance to the header of an HTTP response.
+// WriteHeader writes the allowance to the headers of an HTTP response.
 func (a Allowance) WriteHeader(h http.Header) {
 	if a.Limit == 0 {
 		return

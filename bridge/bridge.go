@@ -27,9 +27,9 @@ type Link interface {
 	Name() string
 	// Network is the label of the network in metrics, such as "spanningtree".
 	Network() string
-	// Carries reports whether a filed step is delivered to this link, whether connected or not.
-	// The view is the view after the step. Carries may block on the record, returns its error, and
-	// may be called while Run runs.
+	// Carries reports whether a filed step is delivered to this link, whether connected or not. The
+	// view is the view after the step. Carries may block on the record, returns its error, and may
+	// be called while Run runs.
 	Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error)
 	// Run dials or accepts a connection, serves it until ctx ends or the connection breaks, and
 	// returns the reason. It calls up after the peer has authenticated and both bursts are over.
@@ -42,7 +42,7 @@ type Link interface {
 	Deliver(ctx context.Context, d federation.Delivery) error
 }
 
-// The topics of [PubSub].
+// Topics of [PubSub].
 const (
 	// RelayTopic is the topic of new deliveries to the peers of a [Peered] link.
 	RelayTopic = "relays"
@@ -56,7 +56,7 @@ func OutboxTopic(link string) string { return "feed." + link }
 // InboxTopic is the topic of new messages for an agent of the gateway's registry.
 func InboxTopic(handle string) string { return "inbox." + handle }
 
-// RulingTopic is the topic of steps waiting for the ruling of a home.
+// RulingTopic is the topic of steps that wait for the ruling of a home.
 func RulingTopic(home federation.HomeID) string { return "ruling." + string(home) }
 
 // DIDTopic is the topic of new steps in the inbox of a DID.
@@ -98,7 +98,7 @@ var ErrOff = errors.New("turned off")
 // Table is one table of the configuration.
 type Table interface {
 	// Decode writes the table into the struct behind a pointer. The "toml" tags of its fields are
-	// the keys; fields without a key in the table keep their value. Decode returns no error: the
-	// file collects unknown keys and values of the wrong type as mistakes.
+	// the keys; fields without a key in the table keep their value. Decode returns no error,
+	// because the file collects unknown keys and values of the wrong type as mistakes.
 	Decode(into any)
 }

@@ -22,8 +22,9 @@ type Certificate struct {
 	challenge func(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-// NewCertificate returns the holder of a certificate, nil if none has been issued yet. The function
-// challenge returns the certificate for a TLS-ALPN-01 challenge; it is nil without ACME.
+// NewCertificate returns a Certificate with a first certificate, or nil if none has been issued
+// yet. The function challenge returns the certificate for a TLS-ALPN-01 challenge; it is nil
+// without ACME.
 func NewCertificate(first *tls.Certificate, challenge func(hello *tls.ClientHelloInfo) (*tls.Certificate, error)) *Certificate {
 	c := &Certificate{challenge: challenge}
 	c.current.Store(first)
@@ -36,7 +37,7 @@ func (c *Certificate) Set(next *tls.Certificate) { c.current.Store(next) }
 // Current returns the current certificate, or nil if none has been issued yet.
 func (c *Certificate) Current() *tls.Certificate { return c.current.Load() }
 
-// Config returns a new TLS configuration with the certificate, for a listener or a dialler. A
+// Config returns a new TLS configuration with the certificate, for a listener or a client. A
 // listener accepts the protocols.
 func (c *Certificate) Config(protocols ...string) *tls.Config {
 	return &tls.Config{

@@ -25,7 +25,7 @@ type Contexts struct {
 	Log       *slog.Logger
 }
 
-// Originals keeps the evidence behind renditions.
+// Originals stores the evidence of renditions.
 type Originals interface {
 	// Keep files the evidence of a rendition. After a nil error, the evidence is on disk.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error

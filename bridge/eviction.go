@@ -10,7 +10,7 @@ import (
 // oldest item of the address with the most items is evicted first, so a client that opens many
 // connections evicts only its own.
 //
-// Make one with [NewEvictionQueue]. It is not safe for concurrent use. The time of each method is
+// Create one with [NewEvictionQueue]. It is not safe for concurrent use. The time of each method is
 // at most logarithmic in the number of addresses.
 type EvictionQueue[T comparable] struct {
 	places  map[T]*list.Element // each of a *queued[T] in the list of its holder
@@ -85,8 +85,8 @@ func (q *EvictionQueue[T]) Of(from netip.Prefix) int {
 	return 0
 }
 
-// Next returns the oldest item of the address with the most items, and that address. The third
-// result is false if the queue is empty.
+// Next returns the oldest item of the address with the most items, and that address, or false if
+// the queue is empty.
 func (q *EvictionQueue[T]) Next() (item T, from netip.Prefix, ok bool) {
 	if len(q.order) == 0 {
 		return item, from, false
@@ -95,7 +95,7 @@ func (q *EvictionQueue[T]) Next() (item T, from netip.Prefix, ok bool) {
 	return entry[T](h.items.Front()).item, h.from, true
 }
 
-// NextOf returns the oldest item of an address, and false if there is none.
+// NextOf returns the oldest item of an address, or false if there is none.
 func (q *EvictionQueue[T]) NextOf(from netip.Prefix) (item T, ok bool) {
 	h := q.holders[from]
 	if h == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Messages carries private text between participants, and text between channels. A message is not a
+// Messages stores private text between participants, and text between channels. A message is not a
 // step. The methods block on the record; errors not listed below wrap
 // [*federation.UnavailableError].
 type Messages interface {
@@ -21,7 +21,7 @@ type Messages interface {
 	// [federation.ErrNotFound] if no link reaches the recipient.
 	Say(ctx context.Context, t federation.Text, original signing.Original) (TextResult, error)
 	// Relay files a line of a channel for the other links that relay the channel. The caller sets
-	// ID, of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. After a nil
+	// ID(from [federation.ChatID]), Author, Venue, Body, About, Fields and Arrival. After a nil
 	// error, the line is on disk. A repeated ID changes nothing, which stops loops over other
 	// gateways. The error is a [*federation.RefusalError] for a refused line. The first line that
 	// finds the queue of a link full gets this error too, but all other links get that line.
@@ -41,17 +41,17 @@ type Messages interface {
 	// every network. Decide returns [federation.ErrTooManyContacts] if the limit on senders is
 	// reached.
 	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
-	// Contacts returns, after a cursor, up to limit senders that wrote to a participant or
-	// were allowed or blocked, and the next cursor: "" after the last.
+	// Contacts returns, after a cursor, up to limit senders that wrote to a participant or were
+	// allowed or blocked. It also returns the next cursor, or "" after the last.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 	// Back makes the pending messages and steps for a DID due now, because the DID connected to a
-	// link; "" means all deliveries of the link.
+	// link. An empty DID means all deliveries of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
 	// Answered returns the handoff of the message with the given ID on its network: that of its
 	// step, or the one it names. It returns [federation.ErrNotFound] if there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
-	// ShownAs returns the message ID that text with the ID of a field [federation.Reply] has on a
-	// link. It returns [federation.ErrNotFound] if no such text is on record.
+	// ShownAs returns the message ID on a link of the text named by a field [federation.Reply]. It
+	// returns [federation.ErrNotFound] if no such text is on record.
 	ShownAs(ctx context.Context, link, id string) (messageID string, err error)
 	// About returns the text that refers to a handoff, oldest first.
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
@@ -60,8 +60,8 @@ type Messages interface {
 // Recipient is the destination of a message.
 type Recipient struct {
 	DID federation.DID
-	// Place has the link and the nick of a user without its own DID; zero for a DID, which the
-	// gateway looks up.
+	// Place has the link and the nick of a user without a DID of its own. It is zero for a DID,
+	// which the gateway looks up.
 	Place federation.ChannelRef
 }
 
@@ -94,8 +94,8 @@ type Messenger interface {
 	// Addressee returns the DID of the current user with the given nick, or "" for none. It
 	// returns [federation.ErrNotFound] for an invalid nick, and the errors of the record.
 	Addressee(ctx context.Context, nick string) (federation.DID, error)
-	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
-	// DID. For a nick it also returns its [federation.Holder].
+	// Here reports whether a message can be shown now to a DID, or to a nick if there is no DID.
+	// For a nick it also returns its [federation.Holder].
 	Here(ctx context.Context, to Recipient) (holder string, here bool)
 }
 
@@ -158,7 +158,7 @@ const (
 // Seen has the evidence about the sender of one message.
 type Seen struct {
 	Account federation.DID // account tag; empty for none
-	Origin  string         // the server that relayed it, empty for our own
+	Origin  string         // the server that relayed it; empty for our own
 	Present bool
 	Live    federation.DID // current DID of the sender, or the result of the lookup
 	At      time.Time      // zero if unknown
@@ -227,11 +227,11 @@ var ErrBroken = errors.New("this push cannot be delivered")
 type Webhooks interface {
 	// Check returns the error that Register would return for an address. It blocks on the network.
 	Check(ctx context.Context, address string) error
-	// Register stores a webhook of a DID, or of the participant with a handle, made in a session:
-	// see [federation.Webhook.In]. Its error wraps [ErrAddress], [federation.ErrTooManyWebhooks] or
-	// [federation.ErrTaken] (the DID already has a webhook with that address). It is a
-	// [*federation.UnavailableError] if the address cannot be checked now. Register blocks on the
-	// network and the record.
+	// Register stores a webhook of a DID, or of the participant with a handle, created in a
+	// session: see [federation.Webhook.In]. Its error wraps [ErrAddress],
+	// [federation.ErrTooManyWebhooks] or [federation.ErrTaken] (the DID already has a webhook with
+	// that address). It is a [*federation.UnavailableError] if the address cannot be checked now.
+	// Register blocks on the network and the record.
 	Register(ctx context.Context, h federation.Webhook, now time.Time) (Registered, error)
 	// Follow stores a webhook that follows a handoff, with the owner, handoff, label, address and
 	// sealed content of h. It returns the errors of Register. The limit on a DID's webhooks

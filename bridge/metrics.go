@@ -98,8 +98,8 @@ type Tracer interface {
 	Submitted(ctx context.Context, j Judged)
 	// RecordRuling records the judgement of a step after its home's ruling.
 	RecordRuling(ctx context.Context, j Judged)
-	// Delivering starts the trace of one delivery attempt. The link delivers with the returned
-	// context. The caller calls end with the result.
+	// Delivering starts the trace of one delivery attempt, which must use the returned context. The
+	// caller calls end with the result.
 	Delivering(ctx context.Context, link Link, d federation.Delivery) (delivering context.Context, end func(error))
 }
 

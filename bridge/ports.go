@@ -11,11 +11,11 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Ports is the part of the gateway open to every link. Other parts, such as the record, are
+// Ports is the part of the gateway available to every link. Other parts, such as the record, are
 // arguments of a network's function Network.
 type Ports struct {
 	Home      federation.HomeID
-	PublicURL string // public URL of this gateway, without a path and without a slash at the end
+	PublicURL string // public URL of this gateway, without a path or a trailing slash
 	HTTP      HTTP
 	// Certificate is nil if the configuration names none.
 	Certificate *Certificate
@@ -42,13 +42,13 @@ type Ports struct {
 
 // HTTP configures the public HTTP listener and the gateway's HTTP client.
 type HTTP struct {
-	Listen       string         // "" for no listener
+	Listen       string         // listen address; "" for none
 	Origins      []string       // origins of web pages that may call it
 	Proxies      []netip.Prefix // trusted to name the address of a client
 	MaxBodyBytes int64
-	MaxWait      time.Duration // maximum wait of a request for new data
-	FetchPrivate bool          // the client of the gateway reads private addresses and plain http
-	MaxStreams   int           // maximum concurrent watchers of inboxes, of all callers together
+	MaxWait      time.Duration // maximum time that a request waits for new data
+	FetchPrivate bool          // the gateway's client may request private addresses and plain http
+	MaxStreams   int           // maximum concurrent inbox watchers, of all callers together
 }
 
 // Gateway files the steps read by a link, and provides data for steps written by a link.
@@ -63,25 +63,25 @@ type Gateway interface {
 	// link may submit many steps concurrently: the gateway limits concurrent judgements. If ctx
 	// ends before the judgement, nothing is filed, and the error is that of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// View returns a handoff, or the zero View if unknown.
+	// View returns a handoff, or the zero View if it is unknown.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
 	// Name returns the display name of a DID: the handle of an agent, the nick of an IRC user, or
 	// otherwise the shortened DID.
 	Name(ctx context.Context, did federation.DID) string
 	// Same reports whether two DIDs belong to one agent.
 	Same(ctx context.Context, a, b federation.DID) (bool, error)
-	// DIDs returns the DIDs of the agent with the given DID, including that one: the DIDs that it acts
-	// as, and the DIDs of the keys that the gateway keeps for it. It blocks on the record and returns its
-	// errors.
+	// DIDs returns the DIDs of the agent with the given DID, including that one: the DIDs that it
+	// acts as, and the DIDs of the keys that the gateway keeps for it. It blocks on the record and
+	// returns its errors.
 	DIDs(ctx context.Context, did federation.DID) ([]federation.DID, error)
 	// Owner returns the owner of a did:key whose key the gateway keeps, and any other DID
 	// unchanged. Messages to the DID of a kept key go to its owner.
 	Owner(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Place returns the place on IRC for an offer from a network without channels, and its dialect.
 	// An offer to an online user is private to that user; any other offer is written in a channel
-	// of the user's link. An open offer, which has no recipient, goes to the channel if a link
-	// lists it, or otherwise to the first channel of the first link. Place returns the zero Place
-	// if no link reaches the recipient.
+	// of the user's link. An open offer goes to the channel if a link lists it, or otherwise to the
+	// first channel of the first link. Place returns the zero Place if no link reaches the
+	// recipient.
 	Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error)
 }
 
@@ -99,12 +99,12 @@ type Signer interface {
 type Bindings interface {
 	// Bound returns the binding of a name on a network, or [federation.ErrNotFound].
 	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
-	// Of returns the bindings of a DID; it is not an error if there are none.
+	// Of returns the bindings of a DID. Having none is not an error.
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Seen returns the place of a DID's last signed step, or [federation.ErrNotFound].
 	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// Participant returns the DID of the participant with the given handle of this gateway or
-	// the given name declared here, or [federation.ErrNotFound].
+	// Participant returns the DID of the participant with the given handle or declared name, or
+	// [federation.ErrNotFound].
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
 
@@ -114,10 +114,10 @@ type Bindings interface {
 type Evidence interface {
 	// Keep files the evidence of a rendition.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
-	// Refer replaces the inline context of a step by a reference, and stores the context. The
-	// reference to a given context is always the same for a recorded handoff. A reference to a
-	// context stored here gets its hash. Any other step is returned unchanged, and so is a step if
-	// there is no space for its context.
+	// Refer replaces the inline context of a step with a reference, and stores the context. For a
+	// recorded handoff, the same context always gets the same reference. A reference to a context
+	// stored here gets its hash. Any other step is returned unchanged, and so is a step if there is
+	// no space for its context.
 	Refer(ctx context.Context, ev federation.Event) (federation.Event, error)
 	// Store stores a context uploaded by a participant. Its errors include
 	// [federation.ErrBlobTooLarge] and [federation.ErrBlobQuota].
@@ -127,13 +127,13 @@ type Evidence interface {
 // Keys proves DIDs with their documents, and stores their past keys.
 type Keys interface {
 	// Proved verifies that a DID signed a message with a key in its current document, and returns
-	// the key. It blocks on the host of the document. Its error is the reason of a
+	// the key. It blocks on the host of the document. Its error is the reason for a
 	// [federation.Unverifiable] verdict.
 	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
 	// Learn records the key of a DID. The error wraps [*federation.UnavailableError] if the record
 	// cannot be written now.
 	Learn(ctx context.Context, report federation.KeyReport) error
-	// Revoked reports whether a key was revoked for a DID at a time.
+	// Revoked reports whether a key of a DID was revoked at the given time.
 	Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 }
 
@@ -191,17 +191,17 @@ type LimitSource interface {
 	Current() Limits
 }
 
-// Limits bound the input of a link before any signature check. Zero means no limit; each rate is a
-// bucket that starts full with one period's worth. Limits is a constant [LimitSource].
+// Limits bound the input of a link before any signature check. Zero means no limit. Each rate is a
+// token bucket that starts full with one period's worth. Limits is a constant [LimitSource].
 type Limits struct {
 	UserEventsPerMinute int // limit for one remote user; excess events are refused
-	LinkEventsPerSecond int // limit for the whole link; above it the link reads more slowly, without refusals
+	LinkEventsPerSecond int // limit for the whole link; beyond it the link reads more slowly, without refusals
 	// ContextBytes is the maximum size of a stored context.
 	ContextBytes int64
 	// MaxDeadline bounds the time to the deadline of an offer; 0 means no limit.
 	MaxDeadline time.Duration
-	// Concurrent connections at a listener: of one address ([Subnet]), and of all clients not yet
-	// registered.
+	// Maximum concurrent connections at a listener: of one address ([Subnet]), and of all
+	// unregistered clients.
 	ConnectionsPerAddress, UnregisteredConnections int
 }
 

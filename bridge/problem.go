@@ -75,8 +75,8 @@ func ProblemOf(err error) ProblemError {
 	return p
 }
 
-// RetryHeader sets the Retry-After header of an answer. If seconds is 0, a 503 or a 429 gets the
-// default wait, and other statuses get no header.
+// RetryHeader sets the Retry-After header of a response. If seconds is 0, a 503 or a 429 gets the
+// default delay, and other statuses get no header.
 func RetryHeader(h http.Header, status, seconds int) {
 	if seconds <= 0 {
 		seconds = retrySeconds(waitOf(status))
@@ -99,8 +99,6 @@ func waitOf(status int) time.Duration {
 // retrySeconds rounds up, so that a client does not repeat its request too early.
 func retrySeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// statusOf returns the HTTP status of a refusal.
-//
 // spec: handofftag "The client's side"
 func statusOf(code federation.RefusalCode) int {
 	switch code {
@@ -123,7 +121,7 @@ func statusOf(code federation.RefusalCode) int {
 	return http.StatusBadRequest
 }
 
-// Document is a response served byte for byte, because a signature covers it.
+// Document is a response sent byte for byte, because a signature covers it.
 type Document struct {
 	MediaType string
 	Content   []byte

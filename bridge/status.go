@@ -68,7 +68,7 @@ type DisconnectNotifier interface {
 	Disconnected() <-chan struct{}
 }
 
-// DisconnectSignal makes a [Link] that embeds it a [DisconnectNotifier]. Make one with
+// DisconnectSignal makes a [Link] that embeds it a [DisconnectNotifier]. Create one with
 // [NewDisconnectSignal].
 type DisconnectSignal struct{ ended chan struct{} }
 
@@ -98,11 +98,11 @@ type Description struct {
 	// Negotiated is the outcome of the negotiation, in terms of the network; empty while the link
 	// is not up.
 	Negotiated map[string]string
-	Skew       time.Duration // lead of our clock over the peer's; zero if unknown
+	Skew       time.Duration // how far our clock is ahead of the peer's; zero if unknown
 	Channels   []string      // as venues; empty for a network without channels
 	NotCarried []string      // parts of a step that this link cannot carry, one sentence each
-	// Obstacles lists the obstacles to deliveries or receipts known from the configuration and
-	// this host: one sentence each, with the remedy.
+	// Obstacles lists problems with deliveries or receipts that are known from the configuration
+	// and this host: one sentence each, with the remedy.
 	Obstacles []string
 	// Agent is the external agent behind a link to one agent; nil for other links.
 	Agent *AgentDescription
@@ -120,7 +120,7 @@ type AgentDescription struct {
 	Tasks    int      // in progress
 }
 
-// status is the [Status] of a link. It may be used concurrently.
+// status may be used concurrently.
 type status struct {
 	mu  sync.Mutex
 	now Status
@@ -140,7 +140,6 @@ func (s *status) dialling() {
 	s.set(func(now *Status) { now.State, now.NextDial = LinkDialling, time.Time{} })
 }
 
-// lost records the end of a session, and the time of the next dial.
 func (s *status) lost(why error, next time.Time) {
 	s.set(func(now *Status) {
 		now.State, now.NextDial = LinkDialling, next
@@ -164,7 +163,7 @@ type LinkStatus struct {
 	Status Status
 }
 
-// Sender counts the steps of one sender.
+// Sender has the counts of one sender.
 type Sender struct {
 	Name    string
 	Steps   int
@@ -174,18 +173,18 @@ type Sender struct {
 	Bytes   int64 // documents and evidence of all steps
 }
 
-// Purged counts the handoffs and steps ended by the purge of a source.
+// Purged counts the handoffs and steps that a purge ended.
 type Purged struct {
 	federation.Purged
 
 	Handoffs int
 }
 
-// OrphanAfter is the silence of a home after which its handoffs count as orphaned.
+// OrphanAfter is how long a home may be silent before its handoffs count as orphaned.
 const OrphanAfter = 24 * time.Hour
 
-// WhyOrphaned returns the reason why a handoff is orphaned, "" if it is not. Its home has lost
-// steps of it, or is silent, see [Orphaned].
+// WhyOrphaned returns why a handoff is orphaned, or "". Its home has lost steps of it, or is
+// silent; see [Orphaned].
 func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) string {
 	if !v.Remote || v.Over {
 		return ""
@@ -207,6 +206,8 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 // [OrphanAfter]: its link read nothing, and no step of the handoff arrived. No step records this.
 // The home may return, so work that is offered again may be done twice. The links are all links of
 // the gateway, and up reports whether a link is up.
+//
+// [OrphanAfter]: its link read nothing, and no step of the handoff arrived. No step records this.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {

@@ -19,7 +19,7 @@ import (
 
 var errEnded = errors.New("bridge: the link ended")
 
-// The backoff of dials is exponential with jitter. It is reset after a peer has authenticated.
+// The backoff of dials is exponential with jitter. It is reset once a peer has authenticated.
 const (
 	firstWait = 500 * time.Millisecond
 	lastWait  = 30 * time.Second
@@ -63,7 +63,7 @@ func (s *Supervisor) destination() delivery.Destination {
 	return to
 }
 
-// attempt makes one attempt of a delivery. Text has no trace.
+// Text has no trace.
 func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
 	if text := d.Entry.Text; text != nil {
 		link, ok := s.link.(TextLink)
@@ -110,7 +110,7 @@ func ReadersOf(link Link) string {
 	return federation.NoticesOf(link.Name())
 }
 
-// Tell delivers the notices of a [Mounted] link until ctx ends. Other links do this while they are
+// Tell delivers the notices of a [Mounted] link until ctx ends. Other links do so while they are
 // up.
 func (s *Supervisor) Tell(ctx context.Context) {
 	if s.notices == nil {
@@ -248,8 +248,8 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	return group.Wait()
 }
 
-// deliver runs the outbox. The outbox of a link served by the HTTP listener restarts after a panic,
-// because there is no connection to end.
+// The outbox of a link served by the HTTP listener restarts after a panic, because there is no
+// connection to end.
 func (s *Supervisor) deliver(ctx context.Context) error {
 	wake, stop := s.wakes.Subscribe(OutboxTopic(s.link.Name()))
 	defer stop()
@@ -285,7 +285,7 @@ func newWaits() *backoff.ExponentialBackOff {
 	return waits
 }
 
-// waitToDial waits before the next dial of the link, or until the peer is back or [Supervisor.Dial].
+// waitToDial returns early if the peer is back or [Supervisor.Dial] is called.
 func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
 	var back <-chan struct{} // nil for a link that is no ReconnectNotifier
 	if returner, ok := s.link.(ReconnectNotifier); ok {
