@@ -74,7 +74,7 @@ type a2aShow struct {
 	Name string `arg:"" help:"The name of the agent."`
 }
 
-// Run prints its link.
+// Run prints the agent's link.
 func (cmd a2aShow) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {
@@ -91,12 +91,12 @@ type a2aCheck struct {
 	AllowPrivate bool   `help:"Allow a private address and plain http."`
 }
 
-// inspect reads the card within the limits of the configuration, if there is one.
+// The card is read within the limits of the configuration, if there is one.
 func (cmd a2aCheck) inspect(ctx context.Context) (a2aclient.Inspection, error) {
 	return a2aclient.Inspect(ctx, cmd.URL, cmd.AllowPrivate, identity.NewTransport(identity.FetchConfig{AllowPrivate: cmd.AllowPrivate}))
 }
 
-// Run prints the card in short.
+// Run prints a summary of the card.
 func (cmd a2aCheck) Run(ctx context.Context, c *cli, streams std) error {
 	found, err := cmd.inspect(ctx)
 	if err != nil {
@@ -271,7 +271,7 @@ type a2aConfirm struct {
 	Name string `arg:"" help:"The name of the agent."`
 }
 
-// Run has the link accept the key and dial.
+// Run makes the link accept the key and dial.
 func (cmd a2aConfirm) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

@@ -56,7 +56,7 @@ func (h heldIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 
 type aircAllow struct{ heldIDs }
 
-// Run delivers them.
+// Run delivers the held messages.
 func (cmd aircAllow) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "allow", "delivered")
 }
@@ -66,7 +66,7 @@ type aircDrop struct {
 	yesFlag
 }
 
-// Run deletes them.
+// Run deletes the held messages.
 func (cmd aircDrop) Run(ctx context.Context, c *cli, streams std) error {
 	if err := cmd.ask(streams, cmd.DryRun, "permanently delete these messages?"); err != nil {
 		return err

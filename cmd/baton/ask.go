@@ -38,7 +38,7 @@ func (c *cli) client() (*client.Client, error) {
 	return client.NewSocket(file.Path(file.Admin.Socket)), nil
 }
 
-// token reads the file of --token-file. A socket needs none.
+// A socket needs no token.
 func (c *cli) token() (string, error) {
 	if c.TokenFile == "" || strings.HasPrefix(c.Gateway, "unix:") {
 		return "", nil
@@ -54,7 +54,7 @@ func (c *cli) terminal(streams std) render.Terminal {
 	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON, Command: append([]string{"baton"}, c.args...)}
 }
 
-// show fetches a document and prints it: unchanged with --json, otherwise with write.
+// show prints a document unchanged with --json, and otherwise with write.
 func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
 	gateway, err := c.client()
 	if err != nil {
@@ -76,7 +76,7 @@ func report[In, T any](ctx context.Context, c *cli, streams std, r route.Route[I
 	return show(ctx, c, streams, r, in, render.Line(line))
 }
 
-// list prints one page of a list, or with watch also each change.
+// With watch, list also prints each change.
 func list[In admin.List, T any](ctx context.Context, c *cli, streams std, r route.Route[In, admin.Page[T]], in In, t render.Table[T]) error {
 	gateway, err := c.client()
 	if err != nil {
@@ -127,7 +127,6 @@ func (f changeFlags) removal() admin.Removal {
 	return admin.Removal{Reason: f.Reason, DryRun: f.DryRun}
 }
 
-// said marks a line about a change after a dry run.
 func (f changeFlags) said(line string) string {
 	if f.DryRun {
 		return "dry run: " + line

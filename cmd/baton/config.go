@@ -77,8 +77,7 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 	return err
 }
 
-// check reads the file and returns its mistakes. It also collects its warnings, and the problems of
-// validly configured links.
+// check also collects warnings, and problems of validly configured links.
 func (checked *checkedConfig) check() error {
 	file, err := configs.Load(checked.File)
 	if err != nil {
@@ -100,7 +99,7 @@ func (checked *checkedConfig) check() error {
 
 type configExample struct{}
 
-// Run prints it.
+// Run prints the example.
 func (configExample) Run(streams std) error {
 	_, err := fmt.Fprint(streams.out, referenceFile())
 	return err

@@ -35,7 +35,7 @@ type deadShow struct {
 	ID string `arg:"" help:"ID, as listed by dead list."`
 }
 
-// Run prints it.
+// Run prints the dead letter.
 func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetDead, admin.ByID{ID: cmd.ID}, render.DeadLetter)
 }
@@ -64,7 +64,7 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 
 type deadReplay struct{ deadIDs }
 
-// Run puts them back.
+// Run requeues the dead letters.
 func (cmd deadReplay) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "replay", "put back")
 }
@@ -74,7 +74,7 @@ type deadDrop struct {
 	yesFlag
 }
 
-// Run forgets them.
+// Run discards the dead letters.
 func (cmd deadDrop) Run(ctx context.Context, c *cli, streams std) error {
 	if err := cmd.ask(streams, cmd.DryRun, "permanently delete these dead letters?"); err != nil {
 		return err

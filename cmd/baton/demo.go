@@ -24,7 +24,7 @@ type demoCommand struct {
 	Keep  string `help:"Keep the gateway's data in this folder." placeholder:"DIR"`
 }
 
-// Run shows one handoff, and without --smoke stays until ctx ends.
+// Run shows one handoff. Without --smoke, it then keeps running until ctx ends.
 func (cmd demoCommand) Run(ctx context.Context, c *cli, streams std) (err error) {
 	dir, err := cmd.folder()
 	if err != nil {

@@ -28,7 +28,7 @@ type dirFlag struct {
 	Dir string `default:".handoffs" env:"HANDOFF_DIR" help:"The directory." placeholder:"DIR"`
 }
 
-// open returns the directory, after undoing the claims of killed programs.
+// open also undoes the claims of killed programs.
 func (f dirFlag) open() (directory.Tasks, error) {
 	d := directory.Tasks{Path: f.Dir}
 	return d, d.Recover(time.Now())
@@ -83,7 +83,7 @@ type dirShow struct {
 	ID string `arg:"" help:"The ID, or at least its first four characters."`
 }
 
-// Run prints the record unchanged.
+// Run prints the task's record unchanged.
 func (cmd dirShow) Run(c *cli, streams std) error {
 	d, err := cmd.open()
 	if err != nil {

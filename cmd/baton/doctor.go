@@ -22,7 +22,7 @@ type doctorCommand struct {
 	Online bool `help:"Also offer a canary to each peer, and wait for its completion."`
 }
 
-// Run prints one line per check. It fails if one check does, and if no gateway runs.
+// Run prints one line per check. It fails if one check does, or if no gateway runs.
 func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok {
@@ -46,8 +46,7 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return errors.Join(printDiagnoses(c, streams, page), failedDiagnosis(page.Items))
 }
 
-// examineStopped runs the checks for a stopped gateway. Its error is never nil: the gateway is
-// down.
+// The error is never nil, because the gateway is down.
 func (c *cli) examineStopped(ctx context.Context, streams std, dial error) error {
 	file, err := configs.Load(c.configPath())
 	if err != nil {
@@ -63,7 +62,6 @@ func (c *cli) examineStopped(ctx context.Context, streams std, dial error) error
 	return &downError{fmt.Sprintf("%v; %s", dial, last)}
 }
 
-// sayInvalid prints that invalid TOML prevents all checks.
 func (c *cli) sayInvalid(streams std, invalid *configs.InvalidError) error {
 	broken := admin.Diagnosis{
 		Check: "configuration", State: admin.DiagnosisFail, Detail: bridge.OneLine(invalid), Remedy: "baton config check " + c.configPath(),

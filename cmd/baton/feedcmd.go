@@ -59,7 +59,7 @@ func (f feedSwitch) run(ctx context.Context, c *cli, streams std, verb, line str
 
 type feedHold struct{ feedSwitch }
 
-// Run holds it.
+// Run holds the destination.
 func (cmd feedHold) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "hold", "nothing is delivered to "+cmd.Name+" until it is released")
 }

@@ -20,7 +20,7 @@ type healthcheck struct {
 // checkEvery is the polling interval of a starting gateway.
 const checkEvery = 200 * time.Millisecond
 
-// Run fails as unavailable, with the reasons, if the gateway is not ready within the wait.
+// Run fails as unavailable, with the reasons, if the gateway is not ready within the timeout.
 func (cmd healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

@@ -63,7 +63,7 @@ Example:
 	baton inbox move did:key:z6Mk… b.example --reason "she changed networks"`
 }
 
-// Run moves it, and prints the number of moved entries.
+// Run moves the mailbox, and prints the number of moved entries.
 func (cmd inboxMove) Run(ctx context.Context, c *cli, streams std) error {
 	move := route.JSON(admin.Move{Act: cmd.act(), Home: cmd.Home})
 	return report(ctx, c, streams, admin.MoveInbox, admin.InboxMove{DID: cmd.DID, Body: move}, func(done admin.Moved) string {

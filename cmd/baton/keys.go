@@ -62,7 +62,7 @@ Example:
 	baton keys create endpoint --smallest`
 }
 
-// Run refuses to replace a key, and prints the output of show. A secret has no public part: its
+// Run refuses to replace a key, and prints the output of show. A secret has no public part, so its
 // fingerprint is printed.
 func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 	if secret, err := identity.ParseSecretName(cmd.Name); err == nil && cmd.Force {
@@ -125,7 +125,6 @@ func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.RotateKey, admin.KeyRotation{Name: cmd.Name, Body: rotation}, render.WriteKey)
 }
 
-// namedKey reads the argument of a command about one key, and the configuration.
 func (c *cli) namedKey(argument string) (identity.KeyName, *configs.File, error) {
 	name, err := identity.ParseKeyName(argument)
 	if err != nil {
@@ -135,7 +134,8 @@ func (c *cli) namedKey(argument string) (identity.KeyName, *configs.File, error)
 	return name, file, err
 }
 
-// keysConfig reads the configuration without its networks: their secret files may not exist yet.
+// keysConfig reads the configuration without its networks, because their secret files may not exist
+// yet.
 func (c *cli) keysConfig() (*configs.File, error) {
 	file, err := configs.Load(c.configPath())
 	if err != nil {

@@ -112,7 +112,7 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 }
 
 // explain returns the settings needed on the other side of the first chosen link, and its network.
-// The network is "" if no chosen link has another side to configure; explain creates no key.
+// The network is "" if no chosen link has another side to configure. It creates no key.
 func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
 	links, err := server.OpenLinks(file, networks, server.Wiring{
 		Ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},

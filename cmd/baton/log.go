@@ -10,7 +10,6 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// logSettings returns the [log] table, overridden by the flags.
 func (c *cli) logSettings(table configs.Log) configs.Log {
 	if c.LogLevel != "" {
 		table.Level = c.LogLevel

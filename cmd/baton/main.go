@@ -155,10 +155,8 @@ func main() {
 // would collect continuously, and scan the stacks of thousands of waiting requests each time.
 const headroom = 64 << 20
 
-// run executes one command line and returns its exit code.
-//
-// The ballast is allocated first and never written to, so that it uses address space but no
-// memory. After a first collection the runtime would clear it.
+// The ballast is allocated first and never written to, so that it uses address space but no memory.
+// After a first collection the runtime would clear it.
 func run(ctx context.Context, args []string, streams std) int {
 	ballast := make([]byte, headroom)
 	defer runtime.KeepAlive(ballast)
@@ -200,7 +198,7 @@ func addExamples(node *kong.Node) {
 	}
 }
 
-// commandName returns the words of a parsed command, without placeholders of arguments.
+// The words do not include placeholders of arguments.
 func commandName(parsed string) string {
 	isArgument := func(word string) bool { return strings.ContainsAny(word, "<[") }
 	return strings.Join(slices.DeleteFunc(strings.Fields(parsed), isArgument), " ")
@@ -230,7 +228,7 @@ func printError(streams std, asJSON bool, command string, err error) int {
 	return code
 }
 
-// classify returns the exit code, the word and the retry delay in seconds for an error.
+// classify returns the exit code, the name and the retry delay in seconds for an error.
 func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage, "usage", 0

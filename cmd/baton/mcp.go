@@ -42,7 +42,7 @@ func (cmd mcpCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return mcp.Serve(ctx, account, options, os.Stdin, streams.out)
 }
 
-// account returns the account to serve, and whether its steps are signed here.
+// account also reports whether steps are signed here.
 func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err error) {
 	if !strings.HasPrefix(c.Gateway, "http") || c.TokenFile != "" { // the operator API
 		if cmd.Pair != "" {
@@ -97,7 +97,7 @@ func stateFolder() (string, error) {
 	return filepath.Join(dir, ".local", "state", "baton"), nil
 }
 
-// agent returns the DID to act as, and its key if given.
+// The key is nil if none is given.
 func (cmd mcpCommand) agent() (federation.DID, *federation.SigningKey, error) {
 	if cmd.KeyFile == "" {
 		if cmd.As == "" {

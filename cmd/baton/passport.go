@@ -49,7 +49,7 @@ func readPassport(name string) ([]byte, error) {
 	return text, nil
 }
 
-// printReport writes a report: with --json all of it, otherwise its verdict and the vouching party.
+// printReport writes all of a report with --json, and otherwise its verdict and the vouching party.
 func printReport(c *cli, streams std, report passport.Report) error {
 	if c.JSON {
 		return printJSON(streams, struct {

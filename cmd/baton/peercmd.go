@@ -38,7 +38,7 @@ type peerShow struct {
 	Name string `arg:"" help:"The name of the home, or the domain of the registry."`
 }
 
-// Run prints it.
+// Run prints the peer.
 func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetPeer, admin.ByName{Name: cmd.Name}, func(out io.Writer, p admin.Peer) error {
 		return render.Peer(out, p, time.Now())
@@ -53,7 +53,7 @@ type peerMode struct {
 	New  bool   `help:"Allow the name of an unknown registry."`
 }
 
-// Run sets it.
+// Run sets the mode.
 func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
 	mode := admin.Mode{Act: cmd.act(), Mode: cmd.Mode, New: cmd.New}
 	return report(ctx, c, streams, admin.SetPeerMode, admin.PeerMode{Name: cmd.Name, Body: route.JSON(mode)}, cmd.line)
@@ -128,7 +128,7 @@ func failedCheck(checks []admin.Check) error {
 	return nil
 }
 
-// tell prints the result. It returns an error unless the canary is green.
+// tell returns an error unless the canary is green.
 func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	err := printLine(c, streams, done, render.Added(done))
 	if err == nil && !done.Canary.Green {
@@ -144,7 +144,7 @@ type peerRemove struct {
 	Name string `arg:"" help:"The name of the home."`
 }
 
-// Run removes it.
+// Run removes the peer.
 func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
 	if err := cmd.ask(streams, cmd.DryRun, "Remove "+cmd.Name+"? Its pending deliveries wait for another route."); err != nil {
 		return err

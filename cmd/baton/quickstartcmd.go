@@ -85,7 +85,7 @@ func (cmd quickstart) ownName() string {
 	}
 	found, err := exec.LookPath(name)
 	if err == nil && (cmd.For != "systemd" || slices.Contains([]string{"/usr/local/bin", "/usr/bin"}, filepath.Dir(found))) {
-		running, _ := os.Stat(own) // nil: there is no other file
+		running, _ := os.Stat(own) // nil if there is no other program
 		if there, err := os.Stat(found); err == nil && os.SameFile(running, there) {
 			return name
 		}
@@ -93,10 +93,9 @@ func (cmd quickstart) ownName() string {
 	return render.Shell(own)
 }
 
-// ask returns the command after it reads missing values from the terminal. Without a terminal, a
-// missing value is a usage error.
+// ask reads missing values from the terminal. Without a terminal, a missing value is a usage error.
 func (cmd quickstart) ask(streams std) (quickstart, error) {
-	if cmd.For == "laptop" { // other homes cannot reach it
+	if cmd.For == "laptop" { // other homes cannot reach a laptop
 		cmd.Home, cmd.Network = cmp.Or(cmd.Home, "baton.localhost"), cmp.Or(cmd.Network, "client")
 	}
 	input, terminal := bufio.NewReader(os.Stdin), isatty.IsTerminal(os.Stdin.Fd())

@@ -10,7 +10,7 @@ import (
 
 type statusCommand struct{}
 
-// Run prints it.
+// Run prints the overview.
 func (statusCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetStatus, route.None{}, render.Status)
 }
@@ -42,7 +42,7 @@ func (sessionEnd) Help() string {
 	return "The client must log in again. To end all sessions of a participant, run baton token revoke --did DID.\n\nExample:\n\n\tbaton session end 7GQ2ZK --reason \"a lost laptop\""
 }
 
-// Run ends it.
+// Run ends the session.
 func (cmd sessionEnd) Run(ctx context.Context, c *cli, streams std) error {
 	return change(ctx, c, streams, cmd.changeFlags, admin.EndSessions, admin.SessionsEnd{DID: cmd.ID, Body: cmd.body()}, func(int) string {
 		return "session " + cmd.ID + " has ended"

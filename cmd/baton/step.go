@@ -31,7 +31,7 @@ type offerCommand struct {
 	Deadline time.Duration `help:"Deadline for an answer, from now." placeholder:"2h"`
 }
 
-// Run offers, and prints the ID.
+// Run offers work, and prints the ID of the handoff.
 func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
 	ask := admin.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
 	if cmd.Deadline > 0 {
@@ -63,7 +63,7 @@ func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.submit(ctx, c, streams, step, func(filed admin.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
 }
 
-// submit submits one step, signed here if --key-file is set, and prints a line about it.
+// The step is signed here if --key-file is set.
 func (f stepFlags) submit(ctx context.Context, c *cli, streams std, step client.Step, line func(admin.Filed) string) error {
 	gateway, err := c.client()
 	if err != nil {

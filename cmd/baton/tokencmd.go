@@ -29,7 +29,7 @@ type tokenCreate struct {
 	Name  string        `help:"Name of the token in the audit log. Default: the scope and some digits." placeholder:"TEXT"`
 }
 
-// Run prints the token, and nothing else, on standard output.
+// Run prints only the token on standard output.
 func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
 	ask := admin.TokenAsk{Name: cmd.Name, Scope: federation.Scope(cmd.Scope), TTL: cmd.TTL.String(), Reason: cmd.Reason}
 	return show(ctx, c, streams, admin.CreateToken, route.JSON(ask), func(out io.Writer, made admin.NewToken) error {
@@ -45,7 +45,7 @@ type tokenPair struct {
 	DID string `help:"The DID that the host will act as." name:"did" placeholder:"DID" required:""`
 }
 
-// Run prints the code, and nothing else, on standard output.
+// Run prints only the code on standard output.
 func (cmd tokenPair) Run(ctx context.Context, c *cli, streams std) error {
 	ask := admin.PairAsk{DID: cmd.DID, Reason: cmd.Reason}
 	return show(ctx, c, streams, admin.CreatePairingCode, route.JSON(ask), func(out io.Writer, made admin.PairingCode) error {

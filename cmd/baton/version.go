@@ -32,7 +32,7 @@ func (versionCommand) Run(c *cli, streams std) error {
 //	-ldflags "-X main.linkedVersion=0.1.0 -X main.linkedRevision=1f992cc..."
 var linkedVersion, linkedRevision string
 
-// nextVersion is the version of an unreleased build: that of the next release.
+// nextVersion is the version of an unreleased build: the next release.
 const nextVersion = "0.1.0-dev"
 
 // archivedRevision is the commit of a source archive, written by "git archive". In a checkout the
@@ -41,9 +41,9 @@ const nextVersion = "0.1.0-dev"
 //go:embed revision.txt
 var archivedRevision string
 
-// buildVersion returns the version and the revision of this binary: from the linker, or the version
-// control stamps of the Go tool, or the source itself. The Go tool omits the stamps for "go run",
-// tests and builds in a linked worktree.
+// buildVersion takes the version and the revision from the linker, the version control stamps of
+// the Go tool, or the source itself. The Go tool omits the stamps for "go run", tests and builds in
+// a linked worktree.
 func buildVersion() version {
 	v := version{Version: linkedVersion, Revision: linkedRevision, Go: runtime.Version(), Protocols: []string{"spanningtree 1205", "freeq/s2s/1", "airc 0.1.1", "freeq.at/handoff"}}
 	if build, ok := debug.ReadBuildInfo(); ok {

@@ -30,7 +30,7 @@ type webhookShow struct {
 	ID string `arg:"" help:"ID as listed by webhook list, or at least its last six characters."`
 }
 
-// Run prints it.
+// Run prints the webhook.
 func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetWebhook, admin.IDPage{ID: cmd.ID}, render.Webhook)
 }

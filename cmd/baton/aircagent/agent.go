@@ -63,7 +63,7 @@ func WithKey(address, handle string, key ed25519.PrivateKey) *Agent {
 	return &Agent{url: address, handle: handle, key: key, keyID: "k_" + hex.EncodeToString(sum[:8])}
 }
 
-// DID returns the DID of the agent, "" before [Agent.Register].
+// DID returns the DID of the agent, or "" before [Agent.Register].
 func (a *Agent) DID() federation.DID { return a.last().did }
 
 func (a *Agent) last() session {
@@ -144,7 +144,8 @@ func (a *Agent) Sign(to, body string, payload map[string]any) (map[string]any, e
 	return envelope, nil
 }
 
-// Post posts a message made by [Agent.Sign]. It returns the handoff's ID if the message is a step.
+// Post posts a message created by [Agent.Sign]. It returns the handoff's ID if the message is a
+// step.
 func (a *Agent) Post(ctx context.Context, message map[string]any) (handoff string, err error) {
 	var answer struct {
 		Handoff struct {
@@ -180,15 +181,15 @@ type Message struct {
 	} `json:"payload"`
 }
 
-// Inbox returns the new messages. Without one it waits for the first one, in whole seconds. A
-// message without a signature of the registry is an error.
+// Inbox returns the new messages. If there are none, it waits for the first one, in whole seconds.
+// A message without a signature of the registry is an error.
 func (a *Agent) Inbox(ctx context.Context, wait time.Duration) (messages []Message, err error) {
 	messages, a.cursor, err = a.InboxAfter(ctx, a.cursor, wait)
 	return messages, err
 }
 
-// InboxAfter is Inbox after a cursor, or "" for the start. After an error, the next cursor is the
-// same.
+// InboxAfter returns the messages after a cursor, or after the start for "". After an error, the
+// next cursor is the same.
 func (a *Agent) InboxAfter(ctx context.Context, cursor string, wait time.Duration) (messages []Message, next string, err error) {
 	var page struct {
 		Messages   []json.RawMessage `json:"messages"`
@@ -251,7 +252,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s: %d %s: %s", e.Request, e.Status, http.StatusText(e.Status), e.Text)
 }
 
-// call sends one request and reads the answer, with a [*StatusError] for any status but 2xx.
+// The error is a [*StatusError] for any status but 2xx.
 func (a *Agent) call(ctx context.Context, method string, path federation.URLPath, query url.Values, body, answer any) (err error) {
 	address, err := federation.JoinURL(a.url, path, query)
 	if err != nil {
@@ -288,7 +289,7 @@ func (a *Agent) call(ctx context.Context, method string, path federation.URLPath
 	return federation.DecodeJSON(read, answer)
 }
 
-// canonical returns the signed bytes of an envelope.
+// canonical returns the bytes of an envelope that the signature covers.
 func canonical(members map[string]any) ([]byte, error) {
 	text, err := json.Marshal(members)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/bare"
 )
 
-// bareServer verifies a posted step and files it as one row, with the HTTP server and the database
+// bareServer verifies a posted step and stores it as one row, with the HTTP server and the database
 // of a gateway.
 type bareServer struct {
 	address string
@@ -91,7 +91,7 @@ func (s *bareServer) fileBatch(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(receipts)
 }
 
-// bareLanes is the number of steps of a batch filed concurrently, as in a home.
+// bareLanes is the number of steps of a batch that are filed concurrently, as in a home.
 const bareLanes = 64
 
 func (s *bareServer) putAll(steps []bareStep) error {
@@ -120,8 +120,7 @@ func (s *bareServer) put(step bareStep) error {
 	return s.file.Put(step.Document + step.Signature)
 }
 
-// readPage answers with a page of rows, like a page of an inbox. Its cursor is the number of rows
-// read.
+// The cursor is the number of rows read.
 func (s *bareServer) readPage(w http.ResponseWriter, r *http.Request) error {
 	after, _ := strconv.Atoi(r.FormValue("cursor")) // "" is the start
 	limit, err := strconv.Atoi(r.FormValue("limit"))

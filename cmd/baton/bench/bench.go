@@ -30,7 +30,7 @@ type Options struct {
 type Sizes struct {
 	Quick     bool
 	Callers   []int         // numbers of concurrent callers for the rows and the plot of throughput
-	Steps     int           // maximum number of callers
+	Steps     int           // maximum number of steps
 	Submits   int           // without HTTP
 	Rounds    int           // of IRC clients and agents
 	Crossings int           // of each kind in a round
@@ -38,7 +38,7 @@ type Sizes struct {
 	Record    []int         // steps in the record at which its cost is measured; the first is the small record
 	Probes    int           // measurements of each of these costs
 	ProbeTime time.Duration // period over which the measurements of a cost are spread
-	Starts    int           // after a kill
+	Starts    int           // number of restarts after a kill
 	Floor     time.Duration // duration of each measurement of a bare rate
 	Limit     time.Duration // time after which no record grows any more; 0 for no limit
 }
@@ -82,7 +82,7 @@ type run struct {
 	report   *Report
 }
 
-// Run measures everything. It blocks for as long as the sizes take, longer on a busy machine. It
+// Run runs all measurements. It blocks for as long as the sizes take, longer on a busy machine. It
 // leaves no process and no file behind, even if ctx ends.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	dir, err := os.MkdirTemp("", "baton-bench-")

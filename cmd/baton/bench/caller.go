@@ -62,7 +62,7 @@ func logAllIn(ctx context.Context, address string, n int) ([]*caller, error) {
 	return callers, nil
 }
 
-// request returns a request below /api/v1; the body may be nil.
+// The body may be nil.
 func (c *caller) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	var sent io.Reader
 	if body != nil {
@@ -120,13 +120,12 @@ func sealOffer(ctx context.Context, from federation.SigningKey, ev federation.Ev
 	return signing.Seal(ctx, from, ev)
 }
 
-// post returns the bytes of a request that files a private offer to an agent.
 func (c *caller) post(ctx context.Context, to federation.DID) ([]byte, error) {
 	text, _, err := c.postIn(ctx, to, federation.PrivateVenue(c.key.DID, to))
 	return text, err
 }
 
-// postIn is post for an offer in a venue. It also returns the ID of the offer.
+// postIn also returns the ID of the offer.
 func (c *caller) postIn(ctx context.Context, to federation.DID, venue string) (text []byte, id string, err error) {
 	ev, err := newOffer(ctx, c.key, to, venue)
 	if err != nil {
@@ -154,7 +153,7 @@ func written(request *http.Request) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// posts returns n requests, from each caller in turn to the next one, or all to one agent.
+// The requests go from each caller to the next one, or all to one agent.
 func posts(ctx context.Context, callers []*caller, n int, to ...federation.DID) ([][]byte, error) {
 	requests := make([][]byte, n)
 	for i := range requests {
@@ -171,7 +170,7 @@ func posts(ctx context.Context, callers []*caller, n int, to ...federation.DID) 
 }
 
 // sendAll distributes requests over connections, each of which sends one after the other. It
-// returns the time of each request, and of all.
+// returns the time of each request, and the total time.
 func sendAll(ctx context.Context, address string, connections int, requests [][]byte) (each []time.Duration, all time.Duration, err error) {
 	waiting := make(chan []byte, len(requests))
 	for _, request := range requests {
@@ -202,15 +201,14 @@ func sendAll(ctx context.Context, address string, connections int, requests [][]
 	return each, all, nil
 }
 
-// connection sends requests. It does as little as possible, because the callers share the cores
-// with the gateway.
+// connection does as little work as possible, because the callers share the cores with the gateway.
 type connection struct {
 	net.Conn
 	rw   *bufio.ReadWriter
 	body []byte
 }
 
-// maxHeader bounds a header line of an answer: for a list, it names a page of IDs.
+// maxHeader bounds a header line of a response. For a list, it names a page of IDs.
 const maxHeader = 32 << 10
 
 func dial(ctx context.Context, address string) (*connection, error) {

@@ -37,8 +37,8 @@ func (r *run) measureFloors(context.Context) error {
 	return file.Close()
 }
 
-// rate returns the successful calls of do per second in this many goroutines. Each goroutine calls
-// it at least once.
+// rate returns how many calls of do succeed per second in this many goroutines. Each goroutine
+// calls it at least once.
 func rate(lasts time.Duration, goroutines int, do func() error) float64 {
 	var done atomic.Int64
 	var all sync.WaitGroup
@@ -79,7 +79,7 @@ type relay struct {
 	closings []io.Closer
 }
 
-// openRelay starts a relay with a file in a folder. The caller closes it.
+// The caller closes the relay.
 func openRelay(ctx context.Context, dir string) (_ *relay, err error) {
 	r := &relay{}
 	defer func() {

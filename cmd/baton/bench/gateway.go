@@ -45,7 +45,6 @@ new_dids_per_address_per_hour = 0
 record_bytes_per_hour = 0
 `
 
-// gateway is a gateway in its own process.
 type gateway struct {
 	name               string
 	program, dir       string
@@ -77,7 +76,6 @@ func (r *run) newGateway(ctx context.Context, folder, name string) (*gateway, er
 	return g, nil
 }
 
-// open writes the configuration, with the known homes, and starts the gateway.
 func (g *gateway) open(ctx context.Context, peers ...*gateway) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, `[home]
@@ -119,7 +117,7 @@ func (g *gateway) operator() *client.Client {
 	return client.NewSocket(filepath.Join(g.data(), "baton.sock"))
 }
 
-// Range of ports below the ephemeral ranges of Linux, macOS and Windows.
+// The range of ports below the ephemeral ranges of Linux, macOS and Windows.
 const (
 	firstPort = 20000
 	lastPort  = 32000
@@ -161,8 +159,7 @@ func (g *gateway) hasEnded() bool {
 	}
 }
 
-// awaitReady waits until the gateway is ready. It returns an error at once if the process has
-// ended.
+// awaitReady returns an error at once if the process has ended.
 func (g *gateway) awaitReady(ctx context.Context) error {
 	err := await(ctx, "the gateway to be ready", func() bool {
 		if g.hasEnded() {
@@ -217,8 +214,8 @@ func (g *gateway) Close() error {
 	return g.kill()
 }
 
-// private returns the memory of the process not backed by a file, in MiB, or false if the system
-// does not report it.
+// private returns the memory of the process that no file backs, in MiB, or false if the system does
+// not report it.
 func (g *gateway) private() (float64, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(g.process.Process.Pid) + "/status")
 	if err != nil {

@@ -72,7 +72,7 @@ func (r *run) measureHomes(ctx context.Context) (err error) {
 	return nil
 }
 
-// openHomes starts two linked homes. The caller closes both.
+// The caller closes both homes.
 func (r *run) openHomes(ctx context.Context) (here, there *gateway, err error) {
 	if here, err = r.newGateway(ctx, "here", homeName); err != nil {
 		return nil, nil, err
@@ -89,7 +89,7 @@ func (r *run) openHomes(ctx context.Context) (here, there *gateway, err error) {
 	return here, there, nil
 }
 
-// learn makes a home learn the home of an agent, by a first step that asks the other homes.
+// A first step makes the home ask the other homes.
 func learn(ctx context.Context, here *gateway, from, to *caller) error {
 	request, err := posts(ctx, []*caller{from}, 1, to.key.DID)
 	if err != nil {
@@ -159,7 +159,7 @@ func pending(ctx context.Context, operator *client.Client, to string) (rows int,
 
 type barePair struct{ here, there *bareServer }
 
-// openPair starts a pair. The caller closes it.
+// The caller closes the pair.
 func (r *run) openPair(ctx context.Context) (p *barePair, err error) {
 	p = &barePair{}
 	if p.here, err = r.openBare(ctx, "bare here"); err != nil {

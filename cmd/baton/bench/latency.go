@@ -62,8 +62,8 @@ type pair struct {
 	took, bare  []time.Duration
 }
 
-// open connects all of them. After a burst of lines, the server reads a client no faster than
-// people type, so each round has new clients.
+// After a burst of lines, the server reads a client no faster than people type, so each round has
+// new clients.
 func (c *crossing) open(ctx context.Context, g *gateway, round int) (err error) {
 	if c.alice, err = dialIRC(ctx, g.irc, fmt.Sprintf("alice%d", round)); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (c *crossing) open(ctx context.Context, g *gateway, round int) (err error) 
 	return nil
 }
 
-// register registers scout, the target of alice's offers. Scout is first asked to allow messages of
-// alice, and does.
+// register registers scout, the target of alice's offers. Scout is first asked to allow messages
+// from alice, and does.
 func (c *crossing) register(ctx context.Context, g *gateway, round int) (err error) {
 	if c.scout, err = aircagent.New("http://"+g.public, fmt.Sprintf("scout_%d", round)); err != nil {
 		return err
@@ -137,8 +137,7 @@ func (c *crossing) crossAll(ctx context.Context, times int) error {
 	return nil
 }
 
-// crossFromIRC makes alice offer something to the agent in the channel, visible to bob, and say
-// something there.
+// The offer and the line of alice in the channel are visible to bob.
 func (c *crossing) crossFromIRC(ctx context.Context, n int) error {
 	offer, err := c.alice.offer(ctx, c.scout.DID())
 	if err != nil {
@@ -189,7 +188,6 @@ func (c *crossing) crossFromAgent(ctx context.Context, n int) error {
 	return c.note("airc-to-irc", "AIRC agent to an IRC client", seen.at.Sub(begun))
 }
 
-// note records the time of a crossing, and the time of bare sockets now.
 func (c *crossing) note(name, what string, took time.Duration) error {
 	bare, err := c.bare.cross()
 	c.add(name, pair{what: what, floor: bareRelay}, took, bare)
@@ -225,7 +223,7 @@ func (c *crossing) summarize(report *Report) {
 	report.Plots = append(report.Plots, c.plot)
 }
 
-// tail returns the times of the slowest of n, for growing n.
+// tail returns the slowest time of n, for growing n.
 func tail(name string, took []time.Duration) plot.Series {
 	s := plot.Series{Name: name}
 	for _, n := range []float64{2, 4, 10, 20, 50, 100} {

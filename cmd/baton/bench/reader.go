@@ -23,8 +23,8 @@ type timed struct {
 
 const maxAhead = 4096
 
-// read reads lines of a connection until it ends. It answers the PINGs of an IRC server, to prove
-// that its lines arrived; pongs is nil for other servers. The caller closes the reader.
+// read answers the PINGs of an IRC server, to prove that its lines arrived; pongs is nil for other
+// servers. The caller closes the reader.
 func read(from io.Reader, hangUp func() error, pongs io.Writer) *reader {
 	r := &reader{lines: make(chan timed, maxAhead), close: hangUp}
 	go func() {

@@ -92,7 +92,7 @@ func (r *run) openGrown(ctx context.Context, folder string) (g *grown, err error
 	return g, err
 }
 
-// growsUntil returns the end of the records' growth; zero for never.
+// The zero time means never.
 func (r *run) growsUntil() time.Time {
 	if r.Limit == 0 {
 		return time.Time{}
@@ -184,7 +184,6 @@ func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err
 	return percentile(took[0], 50), percentile(took[1], 50), nil
 }
 
-// grow files steps until the record has this size or the time limit expires.
 func (g *grown) grow(ctx context.Context, size int, until time.Time) error {
 	for g.filed < size && (until.IsZero() || time.Now().Before(until)) {
 		requests, err := posts(ctx, g.callers, min(fillBatch, size-g.filed))

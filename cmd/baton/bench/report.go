@@ -64,7 +64,7 @@ func (row Row) Figure() string {
 
 func figure(value float64, unit string) string { return plot.Number(value) + " " + unit }
 
-// percentile returns a percentile of some times, which it sorts.
+// percentile sorts the times.
 func percentile(took []time.Duration, percent float64) time.Duration {
 	slices.Sort(took)
 	return took[int(float64(len(took)-1)*percent/100)]

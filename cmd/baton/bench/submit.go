@@ -25,7 +25,7 @@ import (
 	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
-// signers is the number of signers of the offers: a home limits the unfinished ones of each.
+// signers is the number of signers of the offers. A home limits the unfinished ones of each.
 const signers = 1024
 
 // measureSubmit measures the steps per second filed by a home in a record in this process: each is
@@ -141,7 +141,7 @@ func submitAll(ctx context.Context, h *home.Home, steps []translate.Tagged, call
 	return errors.Join(errs...)
 }
 
-// spokenOffers returns offers of about 1 KiB as they are on IRC, each to the next person.
+// spokenOffers returns offers of about 1 KiB in their IRC form, each to the next person.
 func spokenOffers(ctx context.Context, people []federation.SigningKey, n int) ([]translate.Tagged, error) {
 	steps := make([]translate.Tagged, n)
 	for i := range steps {

@@ -13,7 +13,6 @@ import (
 
 const turns = 4
 
-// reported reports whether a number of callers has rows of its own.
 func reported(callers int) bool { return callers == 1 || callers == 64 || callers == 256 }
 
 // measureThroughput measures the signed steps per second filed over HTTP, for rising numbers of
@@ -80,7 +79,7 @@ type throughput struct {
 }
 
 func (r *run) throughputOf(ctx context.Context, n int, callers []*caller, bare, gateway string) (t throughput, err error) {
-	steps := max(n, min(r.Steps, r.Steps/16*n)/turns) // a few callers file fewer steps in the same time
+	steps := max(n, min(r.Steps, r.Steps/16*n)/turns) // fewer callers file fewer steps in the same time
 	var without, with time.Duration
 	for range turns {
 		t.verifies += rate(r.Floor/turns, runtime.GOMAXPROCS(0), r.verify) / turns

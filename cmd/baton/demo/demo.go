@@ -30,7 +30,8 @@ const (
 	agent   = "scout"
 )
 
-// patience bounds the start of the gateway, and then the script. Both take less than a second.
+// patience is the timeout for the start of the gateway, and then for the script. Both take less
+// than a second.
 const patience = 30 * time.Second
 
 // Gateway is a running gateway, as seen by the demonstration. Each method may be called at any time

@@ -14,8 +14,8 @@ import (
 )
 
 // ircd is an IRC server for one link, with one user and one channel. It implements the part of
-// spanning tree 1205 needed by the demonstration. It authenticates a link by a password that
-// crosses the loopback in plain text.
+// spanning tree 1205 needed by the demonstration. A link authenticates with a password, sent over
+// loopback in plain text.
 type ircd struct {
 	listener net.Listener
 	secret   string
@@ -35,8 +35,7 @@ const (
 	personID = ircdSID + "AAAAAA"
 )
 
-// listenIRCd starts a server on a free port of the loopback, for a gateway with the secret. The
-// caller closes it.
+// The caller closes the server.
 func listenIRCd(ctx context.Context, secret string) (*ircd, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -93,7 +92,6 @@ func (d *ircd) next(ctx context.Context, tag, value string) (ircmsg.Message, err
 	}
 }
 
-// tagmsg sends tags without text from the user to a channel or to a nick of the gateway.
 func (d *ircd) tagmsg(target string, tags map[string]string) error {
 	d.mu.Lock()
 	if uuid, ok := d.uuids[strings.ToLower(target)]; ok {

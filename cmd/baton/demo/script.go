@@ -67,7 +67,7 @@ func newSigner() (federation.SigningKey, error) {
 	}, nil
 }
 
-// offer writes an offer to the agent in the channel, and waits until it is in the inbox.
+// offer waits until the offer is in the agent's inbox.
 func (s *Stage) offer(ctx context.Context, line *timeline) error {
 	to := s.agent.DID()
 	ev, err := s.sign(ctx, federation.Event{
@@ -94,7 +94,7 @@ func (s *Stage) offer(ctx context.Context, line *timeline) error {
 	})
 }
 
-// sign completes and signs a step of alice. An offer opens a handoff; other steps name theirs.
+// An offer opens a handoff; other steps name theirs.
 func (s *Stage) sign(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Stage) filed(ctx context.Context, id federation.HandoffID, version fede
 	return found, err
 }
 
-// readOffer polls like the agent: the first message asks for consent, and the offer follows.
+// The first message asks for consent, and the offer follows.
 func (s *Stage) readOffer(ctx context.Context) (aircagent.Message, error) {
 	var offer aircagent.Message
 	err := poll(ctx, "offer at the agent", func() (bool, error) {
@@ -167,7 +167,7 @@ func answers(request string) []reply {
 	}
 }
 
-// answer sends one answer of the agent and waits until the channel has it.
+// answer waits until the channel has the answer.
 func (s *Stage) answer(ctx context.Context, line *timeline, to string, a reply) error {
 	if err := s.agent.Send(ctx, to, a.body, a.payload); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (s *Stage) back(ctx context.Context, line *timeline, alice string) error {
 	return nil
 }
 
-// reply sends one answer of alice to the nick of the agent and waits until the agent has read it.
+// reply waits until the agent has read the answer.
 func (s *Stage) reply(ctx context.Context, line *timeline, id federation.HandoffID, verb federation.Verb, version federation.Version) error {
 	ev, err := s.sign(ctx, federation.Event{Verb: verb, Handoff: id, Venue: s.privateVenue(), ReplyTo: id.String()})
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *Stage) reply(ctx context.Context, line *timeline, id federation.Handoff
 	})
 }
 
-// summary waits until no delivery is pending and prints the totals.
+// summary waits until no delivery is pending.
 func (s *Stage) summary(ctx context.Context, line *timeline, took time.Duration) error {
 	err := poll(ctx, "deliveries to settle", func() (bool, error) {
 		owed, err := s.gateway.Outbox(ctx, link, federation.Delivery{}, 1)

@@ -36,8 +36,7 @@ func Completion(w io.Writer, app *kong.Application, shell string) (known bool, e
 	return true, out.Flush()
 }
 
-// followsOf returns the possible continuations of a node and of the nodes below it. A command
-// inherits the flags above it.
+// A command inherits the flags above it.
 func followsOf(node *kong.Node, above []candidate) []follows {
 	flags := above
 	for _, f := range flagsOf(node) {

@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Man writes the man pages into a folder, which it creates if missing: one for each command, and
+// Man writes the man pages into a folder, which it creates if necessary: one for each command, and
 // one for the reference of the configuration.
 func Man(dir string, app *kong.Application, configuration string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // man pages are public
@@ -72,8 +72,7 @@ func commandPage(app *kong.Application, node *kong.Node) []byte {
 	return page.Bytes()
 }
 
-// configurationPage returns the page of the configuration file: its tables in order, each key with
-// the comment above it.
+// The page has the tables in order, each key with the comment above it.
 func configurationPage(app *kong.Application, configuration string) []byte {
 	page := begin(app.Name+".toml", 5, "the configuration of "+app.Name)
 	page.section("DESCRIPTION")
@@ -139,8 +138,7 @@ func (r *roff) keys(keys []string) {
 	}
 }
 
-// paragraph writes the lines of a comment. An indented line starts a list entry, unless it
-// continues the entry above it.
+// An indented line starts a list entry, unless it continues the entry above it.
 func (r *roff) paragraph(lines []string) {
 	const continued = 8 // columns
 	for _, line := range lines {

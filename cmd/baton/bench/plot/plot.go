@@ -44,7 +44,7 @@ func (p *Plot) WriteSVG(out io.Writer) error {
 	return t.Execute(out, draw(*p))
 }
 
-// Number returns a value with three digits.
+// Number returns a value with three significant digits.
 func Number(value float64) string {
 	if value >= 100 {
 		return strconv.FormatFloat(value, 'f', 0, 64)
@@ -58,7 +58,7 @@ const (
 	left, right, top, bottom = 60, 620, 20, 270
 	legendTop, legendStep    = 32, 16
 	marksOfAxis              = 4
-	mostDots                 = 40 // of a series; a longer one has its points too close together
+	mostDots                 = 40 // of a series, so that they are not too close together
 )
 
 type drawing struct {
@@ -84,18 +84,16 @@ type dot struct{ X, Y float64 }
 
 type band struct{ X, Width float64 }
 
-// mark is a number at an axis.
 type mark struct {
 	At   float64
 	Text string
 }
 
-// colours returns colours distinguishable with red-green colour blindness.
+// The colours are distinguishable with red-green colour blindness.
 func colours() []string {
 	return []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#444"}
 }
 
-// draw places the points of a plot.
 func draw(p Plot) drawing {
 	d := drawing{Plot: p, Width: drawnWidth, Height: drawnHeight, Left: left, Right: right, Top: top, Bottom: bottom, BandHeight: bottom - top}
 	low, high, most := bounds(p)
