@@ -30,7 +30,8 @@ type ACME struct {
 // SpeaksTLS reports whether the configuration names a certificate or an authority that issues one.
 func (f *File) SpeaksTLS() bool { return f.certificate != nil || f.TLS.Mode == ACMEMode }
 
-// Certificate returns the certificate as read with the configuration, or nil without files.
+// Certificate returns the certificate that was read with the configuration, or nil if no files are
+// configured.
 func (f *File) Certificate() *tls.Certificate { return f.certificate }
 
 // ACMEDomains returns the names required in the ACME certificate.
@@ -41,7 +42,8 @@ func (f *File) ACMEDomains() []string {
 	return f.ACME.Domains
 }
 
-// CheckValidity returns an error if a certificate is expired or not yet valid at the given time.
+// CheckValidity returns an error if a certificate has expired or is not yet valid at the given
+// time.
 func CheckValidity(leaf *x509.Certificate, now time.Time) error {
 	if now.After(leaf.NotAfter) {
 		return errors.New("the certificate expired at " + leaf.NotAfter.UTC().Format(time.RFC3339))
@@ -52,7 +54,7 @@ func CheckValidity(leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// acme checks the table of ACME. If [tls] has no mode, the presence of the table turns ACME on.
+// If [tls] has no mode, the presence of the table turns ACME on.
 func (f *File) acme(t Table) {
 	if _, named := f.lookup("tls.mode"); !named && t.values != nil {
 		f.TLS.Mode = ACMEMode
@@ -82,8 +84,7 @@ func (f *File) acme(t Table) {
 	}
 }
 
-// tls reads the certificate if the file names one. A missing certificate, or a mismatched key, is a
-// mistake.
+// A missing certificate, or a mismatched key, is a mistake.
 func (f *File) tls(t Table) {
 	oneOf(t, "mode", f.TLS.Mode, FilesMode, ACMEMode)
 	if f.TLS.Mode == ACMEMode {
@@ -121,7 +122,7 @@ func ReadPair(certFile, keyFile string) (*tls.Certificate, error) {
 	return pair, errors.Join(certErr, keyErr)
 }
 
-// readPair is [ReadPair] with separate errors for each file. An error about both belongs to the
+// readPair is [ReadPair] with separate errors for each file. An error about both counts for the
 // certificate.
 func readPair(certFile, keyFile string) (pair *tls.Certificate, certErr, keyErr error) {
 	chain, certErr := readCertificate(certFile)
@@ -136,7 +137,7 @@ func readPair(certFile, keyFile string) (pair *tls.Certificate, certErr, keyErr 
 	return &both, nil, nil
 }
 
-// maxCertificateBytes allows a chain of certificates of about 2 kB each.
+// maxCertificateBytes leaves room for a chain of certificates of about 2 kB each.
 const maxCertificateBytes = 64 << 10
 
 func readCertificate(path string) ([]byte, error) {

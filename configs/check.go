@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// One method checks each table of the frame, and adds its mistakes to the given table.
+// Each table of the frame has a method that checks it, and adds its mistakes to the given table.
 
 func (f *File) home(t Table) {
 	switch {
@@ -260,8 +260,8 @@ func parseOrigin(s string) (*url.URL, bool) {
 	return u, true
 }
 
-// maxLineBytes bounds a description: it shares one line of IRC, of 512 bytes, with names of up to
-// 255 bytes.
+// maxLineBytes bounds a description, which shares one line of IRC, of 512 bytes, with names of up
+// to 255 bytes.
 const maxLineBytes = 200
 
 func isLine(s string) bool {

@@ -358,18 +358,18 @@ func Default() Config {
 //go:embed baton.toml
 var frame string
 
-// networksMark is the line of the frame replaced by the tables of the networks.
+// networksMark is the line of the frame that the tables of the networks replace.
 const networksMark = "#%networks\n"
 
 // Reference returns the configuration file with every key, its default and its purpose: the frame,
-// with the parts of the networks in their order. Repeatable tables are commented out, so the file
-// is valid unchanged.
+// with the parts of the networks in their order. Repeatable tables are commented out, so that the
+// file is valid unchanged.
 func Reference(parts ...string) string {
 	return strings.Replace(frame, networksMark, strings.Join(parts, "\n"), 1)
 }
 
-// MaxSecretBytes bounds a secret file. It fits any password, token or private key, but not a
-// database or log named by mistake.
+// MaxSecretBytes bounds a secret file. It is enough for any password, token or private key, but not
+// for a database or log named by mistake.
 const MaxSecretBytes = 16 << 10
 
 // Secret reads a secret file named by the configuration, like [ReadSecret].

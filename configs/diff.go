@@ -47,7 +47,7 @@ type leaf struct {
 
 type leaves map[string]leaf
 
-// add adds the keys of a table. The name is for people; the path has positions instead of names.
+// The name is for people; the path has positions instead of names.
 func (l leaves) add(name, path string, table map[string]any) {
 	for key, value := range table {
 		name, path := keyPath(name, key), keyPath(path, key)
@@ -138,7 +138,7 @@ func (c Change) Effect() Effect {
 	return Reconnect
 }
 
-// Changes returns the changes of a running gateway by a new version of the file, in the order of
+// Changes returns the changes to a running gateway by a new version of the file, in the order of
 // the lines. A key that needs a restart is compared with the version at the start of the gateway,
 // and any other key with the last one.
 func (f *File) Changes(started, last *File) []Change {

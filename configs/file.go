@@ -17,7 +17,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// MaxFileBytes is far above thousands of links. It limits the harm of a wrong file in --config.
+// MaxFileBytes is much larger than a configuration with thousands of links. It limits the harm of a
+// wrong file in --config.
 const MaxFileBytes = 1 << 20
 
 // File is one configuration file. It collects the mistakes found by this package and by the owners
@@ -51,7 +52,7 @@ func Load(path string) (*File, error) {
 	return Parse(path, string(text))
 }
 
-// Parse is like [Load], but reads a text. Mistakes show the name of its file, and home.data_dir is
+// Parse is like [Load], but parses a text. Mistakes show the given file name, and home.data_dir is
 // relative to its folder.
 func Parse(name, text string) (*File, error) {
 	f := &File{Config: Default(), name: name, claimed: map[string]bool{}}
@@ -142,7 +143,7 @@ func (f *File) claimsBelow(path string) []string {
 	return parts
 }
 
-// mistake locates a mistake at a path, or at the nearest table around it.
+// A mistake at an unknown path is located at the nearest table around it.
 func (f *File) mistake(path, key, why string) Mistake {
 	line := 0
 	for at := path; line == 0 && at != ""; at = at[:max(0, strings.LastIndexAny(at, ".["))] {
@@ -184,7 +185,7 @@ func (f *File) SecretFiles() []string {
 // Line returns the line of a key, such as "limits.clock_skew" or "policy.rules[1]", or 0.
 func (f *File) Line(path string) int { return f.lines[path] }
 
-// Name returns the path of the configuration, as given.
+// Name returns the path of the configuration as passed to [Load] or [Parse].
 func (f *File) Name() string { return f.name }
 
 // Path resolves a file name of the configuration. Relative names are below home.data_dir, which is
@@ -200,8 +201,8 @@ func (f *File) Path(name string) string {
 	return filepath.Join(dir, name)
 }
 
-// assign writes one TOML value into a field. It is stricter than the TOML library, which accepts a
-// bare number as nanoseconds, and a number or a boolean as any text.
+// assign is stricter than the TOML library, which accepts a bare number as nanoseconds, and a
+// number or a boolean as text.
 func assign(field reflect.Value, value any) error {
 	if text, ok := reflect.TypeAssert[encoding.TextUnmarshaler](field.Addr()); ok {
 		return assignText(text, value)
@@ -259,7 +260,7 @@ func assignText(field encoding.TextUnmarshaler, value any) error {
 	return field.UnmarshalText([]byte(text))
 }
 
-// assignSlice replaces the default list instead of appending to it.
+// The default list is replaced, not extended.
 func assignSlice(field reflect.Value, value any) error {
 	items, ok := value.([]any)
 	if !ok {
@@ -275,7 +276,7 @@ func assignSlice(field reflect.Value, value any) error {
 	return nil
 }
 
-// assignMap replaces the whole map. Any name is allowed in it.
+// The whole map is replaced. Any name is allowed in it.
 func assignMap(field reflect.Value, value any) error {
 	table, ok := value.(map[string]any)
 	if !ok {

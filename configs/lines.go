@@ -23,7 +23,7 @@ func keyPath(table, key string) string {
 
 func itemPath(array string, i int) string { return array + "[" + strconv.Itoa(i) + "]" }
 
-// indexLines reads the positions from valid TOML. For any other text the index is meaningless.
+// If the text is not valid TOML, the index is meaningless.
 func indexLines(text string) lineIndex {
 	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} { // byte order marks, which the library skips
 		text = strings.TrimPrefix(text, mark)
@@ -40,8 +40,8 @@ func indexLines(text string) lineIndex {
 	return s.index
 }
 
-// scanner walks over a TOML text once. It parses just enough of the grammar to distinguish a key
-// from similar text in a string, an array or a comment.
+// scanner parses just enough of TOML to distinguish a key from similar text in a string, an array
+// or a comment.
 type scanner struct {
 	text  string
 	pos   int
@@ -166,7 +166,6 @@ func (s *scanner) key() []string {
 	}
 }
 
-// unquote returns the value of a quoted key, as read by the library.
 func unquote(quoted string) string {
 	var v struct{ K string }
 	if _, err := toml.Decode("K="+quoted, &v); err != nil {

@@ -46,7 +46,7 @@ func (f *File) Listeners() []Listener {
 	walk("", "", f.tables)
 	all = slices.DeleteFunc(all, func(l Listener) bool {
 		_, _, err := net.SplitHostPort(l.Address)
-		return err != nil // no address, or a mistake that its owner reports
+		return err != nil // not an address, or a mistake that its owner reports
 	})
 	slices.SortStableFunc(all, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(f.lines[a.path], f.lines[b.path]), cmp.Compare(a.path, b.path))
@@ -66,7 +66,7 @@ func (f *File) sharedPorts() {
 	}
 }
 
-// overlap reports whether two listeners conflict. The system chooses a free port for 0.
+// The system chooses a free port for 0.
 func overlap(a, b string) bool {
 	hostA, portA, _ := net.SplitHostPort(a)
 	hostB, portB, _ := net.SplitHostPort(b)

@@ -55,8 +55,8 @@ func (l *LogLevels) Set(folder string, level slog.Level) {
 	l.packages.Store(&set)
 }
 
-// of returns the level for a program counter: of its package's folder or the nearest parent with a
-// level, or the default.
+// of returns the level for a program counter: that of its package's folder, or of the nearest
+// parent with a level, or the default.
 func (l *LogLevels) of(pc uintptr) slog.Level {
 	special := l.special()
 	if len(special) == 0 {

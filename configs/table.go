@@ -18,8 +18,8 @@ type Table struct {
 	values map[string]any
 }
 
-// Table returns the table of a name, such as "airc". A missing table is empty, so its owner's
-// defaults apply.
+// Table returns the named table, such as "airc". A missing table is empty, so its owner's defaults
+// apply.
 func (f *File) Table(name string) Table {
 	t := Table{file: f, path: name, name: name}
 	value, ok := f.claim(name)
@@ -69,7 +69,6 @@ func (t Table) inner(key string) Table {
 	return inner
 }
 
-// claim marks a table as owned and returns its content.
 func (f *File) claim(name string) (any, bool) {
 	f.claimed[name] = true
 	return f.lookup(name)
@@ -159,8 +158,7 @@ func (t Table) decodeKey(key string, value any, field reflect.Value) {
 	}
 }
 
-// isTable reports whether the type of a field represents a table. A struct that unmarshals from
-// text, such as a network address, does not.
+// A struct that unmarshals from text, such as a network address, is not a table.
 func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -214,7 +212,7 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// inOrder sorts mistakes by line and keeps the first about each key: later mistakes about an
+// inOrder sorts mistakes by line and keeps the first about each key. Later mistakes about an
 // unreadable value are redundant.
 func inOrder(mistakes []Mistake) []Mistake {
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
@@ -225,7 +223,7 @@ func inOrder(mistakes []Mistake) []Mistake {
 	})
 }
 
-// unknown returns the reason why a name is unknown, with a similar known name if there is one.
+// The reason suggests a similar known name if there is one.
 func unknown(what, name string, known []string) string {
 	const typos = 2 // maximum edit distance of a likely typo
 	best, distance := "", typos+1

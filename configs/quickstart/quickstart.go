@@ -42,7 +42,7 @@ func CheckHome(home string) error {
 	return nil
 }
 
-// CheckDir returns an error for a path with a special meaning in a unit file or a shell.
+// CheckDir returns an error for a path with characters that are special in a unit file or a shell.
 func CheckDir(dir string) error {
 	if !regexp.MustCompile(`^[A-Za-z0-9/._-]+$`).MatchString(dir) {
 		return fmt.Errorf("want a path of letters, digits and ._-, not %q: a unit file and a shell read it", dir)
@@ -50,7 +50,7 @@ func CheckDir(dir string) error {
 	return nil
 }
 
-// ExistsError is returned for an existing file.
+// ExistsError means that a file already exists.
 type ExistsError struct{ Path string }
 
 func (e *ExistsError) Error() string { return e.Path + " is there already, and nothing was written" }
@@ -61,8 +61,8 @@ type file struct {
 	mode fs.FileMode
 }
 
-// Write writes all files and returns their paths. If one exists it writes none and returns an
-// [*ExistsError]; with replace it keeps each old file as NAME.bak.
+// Write writes all files and returns their paths. If one exists, it writes none and returns an
+// [*ExistsError]. With replace, it keeps each old file as NAME.bak.
 func (s Setup) Write(replace bool) (paths []string, err error) {
 	files, err := s.files()
 	if err != nil {
@@ -119,8 +119,8 @@ func (s Setup) files() ([]file, error) {
 	return files, nil
 }
 
-// Next returns the next steps of the operator, with commands that call the program. The text of
-// peer is for the operator of the first peer.
+// Next returns the next steps of the operator, with commands that call the program. The text peer
+// is for the operator of the first peer.
 func (s Setup) Next(program, peer string) (string, error) {
 	return fill("next.txt", struct {
 		Setup
