@@ -20,7 +20,7 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// AskTime bounds one request, and RetryWait is the delay before a retry.
+// AskTime bounds one request. RetryWait is the delay before a retry.
 const (
 	AskTime   = 10 * time.Second
 	RetryWait = 100 * time.Millisecond
@@ -64,7 +64,7 @@ func (a *Agent) SigningKey() federation.SigningKey {
 // URL returns the URL of the first gateway.
 func (a *Agent) URL() string { return a.urls[0] }
 
-// refusedError is an answer for which a retry is useless.
+// refusedError is a response for which a retry is useless.
 type refusedError struct{ path, text string }
 
 func (e *refusedError) Error() string { return e.path + ": " + e.text }
@@ -154,7 +154,7 @@ func (a *Agent) send(ctx context.Context, path, once string, body, answer any) e
 	return a.read(response, path, answer)
 }
 
-// read reads an answer. It returns a plain error for a status that a retry may change.
+// The error is plain for a status that a retry may change.
 func (a *Agent) read(response *http.Response, path string, answer any) error {
 	switch status := response.StatusCode; {
 	case status == http.StatusUnauthorized:
@@ -196,7 +196,7 @@ func (a *Agent) Handoff(ctx context.Context, id string) (h Handoff, err error) {
 	return h, err
 }
 
-// Hello announces the agent's mailbox: an open offer reaches all homes.
+// Hello announces the agent's mailbox with an open offer, which reaches all homes.
 func (a *Agent) Hello(ctx context.Context) error {
 	if err := a.Insist(ctx, "handoffs", "hello "+string(a.DID), map[string]string{"title": "hello"}, nil); err != nil {
 		return fmt.Errorf("first step of the agent at %s: %w", a.URL(), err)

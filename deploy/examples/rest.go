@@ -36,7 +36,7 @@ func newAgent(gateway string) *agent {
 	return a
 }
 
-// didOf returns the did:key of a key: base58btc of 0xed 0x01 and its 32 bytes.
+// The did:key is the base58btc of 0xed 0x01 and the 32 bytes of the key.
 func didOf(key ed25519.PublicKey) string {
 	const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 	digits, digit := "", new(big.Int)
@@ -47,7 +47,7 @@ func didOf(key ed25519.PublicKey) string {
 	return "did:key:z" + digits
 }
 
-// call POSTs a body, or without one GETs, and reads the answer.
+// Without a body, call sends a GET.
 func (a *agent) call(path string, body, answer any) {
 	ctx := context.Background()
 	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, a.api+path, nil)

@@ -14,7 +14,7 @@ import (
 )
 
 // a2aWorker is an A2A agent called by a gateway. It creates a task for each message without looking
-// for an existing one, so a repeated message becomes two tasks.
+// for an existing one, so that a repeated message becomes two tasks.
 type a2aWorker struct {
 	did     federation.DID
 	address string // at which the gateway calls it
@@ -45,10 +45,10 @@ func (w *a2aWorker) Handoff(context.Context, string) (agent.Handoff, error) {
 	return agent.Handoff{}, nil
 }
 
-// join does nothing: the gateway's configuration names the agent.
+// The gateway's configuration names the agent.
 func (w *a2aWorker) join(context.Context) error { return nil }
 
-// work does nothing: each task is completed when it is created.
+// Each task is completed when it is created.
 func (w *a2aWorker) work(ctx context.Context) { <-ctx.Done() }
 
 func (w *a2aWorker) received(context.Context) ([]step, error) {
@@ -57,7 +57,7 @@ func (w *a2aWorker) received(context.Context) ([]step, error) {
 	return w.steps, nil
 }
 
-// serve serves the card and the tasks until ctx ends. It returns once it listens.
+// serve returns once it listens, and serves until ctx ends.
 func (w *a2aWorker) serve(ctx context.Context, listen string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/agent-card.json", func(response http.ResponseWriter, _ *http.Request) {

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// aircAgent is an agent of an AIRC registry. It proves the same key by REST, so that the audit can
-// read its handoffs at its home.
+// aircAgent is an agent of an AIRC registry. It proves the same key over REST, so that the audit
+// can read its handoffs at its home.
 type aircAgent struct {
 	*agent.Agent
 
@@ -28,7 +28,6 @@ func newAIRCAgent(home *agent.Agent, handle string) *aircAgent {
 	return &aircAgent{home, handle, aircagent.WithKey(home.URL(), handle, home.Key)}
 }
 
-// insist repeats a request until the registry accepts or refuses it, or ctx ends.
 func (a *aircAgent) insist(ctx context.Context, request func(context.Context) error) error {
 	var last error
 	for ctx.Err() == nil {
@@ -72,7 +71,7 @@ func aircStep(m aircagent.Message) step {
 	return step{h.ID, h.Event, h.Title}
 }
 
-// messages returns the messages after a cursor. It waits up to two seconds for the first one.
+// messages waits up to two seconds for the first message.
 func (a *aircAgent) messages(ctx context.Context, cursor string) (found []aircagent.Message, next string, err error) {
 	err = a.insist(ctx, func(ctx context.Context) (err error) {
 		found, next, err = a.registry.InboxAfter(ctx, cursor, 2*time.Second)
@@ -177,7 +176,7 @@ func (w *aircWorker) join(ctx context.Context) error               { return w.jo
 func (w *aircWorker) arrivals() *arrivals                          { return &w.seen }
 func (w *aircWorker) received(ctx context.Context) ([]step, error) { return w.allSteps(ctx) }
 
-// work reads the inbox, and accepts and completes each offer once.
+// Each offer is accepted and completed once.
 func (w *aircWorker) work(ctx context.Context) {
 	cursor := ""
 	var steps sync.WaitGroup

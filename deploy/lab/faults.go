@@ -52,7 +52,7 @@ func readDeployment(ctx context.Context, folder string) (*deployment, error) {
 	return d, nil
 }
 
-// readNames reads a file of lines with a name and more words. An absent file is empty.
+// An absent file is empty.
 func readNames(folder, name string) ([][]string, error) {
 	text, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -129,8 +129,7 @@ func fill(path string) error {
 	return file.Close()
 }
 
-// inTurn kills and restarts each of the named processes. It prints the longest time without an
-// offer to a worker.
+// inTurn prints the longest time without an offer to a worker.
 func inTurn(ctx context.Context, d *deployment, l *load, names []string) error {
 	if err := wait(ctx, calmTime); err != nil {
 		return err
@@ -173,7 +172,7 @@ type event struct {
 	revived     []string      // processes that ended on their own
 }
 
-// newChaos reads the possible faults: lines with a kind and the names of processes, wires or disks.
+// A line has a kind of fault and the names of processes, wires or disks.
 func newChaos(folder string, d *deployment, l *load, seed uint64) (*chaos, error) {
 	lines, err := readNames(folder, "faults")
 	if err != nil {
@@ -191,7 +190,7 @@ func newChaos(folder string, d *deployment, l *load, seed uint64) (*chaos, error
 	return c, nil
 }
 
-// run causes faults for a time. It never repeats a fault before all others have occurred.
+// No fault is repeated before all others have occurred.
 func (c *chaos) run(ctx context.Context, during time.Duration) error {
 	var left []fault
 	for end := time.Now().Add(during); time.Now().Before(end); {

@@ -20,7 +20,7 @@ import (
 	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
-// channel is the channel of the lab. Signed text has it in lower case.
+// Signed text has the channel in lower case.
 const channel = "#lab"
 
 // repeatTime is the time after which an unanswered offer is resent.
@@ -32,8 +32,8 @@ const (
 	maxLineBytes = 9216
 )
 
-// ircOfferer makes signed offers in a channel of an IRC server. It proves the same key by REST, so
-// that the audit can read its handoffs and its inbox at its home.
+// ircOfferer makes signed offers in a channel of an IRC server. It proves the same key over REST,
+// so that the audit can read its handoffs and its inbox at its home.
 type ircOfferer struct {
 	*agent.Agent
 
@@ -47,7 +47,7 @@ type ircOfferer struct {
 func (o *ircOfferer) name() string                              { return o.nick }
 func (o *ircOfferer) inbox(ctx context.Context) ([]step, error) { return inboxOf(ctx, o.Agent) }
 
-// join makes the agent known to all homes, and starts to keep it in the channel.
+// join starts to keep the agent in the channel.
 func (o *ircOfferer) join(ctx context.Context) error {
 	if err := o.Hello(ctx); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (o *ircOfferer) reconnect(ctx context.Context) {
 	}
 }
 
-// attend connects, joins the channel, and forwards its lines until the connection ends.
+// attend joins the channel, and forwards its lines until the connection ends.
 func (o *ircOfferer) attend(ctx context.Context) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", o.address)
@@ -124,8 +124,7 @@ func (o *ircOfferer) leave() {
 	o.conn = nil
 }
 
-// onNotice forwards a line to its offer. A refusal has the offer's ID, and other lines have the end
-// of it.
+// A refusal has the offer's ID, and other lines have the end of it.
 func (o *ircOfferer) onNotice(line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

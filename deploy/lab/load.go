@@ -46,7 +46,7 @@ type worker interface {
 
 type step struct{ handoff, verb, title string }
 
-// load is a group of agents that hand off work: each offerer to each worker.
+// load is a group of agents in which each offerer makes offers to each worker.
 type load struct {
 	offerers []offerer
 	workers  []worker
@@ -63,8 +63,8 @@ type acknowledged struct {
 	at   time.Time
 }
 
-// run makes the agents known. It then makes and completes offers while during runs, and until all
-// handoffs are closed. The function during starts once each worker got an offer of each offerer.
+// run makes and completes offers until during returns and all handoffs are closed. The function
+// during starts once each worker got an offer of each offerer.
 func (l *load) run(ctx context.Context, during func(context.Context) error) error {
 	working, stopWork := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -101,8 +101,8 @@ func (l *load) run(ctx context.Context, during func(context.Context) error) erro
 	return l.drain(ctx)
 }
 
-// offer makes offers to a worker until one context ends. It then completes an offer in flight,
-// because the gateway may have accepted it.
+// An offer in flight is completed after the context until ends, because the gateway may have
+// accepted it.
 func (l *load) offer(until, ctx context.Context, from offerer, to worker) {
 	for n := 0; until.Err() == nil; n++ {
 		id, err := from.offer(ctx, to.identity(), titleOf(n, from.name(), to.name()))
@@ -127,7 +127,7 @@ func offererOf(title string) string {
 	return from
 }
 
-// arrivals are the offers that reached a worker. The zero value has none.
+// The zero value has no arrivals.
 type arrivals struct {
 	mu     sync.Mutex
 	times  []time.Time
@@ -136,7 +136,7 @@ type arrivals struct {
 	failed map[string]string    // refused steps, by handoff
 }
 
-// record stores an arrival, and reports whether it is the first one of its handoff.
+// record reports whether this is the first arrival of its handoff.
 func (a *arrivals) record(s step) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

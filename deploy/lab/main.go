@@ -76,7 +76,6 @@ func main() {
 	}
 }
 
-// run starts the processes, causes faults, and audits the outcomes of the offers.
 func run(ctx context.Context, o options) error {
 	d, err := readDeployment(ctx, o.folder)
 	if err != nil {
@@ -129,7 +128,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// newWorkers returns the workers of a list. It starts the servers of A2A workers.
+// newWorkers also starts the servers of A2A workers.
 func newWorkers(ctx context.Context, list string) ([]worker, error) {
 	var workers []worker
 	for i, text := range strings.Split(list, ",") {

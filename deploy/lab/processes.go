@@ -48,8 +48,8 @@ func (p *processes) start(ctx context.Context) error {
 	return nil
 }
 
-// restart starts a process. For half a minute, it retries a process that ends within a second:
-// PostgreSQL waits for the last child of the killed server.
+// For half a minute, restart retries a process that ends within a second, because PostgreSQL waits
+// for the last child of the killed server.
 func (p *processes) restart(ctx context.Context, name string) error {
 	deadline := time.Now().Add(startTime / 2)
 	for {
@@ -96,7 +96,7 @@ func (p *processes) launch(one *process) error {
 	return nil
 }
 
-// kill ends a process abruptly, like a power cut, and waits for its end.
+// kill ends a process abruptly, as a power cut does, and waits for its end.
 func (p *processes) kill(name string) error {
 	one := p.all[name]
 	if one == nil {
@@ -123,7 +123,7 @@ func (p *processes) signal(name string, s syscall.Signal) error {
 	return nil
 }
 
-// revive restarts each process that has ended on its own, like systemd, and returns their names.
+// revive restarts each process that has ended on its own, as systemd does, and returns their names.
 func (p *processes) revive(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, name := range p.order {

@@ -130,7 +130,6 @@ func (r report) kinds() []kind {
 // plotStep is the interval of the points of the plot.
 const plotStep = 5 * time.Second
 
-// plot returns the acknowledged offers per interval, and the times of the faults.
 func (r report) plot() plot.Plot {
 	counts := make([]int, int(r.lasted()/plotStep)+1)
 	for _, offer := range r.chaos.load.acked {

@@ -49,7 +49,7 @@ func (w *restWorker) join(ctx context.Context) error               { return w.He
 func (w *restWorker) arrivals() *arrivals                          { return &w.seen }
 func (w *restWorker) received(ctx context.Context) ([]step, error) { return inboxOf(ctx, w.Agent) }
 
-// work reads the inbox, and accepts and completes each offer once.
+// Each offer is accepted and completed once.
 func (w *restWorker) work(ctx context.Context) {
 	cursor := ""
 	var steps sync.WaitGroup

@@ -20,7 +20,7 @@ type wire struct {
 	conns map[net.Conn]bool
 }
 
-// newWire returns a listening wire. Each address is LISTEN=TARGET.
+// Each address is LISTEN=TARGET.
 func newWire(ctx context.Context, addresses []string) (*wire, error) {
 	w := &wire{flow: make(chan struct{}), conns: map[net.Conn]bool{}}
 	close(w.flow)
@@ -52,7 +52,7 @@ func (w *wire) serve(listener net.Listener, target string) {
 	}
 }
 
-// join connects a client with the target, until one side closes or the wire is cut.
+// join returns when one side closes or the wire is cut.
 func (w *wire) join(near net.Conn, target string) {
 	defer near.Close()
 	if !w.hold(near) {
@@ -79,7 +79,7 @@ func (w *wire) join(near net.Conn, target string) {
 	both.Wait()
 }
 
-// carry copies bytes between two connections, and pauses while the wire is stalled.
+// carry pauses while the wire is stalled.
 func (w *wire) carry(from io.Reader, to io.Writer) {
 	buffer := make([]byte, 32<<10)
 	for {

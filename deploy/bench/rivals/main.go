@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// run measures each requested way. After an error it returns the results so far.
+// After an error, run returns the results so far.
 func run(ctx context.Context, folder string, quick bool, only []string) (*report, error) {
 	r := &report{Results: []result{}, NotRun: []notRun{}}
 	chosen, err := choose(only)

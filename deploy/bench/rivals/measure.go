@@ -65,7 +65,7 @@ func receive(ctx context.Context, addr string, got func(arrival)) {
 	}
 }
 
-// probeTime bounds the wait for the first line, and probeWait is the retry interval.
+// probeTime is the timeout for the first line, and probeWait is the retry interval.
 const (
 	probeTime = 40 * time.Second
 	probeWait = 200 * time.Millisecond
@@ -106,7 +106,7 @@ func (s *stage) load(ctx context.Context, w way, c trial, t *tally) error {
 	return group.Wait()
 }
 
-// send sends all messages at the rate of a case, and closes third after a third of them.
+// send closes third after a third of the messages.
 func (s *stage) send(ctx context.Context, c trial, t *tally, third chan<- struct{}) error {
 	say := s.sender.say
 	if c.kind == offers {

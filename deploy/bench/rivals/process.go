@@ -16,7 +16,7 @@ type process struct {
 	ended chan struct{} // closed when cmd has ended
 }
 
-// launch starts a process in a folder. Its output goes to NAME.log there.
+// The output goes to NAME.log in the folder.
 func (p *process) launch(folder string) error {
 	log, err := os.OpenFile(filepath.Join(folder, p.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *process) kill() error {
 	return nil
 }
 
-// stop ends a process that may have ended already. Its output is no longer needed.
+// The process may have ended already. Its output is no longer needed.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill() // an error means that it has ended
 	<-p.ended

@@ -17,7 +17,6 @@ import (
 //go:embed *.tmpl
 var configurations embed.FS
 
-// channel is the channel of all messages, on both servers.
 const channel = "#bench"
 
 // sender writes to the channel of the near side. It records accepted lines and offers, and joins
@@ -88,7 +87,6 @@ func (s *stage) assign(names ...string) (map[string]any, error) {
 	return values, nil
 }
 
-// write writes a configuration file from its template, and returns its path.
 func (s *stage) write(name, from string, values any) (string, error) {
 	t, err := template.ParseFS(configurations, from+".tmpl")
 	if err != nil {
@@ -102,7 +100,7 @@ func (s *stage) write(name, from string, values any) (string, error) {
 	return path, errors.Join(t.Execute(file, values), file.Close())
 }
 
-// launch starts a process, and waits until it listens on the named ports.
+// launch waits until the process listens on the named ports.
 func (s *stage) launch(ctx context.Context, name string, listens []string, args ...string) error {
 	p := &process{name: name, args: args}
 	if err := p.launch(s.folder); err != nil {

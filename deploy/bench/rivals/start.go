@@ -42,8 +42,7 @@ func startServer(ctx context.Context, s *stage, name string, link serverLink) er
 	return s.launch(ctx, name, []string{name, name + " servers"}, args...)
 }
 
-// startServers runs both IRC servers, with a sender on the near one. The sender records joins and
-// leaves of the bridge's user.
+// The sender on the near server records joins and leaves of the bridge's user.
 func startServers(ctx context.Context, s *stage, near, far serverLink, bridge string) error {
 	if err := startServer(ctx, s, "near", near); err != nil {
 		return err
@@ -73,7 +72,6 @@ func (s *stage) joinSender(ctx context.Context, bridge string) error {
 	return err
 }
 
-// startBaton connects the servers with a gateway, which has a server link to each.
 func startBaton(ctx context.Context, s *stage) error {
 	gateway := serverLink{Name: "gw.example"}
 	if err := startServers(ctx, s, gateway, gateway, "Baton"); err != nil {
@@ -123,7 +121,6 @@ func startLinked(ctx context.Context, s *stage) error {
 	return startServers(ctx, s, serverLink{Name: "far.example", Port: port, Dial: true}, serverLink{Name: "near.example"}, "")
 }
 
-// startMatterbridge connects the servers with a client on each.
 func startMatterbridge(ctx context.Context, s *stage) error {
 	nobody := serverLink{Name: "nobody.example"}
 	if err := startServers(ctx, s, nobody, nobody, "bridge"); err != nil {
@@ -136,8 +133,8 @@ func startMatterbridge(ctx context.Context, s *stage) error {
 	return s.launch(ctx, "matterbridge", nil, s.programs["matterbridge"], "-conf", path)
 }
 
-// startBiboumi connects one server with an XMPP room. There, the channels of IRC servers are rooms,
-// and biboumi cannot connect two of them.
+// Biboumi shows IRC channels as XMPP rooms, and cannot connect two of them. Only one server is
+// connected.
 func startBiboumi(ctx context.Context, s *stage) error {
 	if err := startServer(ctx, s, "far", serverLink{Name: "nobody.example"}); err != nil {
 		return err

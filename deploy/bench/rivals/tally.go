@@ -120,8 +120,8 @@ func (t *tally) unread(l line) bool {
 const readTime = 2 * time.Second
 
 // inFlight reports whether a line may have been in flight to the bridge when the bridge was killed.
-// On a busy machine that takes longer than transitTime, and nothing proves that the bridge has read
-// the line.
+// On a busy machine the transit takes longer than transitTime, and nothing proves that the bridge
+// has read the line.
 func (t *tally) inFlight(l line) bool {
 	return len(t.left) > 0 && l.accepted.Before(t.left[0]) && t.left[0].Sub(l.accepted) < readTime
 }

@@ -23,7 +23,7 @@ var ways = []way{
 	{name: "biboumi", programs: []string{"biboumi", "prosody"}, bridge: "biboumi", start: startBiboumi},
 }
 
-// choose returns the named ways, or all of them without names.
+// choose returns the named ways, or all of them if there are no names.
 func choose(names []string) ([]way, error) {
 	if len(names) == 0 {
 		return ways, nil
@@ -39,7 +39,7 @@ func choose(names []string) ([]way, error) {
 	return chosen, nil
 }
 
-// find returns the paths of a way's programs by name, or the name of a missing program.
+// If a program is missing, find returns its name.
 func (w way) find() (paths map[string]string, missing string) {
 	paths = map[string]string{}
 	var absent []string

@@ -98,7 +98,7 @@ func (r *room) next() (s stanza, err error) {
 	}
 }
 
-// ask writes XML and reads until an element with a name arrives.
+// ask reads until an element with the given name arrives.
 func (r *room) ask(name, format string, values ...any) (stanza, error) {
 	if err := r.write(format, values...); err != nil {
 		return stanza{}, err

@@ -106,7 +106,6 @@ func (r *report) Limits() []limit {
 	}
 }
 
-// plots returns the plots by file name.
 func (r *report) plots() map[string]plot.Plot {
 	causes := plot.Plot{Title: "Messages of a home with the hub, a day", X: "homes", Y: "messages, logarithmic", LogY: true}
 	for i, cause := range r.Today[0].Causes {

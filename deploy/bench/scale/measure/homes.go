@@ -21,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/deploy/bench/scale/model"
 )
 
-// limits disables limits like the lab, because all load comes from one address.
+// limits disables limits as in the lab, because all load comes from one address.
 const limits = `
 [limits]
 did_events_per_minute = 0
@@ -41,14 +41,14 @@ type gateway struct {
 	dir, url string
 }
 
-// start starts the process, which ends with ctx.
+// The process ends with ctx.
 func (g *gateway) start(ctx context.Context, program string) error {
 	g.cmd = exec.CommandContext(ctx, program, "serve", "--config", filepath.Join(g.dir, "baton.toml"))
 	g.cmd.Stderr = os.Stderr
 	return g.cmd.Start()
 }
 
-// openGateways starts a gateway for each home. They can reach each other only through the hub.
+// The gateways can reach each other only through the hub.
 func openGateways(ctx context.Context, dir, hub string, names []string) (all []*gateway, err error) {
 	program, err := exec.LookPath("baton")
 	if err != nil {
@@ -94,7 +94,7 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// rows returns the rows of a gateway's record, and the size of its pages in use.
+// rows also returns the size of the pages in use.
 func (g *gateway) rows(ctx context.Context) (s model.Stored, err error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.Join(g.dir, "data", "baton.db")}).EscapedPath()+"?mode=ro")
 	if err != nil {
@@ -367,7 +367,7 @@ func (f *trio) stored(ctx context.Context, times int, do func() error) (here, th
 	return after[0], after[1], nil
 }
 
-// work makes alice at the first home work with bob at the second one, and with others.
+// In work, alice at the first home works with bob at the second one, and with others.
 func (f *trio) work(ctx context.Context, alice, bob *worker) (err error) {
 	dora, err := f.agent(ctx, 0)
 	if err != nil {
@@ -416,7 +416,7 @@ func (f *trio) work(ctx context.Context, alice, bob *worker) (err error) {
 	return f.contacts(ctx, alice)
 }
 
-// open makes an agent offer to anyone. The offer and each later step reach all homes.
+// The offer and each later step reach all homes.
 func (f *trio) open(ctx context.Context, alice, bob *worker) (err error) {
 	f.c.OpenHere, f.c.OpenThere, err = f.stored(ctx, works/4, func() error {
 		var made agent.Handoff
@@ -444,7 +444,7 @@ func (f *trio) contacts(ctx context.Context, alice *worker) error {
 	return err
 }
 
-// restart restarts one of the homes, which then compares its handoffs with the other homes.
+// The restarted home compares its handoffs with the other homes.
 func (f *trio) restart(ctx context.Context) error {
 	f.homes[1].stop()
 	if err := f.homes[1].start(ctx, f.homes[0].cmd.Path); err != nil {
@@ -460,7 +460,7 @@ func (f *trio) restart(ctx context.Context) error {
 	return nil
 }
 
-// percentile returns a percentile of some times, in seconds.
+// percentile returns seconds.
 func percentile(took []time.Duration, percent float64) float64 {
 	slices.Sort(took)
 	return took[int(math.Floor(float64(len(took)-1)*percent/100))].Seconds()

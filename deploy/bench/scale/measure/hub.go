@@ -19,7 +19,8 @@ import (
 	"github.com/baton-gateway/baton/federation/relay"
 )
 
-// ServeHub runs a hub with the accounts in a folder, prints its address, and ends with its input.
+// ServeHub runs a hub with the accounts in a folder, and prints its address. It ends when its input
+// ends.
 func ServeHub(ctx context.Context, dir string) error {
 	host, err := relay.OpenHost(ctx, relay.HostConfig{
 		Listen: "127.0.0.1:0", AccountsFile: filepath.Join(dir, relay.HubFile), Dir: streams(dir),
@@ -68,8 +69,8 @@ func (c *child) usage() (usage, error) {
 	return u, errors.Join(errFiles, errStatus)
 }
 
-// processorTime returns the processor time of all threads of a process. The file stat also has it,
-// but counts only at clock ticks, and so misses most of the work that begins at a tick.
+// The file stat also has the time, but counts only at clock ticks, and so misses most of the work
+// that begins at a tick.
 func processorTime(dir string) (sum time.Duration, err error) {
 	threads, err := filepath.Glob(filepath.Join(dir, "task", "*", "schedstat"))
 	if err != nil || len(threads) == 0 {
@@ -98,7 +99,7 @@ func (c *child) stop() {
 	_ = c.cmd.Wait()
 }
 
-// openHub makes accounts for homes in a folder, starts a hub with them as a child process, and
+// openHub creates accounts for homes in a folder, starts a hub with them as a child process, and
 // returns its URL.
 func openHub(ctx context.Context, dir string, homes []string) (hub *child, url string, err error) {
 	if _, err := relay.SaveAccounts(dir, homes, relay.HubLayout{}); err != nil {

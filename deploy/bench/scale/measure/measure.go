@@ -96,7 +96,7 @@ type hubUse struct {
 	rate                 float64 // exchanges per second
 }
 
-// hubCosts measures a hub with two meshes. Their difference is the cost of a stream.
+// The difference between two meshes is the cost of a stream.
 func hubCosts(ctx context.Context, dir string, c *model.Costs) error {
 	small, err := useHub(ctx, filepath.Join(dir, "small"), smallMesh)
 	if err != nil {

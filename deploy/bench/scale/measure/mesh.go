@@ -63,8 +63,7 @@ func (noRecord) OfHome(context.Context, federation.HomeID, federation.HandoffID,
 // boot has the length of a real boot ID.
 const boot = "01M7YZMJF860R30C1G60R30C1H"
 
-// openMesh connects homes to a hub, and returns once each home reads all its streams. The caller
-// closes it.
+// openMesh returns once each home reads all its streams. The caller closes the mesh.
 func openMesh(ctx context.Context, dir, url string, names []string) (*mesh, error) {
 	ctx, end := context.WithCancel(ctx)
 	m := &mesh{keys: keyring{}, ctx: ctx, end: end}
@@ -130,8 +129,7 @@ func (m *mesh) close() {
 	}
 }
 
-// greet runs the peers of all homes, which greet idle peers like gateways, until the mesh is
-// closed.
+// The homes greet idle peers like gateways, until the mesh is closed.
 func (m *mesh) greet() {
 	for _, h := range m.homes {
 		for _, peer := range h.peers {

@@ -71,7 +71,7 @@ func newTap(ctx context.Context, hub string) (*tap, error) {
 
 func (t *tap) url() string { return "nats://" + t.listener.Addr().String() }
 
-// close ends the tap. It does not cut connections, so the homes must have ended.
+// It does not cut connections, so the homes must have ended.
 func (t *tap) close() {
 	_ = t.listener.Close()
 	t.running.Wait()
@@ -96,7 +96,7 @@ func (t *tap) compared() int {
 	return max(t.reach, 1)
 }
 
-// carry connects one home to the hub until one side disconnects.
+// carry returns when one side disconnects.
 func (t *tap) carry(ctx context.Context, home net.Conn) {
 	hub, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.hub)
 	if err != nil {
@@ -173,8 +173,7 @@ func (t *tap) count(subject string, header, body []byte, size int, toHub bool) {
 	t.counts[at] = tally{c.messages + 1, c.bytes + size}
 }
 
-// kind returns the kind of a message. It remembers questions, because an answer has no kind of its
-// own.
+// Questions are stored, because an answer has no kind of its own.
 func (t *tap) kind(subject string, header, body []byte, toHub bool) string {
 	switch {
 	case strings.HasPrefix(subject, "fed."):

@@ -50,8 +50,8 @@ type Protocol struct {
 	RedialCopies int
 }
 
-// Constants of federation/relay and bridge: clockEvery; hubAnswer and lastWait; hubAnswer / hubResend,
-// rounded up; hubBytes; askedAtOnce; maxItems.
+// Constants of federation/relay and bridge: clockEvery; hubAnswer and lastWait; hubAnswer /
+// hubResend, rounded up; hubBytes; askedAtOnce; maxItems.
 const (
 	profileEvery = 600
 	redialEvery  = 10 + 30
@@ -92,8 +92,8 @@ func mix(seed, a, b uint64) uint64 {
 
 func share(x uint64) float64 { return float64(x>>11) / (1 << 53) }
 
-// popular returns the rank of one of n agents by Zipf's law with exponent 1: the integral of 1/rank
-// is a logarithm.
+// popular returns the rank of one of n agents by Zipf's law with exponent 1, for which the integral
+// of 1/rank is a logarithm.
 func popular(u float64, n int) int { return min(n-1, int(math.Exp(u*math.Log(float64(n+1)))-1)) }
 
 // MaxHomes bounds the homes of a run, which needs 125 KB for each thousand agents and home.

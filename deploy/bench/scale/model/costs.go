@@ -26,8 +26,8 @@ const (
 	Text     Kind = "text"
 )
 
-// Exchange is the bytes of a question and its answer in a NATS connection, with the headers and the
-// protocol line: sent by a home to the hub, and by the hub to a home.
+// Exchange is the size in bytes of a question and its answer in a NATS connection, with the headers
+// and the protocol line: sent by a home to the hub, and by the hub to a home.
 type Exchange struct {
 	Question     int `json:"question"`
 	QuestionRead int `json:"question_read"`
@@ -35,7 +35,7 @@ type Exchange struct {
 	AnswerRead   int `json:"answer_read"`
 }
 
-// Control is the bytes of the JetStream protocol besides the messages of homes.
+// Control is the size in bytes of the JetStream protocol messages besides the messages of homes.
 type Control struct {
 	Stored    int `json:"stored"`    // the hub confirms a message to its sender
 	Ack       int `json:"ack"`       // the reader confirms a message to the hub

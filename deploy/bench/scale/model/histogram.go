@@ -16,7 +16,7 @@ func (h *Histogram) add(t micros) {
 	h.all++
 }
 
-// Percentile returns a percentile in seconds, or 0 without times.
+// Percentile returns a percentile in seconds, or 0 if there are no times.
 func (h *Histogram) Percentile(percent float64) float64 {
 	if h.all == 0 {
 		return 0

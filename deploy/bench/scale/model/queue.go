@@ -12,7 +12,6 @@ const (
 
 func seconds(s float64) micros { return micros(s * float64(second)) }
 
-// event is a message or an agent's step at a time.
 type event struct {
 	at     micros
 	order  uint64 // among events at the same time
@@ -37,7 +36,7 @@ type queue struct {
 
 func newQueue(until micros) *queue { return &queue{later: make([][]event, until/minute+2)} }
 
-// push adds an event. An event after the last minute goes to the end of that minute.
+// An event after the last minute goes to the end of that minute.
 func (q *queue) push(e event) {
 	q.order++
 	e.order = q.order
@@ -92,7 +91,6 @@ func (n *nearest) pop() event {
 	return first
 }
 
-// order makes a heap of events in any order.
 func (n *nearest) order() {
 	for i := len(*n)/2 - 1; i >= 0; i-- {
 		n.sink(i)

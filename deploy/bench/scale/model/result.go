@@ -108,8 +108,8 @@ const (
 	pageHandoffs = 256
 )
 
-// histories returns the traffic of a home for the daily comparison with each other home: each side
-// lists all shared handoffs.
+// histories returns the traffic of a home for the daily comparison with each other home, for which
+// each side lists all shared handoffs.
 func (r *run) histories(h *home) Flow {
 	c, peers := r.cfg.Costs, float64(r.cfg.Homes-1)
 	listed := comparedDays * float64(h.shared) * 24 / float64(r.cfg.Hours)
@@ -201,7 +201,7 @@ func (r *run) finish() {
 	slices.SortStableFunc(res.Homes, func(a, b HomeUse) int { return a.Agents - b.Agents })
 }
 
-// peaks computes the busiest minute of the hub. Idle traffic is the same in all minutes.
+// Idle traffic is the same in all minutes.
 func (r *run) peaks() {
 	res := &r.result
 	var busiest Flow
@@ -216,7 +216,7 @@ func (r *run) peaks() {
 	res.minutes = nil
 }
 
-// MeanBytes returns the bytes between the mean home and the hub.
+// MeanBytes returns the bytes exchanged between the mean home and the hub.
 func (r *Result) MeanBytes() (bytes float64) {
 	for _, cause := range r.Causes {
 		bytes += cause.Bytes

@@ -1,5 +1,5 @@
 // Package model simulates a federation of homes at a hub: each step is a question and an answer
-// that wait for the processors of two homes and of the hub. Its costs are measured, and the
+// that wait for the processors of two homes and of the hub. The costs are measured, and the
 // behavior of agents is assumed. Runs are deterministic.
 package model
 
@@ -167,7 +167,6 @@ func (r *run) do(e event) {
 	}
 }
 
-// here returns the home of the sender of a step.
 func (r *run) here(e event) int {
 	if e.step.back() {
 		return int(r.homeOf[e.to])
@@ -182,7 +181,7 @@ func (r *run) there(e event) int {
 	return int(r.homeOf[e.to])
 }
 
-// next schedules the next arrival at a home. The rate is nearly constant between two arrivals.
+// The rate is nearly constant between two arrivals.
 func (r *run) next(home uint32, now micros) {
 	h, b := &r.homes[home], r.cfg.Behavior
 	rate := float64(h.agents) * (b.Handoffs + b.Texts) / float64(day) * r.activity(h, now)
@@ -191,7 +190,6 @@ func (r *run) next(home uint32, now micros) {
 	}
 }
 
-// begin makes an agent of a home offer or write something.
 func (r *run) begin(home uint32, now micros) {
 	b, h := r.cfg.Behavior, &r.homes[home]
 	e := event{at: now, from: uint32(h.first + r.random.IntN(h.agents)), step: text}
@@ -205,14 +203,13 @@ func (r *run) begin(home uint32, now micros) {
 	r.submit(e)
 }
 
-// serve adds work to a home, and returns its completion time.
+// serve returns the completion time.
 func (r *run) serve(h *home, now, cost micros) micros {
 	h.free = max(h.free, now) + cost
 	h.busy += cost
 	return h.free
 }
 
-// submit files a step of an agent at its home, and sends it to the home of the other agent.
 func (r *run) submit(e event) {
 	r.result.Steps++
 	e.begun = e.at
@@ -267,7 +264,7 @@ func (r *run) writer(e event) uint32 {
 
 const stepsOfHandoff = 3
 
-// store adds the rows of one step: a measured handoff, divided by its steps.
+// The rows of one step are those of a measured handoff, divided by its steps.
 func (r *run) store(h *home, s step, handoff, message Stored) {
 	if s == text {
 		h.rows.Rows += message.Rows
@@ -292,7 +289,7 @@ func (r *run) pass(e event, in, out int) micros {
 	return r.hubDelay(e.at, 1)
 }
 
-// hubDelay adds messages to the hub's work, and returns the time at which the last one has passed.
+// hubDelay returns the time at which the last of the messages has passed.
 func (r *run) hubDelay(now micros, messages int64) micros {
 	if r.hubCost == 0 {
 		return now + r.fixed // no queue: the hub is overloaded
@@ -320,7 +317,7 @@ func (r *run) search(h *home) micros {
 	return micros(rounds) * (2*(h.delay+farthest) + 2*r.fixed)
 }
 
-// bulk adds exchanges with many homes to the hub's work. The homes count them at the end.
+// The homes count these exchanges at the end.
 func (r *run) bulk(now micros, exchanges int64, x Exchange) {
 	control := r.cfg.Costs.Control
 	passed := Flow{
@@ -358,7 +355,7 @@ func (r *run) openTo() int {
 	return r.cfg.Homes - 1
 }
 
-// later makes an agent take a step at a time, unless the run ends before.
+// The step is dropped if the run ends first.
 func (r *run) later(e event, at micros) {
 	if at < r.until {
 		e.what, e.at, e.riding, e.waited = submit, at, false, false
@@ -384,7 +381,7 @@ func (r *run) arrive(e event) {
 	r.queue.push(e)
 }
 
-// read makes the recipient read a step, and schedules its answer.
+// read also schedules the recipient's answer.
 func (r *run) read(e event, filed micros, online, offline *Histogram) {
 	b := r.cfg.Behavior
 	at, always := r.online(r.reader(e), filed)

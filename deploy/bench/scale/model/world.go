@@ -64,7 +64,7 @@ func zoneOf(shares [3]float64, u float64) int {
 	return 2
 }
 
-// stride returns a number coprime to n: its multiples modulo n are all numbers below n.
+// stride returns a number coprime to n. Its multiples modulo n are all numbers below n.
 func stride(n uint64, random *rand.Rand) uint64 {
 	for {
 		s := n/3 + random.Uint64N(n/3)
@@ -114,7 +114,7 @@ func (w *world) remote(from uint32, u float64) uint32 {
 	return to
 }
 
-// knows reports whether a home knows the mailbox of an agent, and records that it now does.
+// knows also records that the home now knows the mailbox.
 func (w *world) knows(at uint16, agent uint32) bool {
 	word, bit := &w.known[at][agent/64], uint64(1)<<(agent%64)
 	if *word&bit != 0 {
@@ -124,8 +124,8 @@ func (w *world) knows(at uint16, agent uint32) bool {
 	return false
 }
 
-// meet lets each agent work with its whole address book, and with the other recipients of some
-// days. Then both homes know both mailboxes.
+// Each agent works with its whole address book, and with the other recipients of some days. Then
+// both homes know both mailboxes.
 func (w *world) meet(days float64, random *rand.Rand) {
 	b := w.cfg.Behavior
 	strangers := int(days * (b.Handoffs + b.Texts) * (1 - b.Local) * (1 - b.Repeat))
@@ -142,7 +142,7 @@ func (w *world) meet(days float64, random *rand.Rand) {
 	}
 }
 
-// activity returns the activity of a home at a time of the day, as a multiple of its mean.
+// The activity is a multiple of the mean.
 func (w *world) activity(h *home, at micros) float64 {
 	const busiest = 14 // o'clock
 	local := float64(at)/float64(hour) + float64(h.zone)
