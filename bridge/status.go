@@ -207,8 +207,6 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 // The home may return, so work that is offered again may be done twice. The links are all links of
 // the gateway, and up reports whether a link is up.
 //
-// [OrphanAfter]: its link read nothing, and no step of the handoff arrived. No step records this.
-//
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {
 	if !v.Remote || v.Over {

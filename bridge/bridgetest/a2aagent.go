@@ -43,7 +43,7 @@ type A2AAgent struct {
 	tasks   map[wire.TaskID]*A2ATask
 	order   []*A2ATask
 	calls   map[string]int
-	answers []string // for messages to answer without a task
+	answers []string // to messages that need no task
 }
 
 // A2ATask is a task of an [A2AAgent].

@@ -25,8 +25,8 @@ import (
 // Pebble is the ACME server of Let's Encrypt for tests. It resolves each name to 127.0.0.1.
 type Pebble struct {
 	Directory string
-	CAFile    string         // certificate authority of the directory
-	Roots     *x509.CertPool // of issued certificates
+	CAFile    string
+	Roots     *x509.CertPool // for issued certificates
 
 	// Broken makes the server answer each request with status 500.
 	Broken atomic.Bool

@@ -28,11 +28,11 @@ const freeqRate = 100
 // FreeqConfig is the configuration of a [Freeq] and its peer.
 type FreeqConfig struct {
 	Name     string
-	Endpoint ed25519.PrivateKey // signs its envelopes
-	Server   ed25519.PrivateKey // signs its receipts
-	Peer     string             // endpoint ID of the only accepted peer
-	PeerAPI  string             // address of the peer's keys; may be set later with SetPeerAPI
-	Channels []string           // existing channels, +n
+	Endpoint ed25519.PrivateKey
+	Server   ed25519.PrivateKey
+	Peer     string   // endpoint ID of the only accepted peer
+	PeerAPI  string   // address of the peer's keys; may be set later with SetPeerAPI
+	Channels []string // existing channels, with mode +n
 }
 
 // Freeq simulates the part of a freeq server that a gateway sees: one end of freeq/s2s/1, the web
@@ -46,15 +46,15 @@ type Freeq struct {
 	mu         sync.Mutex
 	conn       net.Conn // nil without a link
 	dialled    bool
-	duplicates int // rejected connections
+	duplicates int
 	next       uint64
 	highWater  uint64 // of the peer's event IDs, on this connection
-	window     int64  // the current clock second
+	window     int64  // the current second of the clock
 	counted    int
 	dropped    int
 	lose       int // drop each n-th event of the peer; 0 for none
 	loseLines  bool
-	events     int // events of the peer counted for lose
+	events     int // events counted for lose
 	stall      time.Duration
 	early      map[string][]freeqRow // receipts by the confirmed step, which is not filed yet
 	linked     bool                  // the peer has sent its greeting
@@ -65,7 +65,7 @@ type Freeq struct {
 	gone       map[string]bool              // nicks of users that quit, until they return
 	moderated  map[string]bool
 	deaf       map[net.Conn]bool // connections from before [Freeq.Die]
-	peerName   string            // as in the peer's greeting
+	peerName   string
 	read       []Line
 	tasks      map[string]*freeqTask
 	log        []freeqRow

@@ -20,8 +20,8 @@ import (
 // FreeqServer is a real freeq-server in its own process.
 type FreeqServer struct {
 	ID      string
-	API     string // base address of its web API
-	IRC     string // address for its clients
+	API     string
+	IRC     string
 	Address string // UDP, for its peers
 
 	name, binary, dir     string

@@ -31,7 +31,7 @@ const (
 type InspIRCdConfig struct {
 	Binary       string // of InspIRCd 4; "" for the InspIRCd 3 of Debian's package
 	Name, SID    string
-	LinkName     string   // the gateway's server name
+	LinkName     string
 	Modules      []string // in addition to the modules of a link
 	Operator     string   // name and password of an operator with all permissions; "" for none
 	SendPassword string

@@ -31,7 +31,7 @@ type IRCdConfig struct {
 	SendPassword string      // sent by this server
 	RecvPassword string      // expected from the peer
 	TLS          *tls.Config // of links in both directions; nil for plain text
-	Plaintext    bool        // offer no CHALLENGE
+	Plaintext    bool        // no CHALLENGE is offered
 	Tagless      bool        // without the module for message tags
 	Protocol     int         // 1206, as InspIRCd 4, or 1205, as InspIRCd 3; 0 means 1205
 	Users        []string
@@ -59,11 +59,11 @@ type IRCd struct {
 	gateway   string      // SID of the linked server
 	linked    chan struct{}
 	users     map[string]string // ours, nick to UUID
-	minted    int               // UUIDs given out
+	minted    int               // number of UUIDs assigned
 	guests    map[string]*guest // theirs, by UUID
 	channels  map[string]*ircdChannel
-	heldPongs int // answers held back; -1 to hold none
-	lose      int // number of steps of a connection before the server loses everything; 0 to lose nothing
+	heldPongs int // number of answers held back; -1 to hold none
+	lose      int // number of steps of a connection before the server loses everything; 0 for never
 	lost      int
 	msgids    int
 	errs      []error

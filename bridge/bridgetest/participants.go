@@ -30,8 +30,6 @@ import (
 
 // Participants is a gateway for networks of agents: a real home on a record, with the one channel
 // #ops. Its DIDs are did:keys. A test may change the exported fields before the start.
-//
-// #ops. Its DIDs are did:keys. A test may change the exported fields before the start.
 type Participants struct {
 	Record *registry.Record
 	Home   *home.Home

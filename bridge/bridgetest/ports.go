@@ -60,8 +60,8 @@ func SeededKey(name string) federation.SigningKey {
 type Bindings struct {
 	Names   []federation.BoundName
 	Links   map[federation.DID]string // place of each DID's last signature
-	Handles map[string]federation.DID // of participants
-	Err     error                     // of all methods; nil for none
+	Handles map[string]federation.DID
+	Err     error
 }
 
 // Bound implements [bridge.Bindings].

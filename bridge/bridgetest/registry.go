@@ -31,7 +31,7 @@ type Registry struct {
 	Agents []string
 
 	mu        sync.Mutex
-	down      bool     // answers no request
+	down      bool
 	garbled   int      // number of answers that are not JSON
 	lost      int      // number of messages accepted without an answer
 	consented []string // "from@registry to"

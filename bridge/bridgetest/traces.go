@@ -27,7 +27,7 @@ type TraceCollector struct {
 // Span is a received span. IDs are hexadecimal.
 type Span struct {
 	Home, Name, ID, Parent, Trace string
-	Attributes                    map[string]string // with their values as text
+	Attributes                    map[string]string
 	Failed                        bool
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
-// NewPairing returns a pairing code that logs in an agent host for a DID, and the code's expiry;
-// key is the key of the requesting session, or "" for none, and bound reports whether that session
-// is bound to it.
+// NewPairing returns a pairing code that logs in an agent host for a DID, and the code's expiry.
+// The key is the key of the requesting session, or "" for none; bound reports whether that session
+// is bound.
 func NewPairing(ctx context.Context, record *participants.Participants, did federation.DID, key string, bound bool, now time.Time) (string, time.Time, error) {
 	text, err := federation.NewLoginCode(rand.Reader)
 	if err != nil {

@@ -42,8 +42,8 @@ type Reason string
 
 // Reasons.
 const (
-	AddressFull Reason = "address" // the address is at its limit
-	ServerFull  Reason = "full"    // the listener is at its limit
+	AddressFull Reason = "address"
+	ServerFull  Reason = "full"
 )
 
 // gate counts the connections of a listener, and closes some to make room for others. A nil gate

@@ -282,11 +282,11 @@ type Config struct {
 	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
 	TrustedProxies []netip.Prefix // proxies trusted to set ForwardedHeader
 
-	ForwardedHeader string      // [XForwardedFor], also for "", or [Forwarded]
-	Hosts           []string    // allowed names in the Host header, besides IP addresses and "localhost"; empty allows all
-	TLS             *tls.Config // nil disables TLS
-	Limits          *Limits     // per client; nil for none
-	Panicked        func()      // called for each panic of a handler; may be nil
+	ForwardedHeader string   // [XForwardedFor], also for "", or [Forwarded]
+	Hosts           []string // allowed names in the Host header, besides IP addresses and "localhost"; empty allows all
+	TLS             *tls.Config
+	Limits          *Limits // per client; nil for none
+	Panicked        func()  // called for each panic of a handler; may be nil
 }
 
 const servedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"

@@ -120,8 +120,8 @@ func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string)
 }
 
 // Ours reports whether a DID belongs to a participant of this gateway outside the named link: the
-// home itself, an agent, a DID bound to a name on another link, or a DID that last signed on
-// another link. A DID that never signed counts if it is logged in elsewhere.
+// home itself, an agent, or a DID that is bound to a name or last signed on another link. A DID
+// that never signed counts if it is logged in elsewhere.
 func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) (bool, error) {
 	if did == g.home.Load().ID.DID() {
 		return true, nil
@@ -211,7 +211,7 @@ func (g *Gateway) knownOn(ctx context.Context, link bridge.ChannelLink, venue st
 
 type route struct {
 	to        bridge.Recipient
-	messenger bridge.Messenger // nil for a recipient that reads an inbox
+	messenger bridge.Messenger // nil if the recipient reads an inbox
 	// home is the outbox of the recipient's home; "" for this home.
 	home string
 }

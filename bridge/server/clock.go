@@ -19,9 +19,9 @@ import (
 
 const (
 	clockStep  = time.Minute // tolerated difference between clock and uptime; NTP adjusts by less
-	clockGap   = time.Hour   // maximum time between the last confirmed time and a start
+	clockGap   = time.Hour   // maximum time from the last confirmed time to a start
 	clockLook  = time.Second
-	clockMark  = time.Minute // interval of writes of the confirmed time
+	clockMark  = time.Minute // interval at which the confirmed time is written
 	clockAgree = 2 * time.Minute
 )
 
@@ -47,7 +47,7 @@ type Clock struct {
 type ClockConfig struct {
 	Wall   func() time.Time
 	Uptime func() time.Duration // monotonic, including suspended time; any zero
-	Synced func() bool          // reports whether NTP synchronizes the wall clock
+	Synced func() bool
 	// Others is like [LinkSet.OtherClocks].
 	Others func(since time.Time) []time.Duration
 	Mark   string    // file with the last confirmed time

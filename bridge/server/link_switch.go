@@ -11,9 +11,9 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Leases of a home, besides those of its links. Each is named after a job that one replica does at
-// a time. The links to other homes share a lease with the hub, because the replica that sends a
-// request must also read the response.
+// Leases of a home, besides the leases of its links. Each is named after a job that one replica
+// does at a time. The links to other homes share a lease with the hub, because the replica that
+// sends a request must also read the response.
 const (
 	HomesLease   = "homes"
 	WebhookLease = "webhooks"
@@ -67,7 +67,7 @@ type power struct {
 	off   bool
 	on    chan struct{}      // closed when the link is switched on; nil while it is on
 	stop  context.CancelFunc // cancels the current run; nil between two runs
-	ended chan struct{}      // closed after the current run
+	ended chan struct{}
 }
 
 // begin blocks while the link is off, or until ctx ends. It returns the context of one run, and a

@@ -231,8 +231,8 @@ func peerOf(o Entry) *relay.Peer {
 	return source.peer
 }
 
-// homeAddress returns the address of a known home, which serves its own DID document and those of
-// its agents.
+// homeAddress returns the address of a known home, which serves its own DID document and the
+// documents of its agents.
 func (s *Server) homeAddress(host string) (address string, ok bool) {
 	if s.homes == nil {
 		return "", false

@@ -53,7 +53,7 @@ type running struct {
 type LinkSet struct {
 	deps    LinkDeps
 	current atomic.Pointer[snapshot]
-	applied chan struct{} // receives a token after each change of the running links
+	applied chan struct{} // receives a token after each change
 }
 
 // LinkDeps are the dependencies of a [LinkSet].
@@ -64,7 +64,7 @@ type LinkDeps struct {
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	PubSub       bridge.PubSub
 	Metrics      *bridge.Metrics
-	Tracer       bridge.Tracer // nil records no traces
+	Tracer       bridge.Tracer
 	Log          *slog.Logger
 	// Lost is called with the name of a link after the loss of its connection; it may be nil. It
 	// must not block.

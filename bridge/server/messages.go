@@ -72,7 +72,7 @@ func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing
 	}
 	if shown, err := g.mayMention(ctx, *t); err != nil {
 		return said, err
-	} else if !shown && t.Arrival.ReadsInbox { // the author referred to it without access
+	} else if !shown && t.Arrival.ReadsInbox { // the author referred to it without having access
 		return said, t.Refuse(federation.UnknownHandoff, "")
 	} else if !shown {
 		t.About = federation.HandoffID{} // the reply still reaches the author of the line

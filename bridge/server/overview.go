@@ -18,7 +18,7 @@ const samplesLease = "samples"
 
 const (
 	checksAge  = time.Minute // age at which a reader of the overview starts new checks
-	checksWait = time.Second // wait of a reader for the first checks
+	checksWait = time.Second // maximum wait of a reader for the first checks
 )
 
 type lastChecks struct {

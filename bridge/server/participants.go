@@ -32,7 +32,7 @@ import (
 // Participant is a person or an agent with a handle here.
 type Participant struct {
 	Handle string
-	DIDs   []federation.DID // DIDs that it may act as
+	DIDs   []federation.DID
 	// Bound is the DID bound to the handle by an operator, or "". The participant may act as it
 	// only if DIDs also contains it.
 	Bound federation.DID

@@ -66,20 +66,20 @@ type Server struct {
 	options        Options
 	log            *slog.Logger
 	counters       *bridge.Metrics
-	public         *httpd.Server // nil if not configured
-	admin          *httpd.Server // nil if not configured
-	socket         *httpd.Server // nil if not configured
+	public         *httpd.Server
+	admin          *httpd.Server
+	socket         *httpd.Server
 	publicMux      *http.ServeMux
 	adminMux       *http.ServeMux
 	socketMux      *http.ServeMux
 	publicURL      string
-	clock          *Clock // clock for the expiry of handoffs and keys
+	clock          *Clock // by which handoffs and keys expire
 	keyring        *identity.Keyring
 	directory      atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys           atomic.Pointer[identity.KeySource]
 	keyLookups     KeyLookups
 	proofs         *identity.Logins
-	streams        participant.Streams // streams watched by participants on all networks
+	streams        participant.Streams // watched by participants on all networks
 	relay          *relay.Relay        // nil if it could not be opened: then no waiter is woken
 	started        time.Time
 	checks         lastChecks
@@ -89,12 +89,12 @@ type Server struct {
 	registryClient *identity.Client
 	locator        *routing.Locator
 	homes          *homes
-	traces         *tracing.Tracer // nil if not configured
-	hub            *relay.Hub      // nil if not configured
-	host           *relay.Host     // nil if other homes do not link to this one
-	hooks          *webhook.Hooks  // nil if not configured
-	voiceHub       files.Hub       // serves the voice directories with tokens
-	a2aHub         a2aclient.Hub   // serves the documents and callbacks of external A2A agents
+	traces         *tracing.Tracer
+	hub            *relay.Hub
+	host           *relay.Host // nil if other homes do not link to this one
+	hooks          *webhook.Hooks
+	voiceHub       files.Hub       // serves the voice directories
+	a2aHub         a2aclient.Hub   // serves external A2A agents
 	publicAgents   *http.Transport // to external agents, limited by fetch.allow_private
 	privateAgents  *http.Transport // to external agents with allow_private
 	served         map[string]bool // patterns of the routes of links that a reload may replace
@@ -122,10 +122,10 @@ type Server struct {
 	resolving *prometheus.HistogramVec
 
 	skippedKeys *prometheus.CounterVec
-	ended       chan struct{} // closed when shutdown begins
-	changing    sync.Mutex    // serializes configuration reloads and key rotations
+	ended       chan struct{}
+	changing    sync.Mutex // serializes configuration reloads and key rotations
 	limited     *configs.File
-	reloads     *Reloads[admin.Reloaded] // nil without a configuration file
+	reloads     *Reloads[admin.Reloaded]
 }
 
 // Options are the settings of a server from its program, not from its configuration.

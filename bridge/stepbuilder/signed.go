@@ -21,7 +21,7 @@ type Proof struct {
 
 // Attest returns a step exactly as its author signed it. The step must have the given verb and,
 // unless it is an offer, the given handoff. The home verifies the signature. An empty channel lets
-// the gateway choose the channel of an offer. The errors are those of [Builder.Vouch].
+// the gateway choose the channel of an offer. The errors are as for [Builder.Vouch].
 func (s Builder) Attest(
 	ctx context.Context, p Proof, verb federation.Verb, view federation.View, channel string, now time.Time,
 ) (federation.Event, error) {

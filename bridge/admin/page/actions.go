@@ -13,7 +13,7 @@ import (
 )
 
 type action struct {
-	back  string // page with its list, unless the form names another
+	back  string // page with its list, unless the form names another one
 	noun  string
 	needs federation.Scope
 	// send requests the change from the API, and returns the number of changed items.

@@ -153,7 +153,7 @@ type layout struct {
 	Home          federation.HomeID
 	Script, Style string
 	Icon          string
-	Address       string // for its events; "" if nothing changes
+	Address       string // for its events; "" if nothing ever changes
 	CSRF          string // "" without a session
 	Token         federation.OperatorToken
 	Nav           []navLink

@@ -32,7 +32,7 @@ type session struct {
 }
 
 type storedSession struct {
-	token  [32]byte // digest
+	token  [32]byte
 	csrf   string
 	began  time.Time
 	ends   time.Time

@@ -22,7 +22,7 @@ type view struct {
 	Title    string // heading, and the first words of the title
 	About    string // rest of the title, such as the name of a link
 	Alert    string
-	Status   string // result of an action
+	Status   string
 	Login    *loginView
 	Search   *searchView
 	Filter   *filterView
@@ -61,9 +61,9 @@ type section struct {
 	Details []detail
 	Command string
 	Charts  []chart
-	Bulk    *bulk  // actions on many rows; may be nil
-	Actions []link // for the whole table
-	Intro   string // before the actions
+	Bulk    *bulk // actions on many rows; may be nil
+	Actions []link
+	Intro   string
 }
 
 type table struct {

@@ -22,25 +22,25 @@ import (
 type Options struct {
 	Program  string // the gateway, started with the command serve
 	Sizes    Sizes
-	Postgres string               // connection string of a server for schemas of the run; "" skips PostgreSQL
-	Begins   func(subject string) // called before each subject
+	Postgres string // connection string of a server for schemas of the run; "" skips PostgreSQL
+	Begins   func(subject string)
 }
 
 // Sizes are the amounts to measure.
 type Sizes struct {
 	Quick     bool
-	Callers   []int         // numbers of concurrent callers for the rows and the plot of throughput
+	Callers   []int         // numbers of concurrent callers
 	Steps     int           // maximum number of steps
 	Submits   int           // without HTTP
 	Rounds    int           // of IRC clients and agents
-	Crossings int           // of each kind in a round
+	Crossings int           // of each kind per round
 	Relayed   int           // steps from one home to another
-	Record    []int         // steps in the record at which its cost is measured; the first is the small record
-	Probes    int           // measurements of each of these costs
-	ProbeTime time.Duration // period over which the measurements of a cost are spread
+	Record    []int         // steps in the record at each measurement of its cost; the first is the small record
+	Probes    int           // number of measurements of each of these costs
+	ProbeTime time.Duration // duration of these measurements
 	Starts    int           // number of restarts after a kill
 	Floor     time.Duration // duration of each measurement of a bare rate
-	Limit     time.Duration // time after which no record grows any more; 0 for no limit
+	Limit     time.Duration // time after which no record grows; 0 for no limit
 }
 
 // Full takes less than three minutes, unless the machine is very busy.
@@ -78,7 +78,7 @@ type run struct {
 	dir      string
 	program  string
 	postgres string
-	verify   func() error // verifies a signature of 1 KiB
+	verify   func() error
 	report   *Report
 }
 

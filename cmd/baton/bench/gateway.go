@@ -50,7 +50,7 @@ type gateway struct {
 	program, dir       string
 	public, admin, irc string
 	process            *exec.Cmd
-	ended              chan struct{} // closed when the process has ended
+	ended              chan struct{}
 }
 
 // openGateway starts a gateway with an empty record in a folder. The caller closes it.

@@ -116,7 +116,7 @@ func (g *gateway) relay(ctx context.Context, to string, requests [][]byte) (time
 		return 0, err
 	}
 	waiting, err := pending(ctx, operator, to)
-	if err != nil || waiting < len(requests) { // the previous step may have no receipt yet
+	if err != nil || waiting < len(requests) { // the previous step may not have a receipt yet
 		return 0, errors.Join(err, fmt.Errorf("%d of %d steps wait for %s", waiting, len(requests), to))
 	}
 	begun := time.Now()

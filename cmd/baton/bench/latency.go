@@ -52,7 +52,7 @@ type crossing struct {
 	scout      *aircagent.Agent
 	inbox      *reader // of scout
 	pairs      map[string]*pair
-	names      []string // in order
+	names      []string
 	plot       plot.Plot
 }
 

@@ -23,8 +23,8 @@ type ircd struct {
 	received chan ircmsg.Message // TAGMSG of the gateway, oldest first
 	running  sync.WaitGroup
 
-	mu    sync.Mutex // guards the fields below
-	conn  net.Conn   // of the linked gateway; nil before
+	mu    sync.Mutex
+	conn  net.Conn // of the linked gateway; nil before
 	uuids map[string]string
 	err   error // reason for the end of the link
 }

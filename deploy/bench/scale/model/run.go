@@ -264,7 +264,7 @@ func (r *run) writer(e event) uint32 {
 
 const stepsOfHandoff = 3
 
-// The rows of one step are those of a measured handoff, divided by its steps.
+// Each step adds the rows of a measured handoff, divided by its steps.
 func (r *run) store(h *home, s step, handoff, message Stored) {
 	if s == text {
 		h.rows.Rows += message.Rows
