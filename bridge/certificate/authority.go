@@ -47,7 +47,7 @@ const (
 
 // AuthorityConfig is the configuration of an [Authority].
 type AuthorityConfig struct {
-	Directory  string         // URL
+	Directory  string
 	Email      string         // account contact; "" for none
 	Domains    []string       // names in the certificate
 	Folder     string         // stores the account key and the certificate

@@ -37,7 +37,7 @@ type Field struct {
 	Type  reflect.Type
 	Tag   reflect.StructTag
 	Owner reflect.Type // struct that declares the field; nil if the request itself is a [Body]
-	Field string       // name in Owner
+	Field string
 
 	index []int
 }

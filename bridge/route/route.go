@@ -40,10 +40,10 @@ const slowAnswer = 10 * time.Second
 // Spec is a route without its types.
 type Spec struct {
 	ID      string // operation ID in the OpenAPI document
-	Tag     string // group in that document
+	Tag     string // group in the OpenAPI document
 	Method  string
 	Path    string           // relative to the prefix of the API, with wildcards of [http.ServeMux]
-	Scope   federation.Scope // required scope of the caller
+	Scope   federation.Scope // required of the caller
 	Summary string
 
 	Description string
@@ -74,7 +74,7 @@ type None struct{}
 // Text is a named kind of text.
 type Text struct {
 	Name, Description string
-	Pattern           string // regular expression for the whole text
+	Pattern           string // for the whole text
 	MaxLength         int    // in characters; 0 for no limit
 }
 

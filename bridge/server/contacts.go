@@ -11,9 +11,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// introduce refuses a message to a participant that blocked its sender. It marks a sender's first
-// message, which shows the recipient how to allow and to block the sender. A network with its own
-// rules judges the messages to its agents itself.
+// introduce refuses a message to a participant that blocked its sender, and marks a sender's first
+// message. A network with its own rules judges the messages to its agents itself.
 func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation.Contact, error) {
 	own, err := g.consenter(ctx, t.To, t.Author)
 	if own != nil || err != nil {

@@ -225,7 +225,6 @@ func (g *Gateway) sealText(ctx context.Context, t federation.Text, key federatio
 	return signing.SealText(ctx, key, t)
 }
 
-// checkInbox refuses a message if the inbox of its recipient, or its sender's share of it, is full.
 func (g *Gateway) checkInbox(ctx context.Context, t federation.Text) error {
 	limits := g.home.Load().Limits.Inbox
 	if limits == (federation.InboxLimits{}) {
@@ -268,8 +267,6 @@ func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, wa
 	return nil
 }
 
-// checkOutbox applies the inbox limit of one sender to waiting messages for a recipient at another
-// home.
 func (g *Gateway) checkOutbox(ctx context.Context, t federation.Text, home string) error {
 	has, err := g.deps.Record.HasSpace(ctx, home, t.Order, g.home.Load().Limits.Inbox.EventsPerSender)
 	if err == nil && !has {

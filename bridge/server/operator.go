@@ -282,7 +282,6 @@ func lineOf(file *configs.File, key string) (name string, line int) {
 	return file.Name(), line
 }
 
-// ruleOf returns a rule for display, with empty lists instead of null.
 func ruleOf(table configs.Rule) admin.PolicyRule {
 	list := func(items []string) []string { return append([]string{}, items...) }
 	return admin.PolicyRule{

@@ -29,8 +29,7 @@ type lastChecks struct {
 	items []admin.Diagnosis
 }
 
-// read returns the last results and their time. It starts new checks if they are old. If there are
-// no results, it waits up to [checksWait].
+// Without results, read waits up to [checksWait] for new checks.
 func (l *lastChecks) read(examine func() ([]admin.Diagnosis, error)) (items []admin.Diagnosis, at time.Time) {
 	items, at = l.last()
 	if time.Since(at) < checksAge {

@@ -151,7 +151,7 @@ func (s *Server) oauthDeps() oauth.Deps {
 	return deps
 }
 
-// enrol registers an agent with a free name, for which the gateway signs, and returns its DID.
+// The gateway signs for the enrolled agent.
 func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (federation.DID, error) {
 	now, record := time.Now(), s.bound()
 	agent, err := airc.KeptAgent(name, s.homeKeys(), now)

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// sweepEvery is the interval of checks for overdue handoffs, which end at most a few seconds late.
+// sweepEvery is the interval of checks for overdue handoffs.
 const sweepEvery = time.Second
 
 // drainTime bounds the shutdown of links, requests and deliveries. With connections and the last

@@ -56,7 +56,7 @@ const complainEach = time.Minute
 type Tracer struct {
 	home   federation.HomeID
 	tracer trace.Tracer
-	flush  func() // exports the recorded spans
+	flush  func()
 }
 
 // Wanted reports whether the environment configures an exporter of traces.

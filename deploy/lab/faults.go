@@ -169,7 +169,7 @@ type event struct {
 	faults      []fault
 	began, over time.Time
 	recovered   time.Duration // from the end of the faults until all workers got offers of all offerers
-	revived     []string      // processes that ended on their own
+	revived     []string
 }
 
 // A line has a kind of fault and the names of processes, wires or disks.

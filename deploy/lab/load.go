@@ -133,7 +133,7 @@ type arrivals struct {
 	times  []time.Time
 	last   map[string]time.Time // by the name of the offerer
 	counts map[string]int       // by handoff
-	failed map[string]string    // refused steps, by handoff
+	failed map[string]string    // reasons of refused steps, by handoff
 }
 
 // record reports whether this is the first arrival of its handoff.

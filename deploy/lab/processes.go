@@ -23,7 +23,7 @@ type process struct {
 	name  string
 	args  []string
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when the current command has ended
+	ended chan struct{}
 }
 
 func readProcesses(folder string) (*processes, error) {

@@ -20,18 +20,18 @@ import (
 
 // API is an API to describe: its header, errors and routes.
 type API struct {
-	Prefix  string // prefix of all paths
+	Prefix  string
 	Info    Object // first members of the document
 	Bearer  string // description of a caller's token
 	Error   reflect.Type
-	Headers []route.Header // headers of an error
+	Headers []route.Header
 	Routes  []route.Description
 	Pushes  map[string]route.Description // by the ID of the subscribing route; the path is the callback expression
 	Asks    []reflect.Type               // documents sent by clients outside any route
 	Tells   []reflect.Type               // documents sent by the server outside any route
 	Texts   []route.Text
 	Lenient bool   // an optional member of a request may be null, as if it were absent
-	Source  string // the folder of the module, with the sources of its types
+	Source  string // folder of the module
 }
 
 type document struct {

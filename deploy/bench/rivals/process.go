@@ -13,7 +13,7 @@ type process struct {
 	name  string
 	args  []string
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when cmd has ended
+	ended chan struct{}
 }
 
 // The output goes to NAME.log in the folder.

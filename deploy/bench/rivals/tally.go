@@ -29,12 +29,12 @@ type tally struct {
 	repeated   int
 	sameID     int // of the repeated
 	outOfOrder int
-	highest    int // of the numbers that arrived
+	highest    int // highest number that arrived
 	last       time.Time
 	away       bool
-	left       []time.Time   // when the bridge left the channel
-	restarted  time.Time     // when the killed process started again
-	recovered  time.Duration // from then until the arrival of a line sent after it; 0 for none
+	left       []time.Time
+	restarted  time.Time
+	recovered  time.Duration // time from the restart until the arrival of a line sent after it; 0 for none
 }
 
 func newTally(c trial) *tally {

@@ -12,7 +12,7 @@ import (
 type way struct {
 	name     string
 	programs []string // required besides inspircd
-	bridge   string   // process between the two networks, "" for none
+	bridge   string   // process between the two networks; "" for none
 	start    func(ctx context.Context, s *stage) error
 }
 
@@ -83,7 +83,7 @@ type trial struct {
 	total  int
 	kill   string
 	down   time.Duration // of the killed process
-	settle time.Duration // after the last line, the restart and the last arrival
+	settle time.Duration // time after the last line, the restart and the last arrival
 }
 
 func (c trial) String() string {

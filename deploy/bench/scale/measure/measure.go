@@ -83,7 +83,7 @@ const (
 	smallMesh, largeMesh = 8, 24
 	idleTime             = 20 * time.Second
 	busyTime             = 8 * time.Second
-	busyPairs            = 16 // concurrent exchanges
+	busyPairs            = 16
 )
 
 type hubUse struct {
@@ -93,7 +93,7 @@ type hubUse struct {
 	files                int
 	pullCPU              float64 // seconds per request of an idle stream, including its end
 	greetingCPU, busyCPU float64 // seconds per exchange: of a greeting, and at the highest rate
-	rate                 float64 // exchanges per second
+	rate                 float64
 }
 
 // The difference between two meshes is the cost of a stream.
