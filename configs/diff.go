@@ -82,7 +82,6 @@ func tablesIn(value any) []map[string]any {
 	return tables
 }
 
-// itemName returns the unique name of a table in a list, or its position.
 func itemName(items []map[string]any, i int) string {
 	name, named := items[i]["name"].(string)
 	for j, other := range items {

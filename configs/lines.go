@@ -59,7 +59,6 @@ func (s *scanner) peek() byte {
 	return s.text[s.pos]
 }
 
-// skip moves over n bytes and counts lines.
 func (s *scanner) skip(n int) {
 	n = min(n, len(s.text)-s.pos)
 	s.line += strings.Count(s.text[s.pos:s.pos+n], "\n")

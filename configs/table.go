@@ -238,7 +238,6 @@ func unknown(what, name string, known []string) string {
 	return fmt.Sprintf("unknown %s, did you mean %s?", what, best)
 }
 
-// editDistance returns the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -143,8 +143,7 @@ func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor s
 	return "token:" + token.Name, nil
 }
 
-// wasGood reports whether a token was valid at any time since the start. The token may have been
-// revoked since.
+// The token may have been revoked since.
 func (b *TokenCheck) wasGood(digest [32]byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +191,6 @@ func shapeToken(t federation.OperatorToken) Token {
 	return Token{Name: t.Name, Scope: t.Scope, Created: Moment(t.Created), Expires: Moment(t.Expires)}
 }
 
-// createToken returns the only answer that contains the token itself.
 func (o *Operator) createToken(ctx context.Context, body route.Body[TokenAsk]) (NewToken, error) {
 	ask, err := body.Read()
 	if err != nil {
@@ -270,7 +268,6 @@ func (o *Operator) hasToken(ctx context.Context, name string) error {
 	}
 }
 
-// sessions returns live sessions by ID, or all sessions of one participant, newest first.
 func (o *Operator) sessions(_ context.Context, query SessionQuery) (listing[Session], error) {
 	did, err := optionalDID(query.DID)
 	if err != nil {

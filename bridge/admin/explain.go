@@ -202,8 +202,7 @@ func (o *Operator) waitsFor(d federation.Delivered) string {
 	return "deliver"
 }
 
-// A deferred event is not filed yet, because it cannot be judged now. If there is none,
-// explainDeferred returns none.
+// If there is no deferred event, explainDeferred returns none.
 func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

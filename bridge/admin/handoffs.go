@@ -54,7 +54,6 @@ func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Ha
 	return listing[Handoff]{l.page, l.news}, err
 }
 
-// The text is a DID, an ID or its suffix, or words of the title.
 func (l handoffList) search(ctx context.Context, text string) (handoffList, error) {
 	if text == "" {
 		return l, nil
@@ -299,8 +298,6 @@ func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, held ma
 	return nil
 }
 
-// The recipient is an agent, its channel, or for a private handoff the other parties, by their
-// names there.
 func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:

@@ -354,7 +354,6 @@ func (o *Operator) setPeerMode(ctx context.Context, in PeerMode) (Peer, error) {
 	return p, nil
 }
 
-// shapedPeer returns a peer with its pending deliveries, or the zero Peer.
 func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 	all, err := o.shapePeers(ctx)
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })

@@ -159,7 +159,6 @@ type listing[T any] struct {
 	news func(ctx context.Context, cursor string, limit int) func() ([]T, error)
 }
 
-// list serves a page, or lines until the client disconnects.
 func list[In List, T any](r route.Route[In, Page[T]], open func(o *Operator, ctx context.Context, in In) (listing[T], error)) mounted {
 	return mounted{route.Describe(r), func(o *Operator) route.Answer {
 		return func(w http.ResponseWriter, request *http.Request) (any, error) {

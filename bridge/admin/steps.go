@@ -91,7 +91,6 @@ func waitOf(text string) (time.Duration, error) {
 	return wait, nil
 }
 
-// If the wait ends first, the answer reports the step as waiting.
 func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.Judgement, wait time.Duration) error {
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

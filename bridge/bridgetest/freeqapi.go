@@ -17,7 +17,6 @@ func reply(w http.ResponseWriter, body map[string]any) {
 	}
 }
 
-// serveActions lists the open handoffs in channels, most recently changed first.
 func (f *Freeq) serveActions(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -49,7 +49,6 @@ func moving(verb string) bool {
 	return !slices.Contains([]string{"progress", "bid", "expire", "auto-accept"}, verb)
 }
 
-// legal returns the state after a step, or "" if the step is illegal.
 func (t *freeqTask) legal(verb, actor string) string {
 	r, known := rules(t.kind)[verb]
 	if !known || !slices.Contains(r.from, t.state) || r.who != nil && r.who(t) != actor {
@@ -73,7 +72,6 @@ func (f *Freeq) assign(t *freeqTask, verb string, row freeqRow) {
 	}
 }
 
-// file stores a step if its home's rules allow it.
 func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 	verb, task := tags["+freeq.at/act-verb"], f.tasks[row.task]
 	known := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == row.id })

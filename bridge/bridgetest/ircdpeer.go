@@ -38,7 +38,6 @@ func (p *ircdPeer) fail(format string, args ...any) error {
 	return errSaid
 }
 
-// wrong records a mistake of the gateway that InspIRCd tolerates.
 func (p *ircdPeer) wrong(format string, args ...any) {
 	p.d.errs = append(p.d.errs, fmt.Errorf(format, args...))
 }

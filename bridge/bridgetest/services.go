@@ -112,7 +112,6 @@ func (s *Services) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.conn, format+"\r\n", args...)
 }
 
-// until reads up to a line with a prefix, and stores the users in the lines before it.
 func (s *Services) until(beginning string) (string, error) {
 	if err := s.conn.SetReadDeadline(time.Now().Add(servicesTimeout)); err != nil {
 		return "", err

@@ -79,7 +79,6 @@ func (k *Keeper) look(ctx context.Context, now time.Time, certain bool) {
 		slog.Time("until", next.Leaf.NotAfter), slog.String("sha256", hex.EncodeToString(sum[:])))
 }
 
-// Each change of the problem is logged once.
 func (k *Keeper) logProblem(ctx context.Context, err error, certain bool) {
 	now := ""
 	if err != nil {

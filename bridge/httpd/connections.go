@@ -183,7 +183,6 @@ func (g *gate) leave(c *counted) {
 	g.idle.Remove(c)
 }
 
-// track records which connections have a request. The HTTP server calls it.
 func (g *gate) track(conn net.Conn, state http.ConnState) {
 	c := countedOf(conn)
 	if g == nil || c == nil || !c.from.IsValid() {

@@ -247,7 +247,6 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// addRetryAfter sets the default Retry-After of 503 and 429 responses.
 func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		answer := c.Response()

@@ -110,7 +110,7 @@ func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation
 	return []bridge.Post{{Header: keys.header(ID(hook, p), body, time.Now()), Body: body}}, nil
 }
 
-// call makes posts until one of them fails, and returns the last response. An empty list succeeds.
+// An empty list succeeds.
 func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (identity.Answer, error) {
 	answer := identity.Answer{Status: http.StatusNoContent}
 	for _, post := range posts {
@@ -157,7 +157,6 @@ func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error 
 	return federation.ErrNotFound
 }
 
-// inboxNetwork is the network label of DIDs that read their inbox here.
 const inboxNetwork = "rest"
 
 func (h *Hooks) networkOf(hook federation.Webhook) string {

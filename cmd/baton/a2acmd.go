@@ -91,7 +91,6 @@ type a2aCheck struct {
 	AllowPrivate bool   `help:"Allow a private address and plain http."`
 }
 
-// The card is read within the limits of the configuration, if there is one.
 func (cmd a2aCheck) inspect(ctx context.Context) (a2aclient.Inspection, error) {
 	return a2aclient.Inspect(ctx, cmd.URL, cmd.AllowPrivate, identity.NewTransport(identity.FetchConfig{AllowPrivate: cmd.AllowPrivate}))
 }
@@ -222,7 +221,6 @@ func agentTable(text []byte, name string) (start, end int) {
 	return -1, -1
 }
 
-// changeConfig writes a changed configuration if it is valid, and reloads a running gateway.
 func changeConfig(ctx context.Context, c *cli, streams std, done string, change func(text []byte) ([]byte, error)) error {
 	path := c.configPath()
 	before, err := os.ReadFile(path) //nolint:gosec // the operator names the file

@@ -15,7 +15,6 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// client returns the client for --gateway, or otherwise for the socket of the configuration.
 func (c *cli) client() (*client.Client, error) {
 	if c.Gateway != "" {
 		token, err := c.token()
@@ -54,7 +53,6 @@ func (c *cli) terminal(streams std) render.Terminal {
 	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON, Command: append([]string{"baton"}, c.args...)}
 }
 
-// show prints a document unchanged with --json, and otherwise with write.
 func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
 	gateway, err := c.client()
 	if err != nil {
@@ -71,12 +69,10 @@ func printLine[T any](c *cli, streams std, document T, line string) error {
 	return printDocument(c, streams, document, render.Line(func(T) string { return line }))
 }
 
-// report is show for a one-line document.
 func report[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, line func(document T) string) error {
 	return show(ctx, c, streams, r, in, render.Line(line))
 }
 
-// With watch, list also prints each change.
 func list[In admin.List, T any](ctx context.Context, c *cli, streams std, r route.Route[In, admin.Page[T]], in In, t render.Table[T]) error {
 	gateway, err := c.client()
 	if err != nil {

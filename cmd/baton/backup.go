@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/backup"
 )
 
-// backupCommand backs up the running gateway, or its files if it is stopped.
 type backupCommand struct {
 	File string `arg:"" help:"Path of the backup; it must not exist."`
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
-// dirCommands are the verbs of the minimal handoff protocol.
 type dirCommands struct {
 	List     dirList     `cmd:"" example:"dir list --status offered" help:"List the tasks of a directory."`
 	Show     dirShow     `cmd:"" example:"dir show a1b2c3d4" help:"Show one task."`

@@ -17,7 +17,6 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// doctorCommand checks a gateway, or its prerequisites if it is stopped.
 type doctorCommand struct {
 	Online bool `help:"Also offer a canary to each peer, and wait for its completion."`
 }

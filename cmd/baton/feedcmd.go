@@ -104,7 +104,6 @@ func (cmd feedRetry) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "retry", "tried now")
 }
 
-// feedFail abandons deliveries and notifies their senders.
 type feedFail struct{ feedIDs }
 
 // Help describes the consequences, with an example.
@@ -117,7 +116,6 @@ func (cmd feedFail) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "fail", "given up")
 }
 
-// feedDrop abandons deliveries without a notice.
 type feedDrop struct {
 	feedIDs
 	yesFlag

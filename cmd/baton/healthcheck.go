@@ -17,7 +17,6 @@ type healthcheck struct {
 	Wait  time.Duration `help:"Maximum time to wait for a starting gateway; 0 does not wait." default:"0s" placeholder:"DURATION"`
 }
 
-// checkEvery is the polling interval of a starting gateway.
 const checkEvery = 200 * time.Millisecond
 
 // Run fails as unavailable, with the reasons, if the gateway is not ready within the timeout.

@@ -198,13 +198,11 @@ func addExamples(node *kong.Node) {
 	}
 }
 
-// The words do not include placeholders of arguments.
 func commandName(parsed string) string {
 	isArgument := func(word string) bool { return strings.ContainsAny(word, "<[") }
 	return strings.Join(slices.DeleteFunc(strings.Fields(parsed), isArgument), " ")
 }
 
-// usageError is an invalid command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

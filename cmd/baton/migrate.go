@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
-// migrateCommand upgrades the record, as serve does at its start, or copies it.
 type migrateCommand struct {
 	DryRun  bool   `help:"Print the effect, and change nothing."`
 	To      string `help:"Copy the record from the file to an empty database: postgres." enum:"postgres," default:"" placeholder:"postgres"`

@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// tokenCommands manage the tokens of operators without the socket.
 type tokenCommands struct {
 	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Create a token. It is shown only once."`
 	Pair   tokenPair   `cmd:"" example:"token pair --did did:key:z6Mk…" help:"Create and print a pairing code, which logs in an agent host as a participant."`

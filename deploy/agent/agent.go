@@ -64,7 +64,6 @@ func (a *Agent) SigningKey() federation.SigningKey {
 // URL returns the URL of the first gateway.
 func (a *Agent) URL() string { return a.urls[0] }
 
-// refusedError is a response for which a retry is useless.
 type refusedError struct{ path, text string }
 
 func (e *refusedError) Error() string { return e.path + ": " + e.text }

@@ -16,7 +16,6 @@ import (
 	"os"
 )
 
-// agent is a client with a key and, after its login, a token.
 type agent struct {
 	api, did, token string
 	key             ed25519.PrivateKey

@@ -100,7 +100,6 @@ func (a *aircAgent) allSteps(ctx context.Context) ([]step, error) {
 	return steps, err
 }
 
-// joinRegistry registers the agent and makes it known to all homes.
 func (a *aircAgent) joinRegistry(ctx context.Context) error {
 	if err := a.registry.Register(ctx); err != nil {
 		return fmt.Errorf("register %s: %w", a.handle, err)

@@ -214,7 +214,6 @@ func (c *chaos) run(ctx context.Context, during time.Duration) error {
 	return nil
 }
 
-// one causes simultaneous faults, ends them, and waits until offers arrive everywhere again.
 func (c *chaos) one(ctx context.Context, faults []fault) error {
 	e := event{faults: slices.Clone(faults), began: time.Now()}
 	for _, f := range faults {

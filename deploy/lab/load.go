@@ -28,7 +28,6 @@ type offerer interface {
 	Handoff(ctx context.Context, id string) (agent.Handoff, error)
 }
 
-// worker is an agent that accepts and completes each received offer.
 type worker interface {
 	name() string
 	identity() federation.DID
@@ -136,7 +135,6 @@ type arrivals struct {
 	failed map[string]string    // reasons of refused steps, by handoff
 }
 
-// record reports whether this is the first arrival of its handoff.
 func (a *arrivals) record(s step) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,7 +147,6 @@ func (a *arrivals) record(s step) bool {
 	return a.counts[s.handoff] == 1
 }
 
-// lastOf returns the time of an offerer's last offer, or the zero time.
 func (a *arrivals) lastOf(offerer string) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,7 +159,6 @@ func (a *arrivals) fail(id string, err error) {
 	a.failed[id] = err.Error()
 }
 
-// recovers waits until each worker got a later offer of each offerer.
 func (l *load) recovers(ctx context.Context, after time.Time, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for _, to := range l.workers {

@@ -18,7 +18,6 @@ type processes struct {
 	all    map[string]*process
 }
 
-// process is one process, which may be restarted.
 type process struct {
 	name  string
 	args  []string

@@ -127,7 +127,6 @@ func (r report) kinds() []kind {
 	return kinds
 }
 
-// plotStep is the interval of the points of the plot.
 const plotStep = 5 * time.Second
 
 func (r report) plot() plot.Plot {

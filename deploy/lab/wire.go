@@ -111,7 +111,6 @@ func (w *wire) release(conn net.Conn) {
 	delete(w.conns, conn)
 }
 
-// cut closes all current and new connections until mend.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -162,7 +162,6 @@ func (a *Account) Moved(ctx context.Context, id string, known federation.Version
 	}
 }
 
-// An invalid member is a mistake of the request.
 func callerError(err error) error {
 	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)

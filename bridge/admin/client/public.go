@@ -173,7 +173,6 @@ func (p *Public) token(ctx context.Context, refused string) (string, error) {
 	return got.Access, nil
 }
 
-// kept is a pairing, stored in a file of mode 0600.
 type kept struct {
 	Gateway string `json:"gateway"`
 	Code    string `json:"code"` // digest of the pairing code

@@ -130,7 +130,6 @@ func loadFeeds(r request) (view, error) {
 	return view{Title: "Feeds", Filter: r.filter("link", "Link", "peer", "Peer", "older", "Older than"), Sections: []section{byDestination, rows}}, nil
 }
 
-// maxIdle bounds the idle destinations that a page offers to hold.
 const maxIdle = 50
 
 func idleHolds(r request, shapes []admin.Shape) ([]link, error) {

@@ -20,7 +20,6 @@ import (
 
 type loader func(r request) (view, error)
 
-// lists returns the loaders of the list pages in navigation order.
 func lists() []struct {
 	Name, Title string
 	Load        loader

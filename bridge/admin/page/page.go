@@ -234,7 +234,6 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
 	p.stream(r, w, out, watched)
 }
 
-// stream runs until the client leaves, its session ends, or the gateway stops.
 func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.ResponseController, watched []*watchedPage) {
 	again := time.NewTicker(lookEach)
 	defer again.Stop()
@@ -278,7 +277,6 @@ type watchedPage struct {
 
 const maxWatched = 16
 
-// watchedPages returns all lists if there are no addresses, and false for an unknown address.
 func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	if len(addresses) == 0 {
 		for _, each := range lists() {

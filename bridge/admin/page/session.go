@@ -142,7 +142,7 @@ func (p *Page) logout(w http.ResponseWriter, r *http.Request, s session) {
 	http.Redirect(w, r, prefix+"login", http.StatusSeeOther)
 }
 
-// below returns an address below /ui/ on this host, or the first page for any other address.
+// Any other address becomes the first page.
 func below(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.Contains(next, `\`) {

@@ -53,7 +53,6 @@ func (r request) filter(pairs ...string) *filterView {
 	return f
 }
 
-// section is a table or the details of one thing, with the command that prints the same.
 type section struct {
 	ID      string
 	Title   string // heading of a section without a table

@@ -441,7 +441,6 @@ func rowsOf(n int, filter url.Values) Value {
 	return v
 }
 
-// holdLine describes a hold and the command that ends it, or returns "" if there is none.
 func holdLine(h admin.Hold, name string) string {
 	switch {
 	case h.HeldSince.IsZero() && h.PeerMode != "":
@@ -483,7 +482,6 @@ func skew(h admin.PeerHome) Value {
 	return v
 }
 
-// Any other text is returned unchanged.
 func written(text string) Value {
 	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {

@@ -155,7 +155,6 @@ func (l *Link) serve(ctx context.Context, conn io.Writer, lines <-chan []byte) e
 
 var errLine = errors.New("the line is no message")
 
-// parse counts an invalid line.
 func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
 	var m message
 	if err := federation.DecodeJSON(text, &m); err != nil {

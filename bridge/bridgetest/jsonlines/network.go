@@ -58,7 +58,6 @@ func Network(record registry.Bound) bridge.Network {
 	}
 }
 
-// check returns all mistakes, each a [*bridge.KeyError], joined.
 func (c Config) check() error {
 	var mistakes []error
 	if c.Name == "" {

@@ -39,7 +39,6 @@ type oneCase struct {
 	play          func(ctx context.Context, s *stage) error
 }
 
-// cases returns all cases, in order.
 func cases() []oneCase {
 	return []oneCase{
 		{"§11.1", "the registry publishes its domain and its key", publishesItself},

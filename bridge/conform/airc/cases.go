@@ -266,7 +266,6 @@ func deliversOnce(ctx context.Context, s *stage) error {
 	return s.arrives(ctx, to, body)
 }
 
-// refusesChanged posts a corrupted message, and expects a refusal.
 func refusesChanged(ctx context.Context, s *stage, before, after func(message map[string]any), signer string) error {
 	from, to, err := s.befriended(ctx)
 	if err != nil {

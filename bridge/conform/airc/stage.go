@@ -57,7 +57,6 @@ func (a answer) succeeds() error {
 	return fmt.Errorf("answered %d %v, want success", a.status, a.body)
 }
 
-// refuses returns an error unless the status is 4xx and the answer names an error.
 func (a answer) refuses() error {
 	if a.status < 400 || a.status >= 500 {
 		return fmt.Errorf("answered %d %v, want a refusal", a.status, a.body)
@@ -101,7 +100,6 @@ func (s *stage) ask(ctx context.Context, token, method, path string, body any) (
 	return got, nil
 }
 
-// succeed is ask, with an error for any answer other than success.
 func (s *stage) succeed(ctx context.Context, token, method, path string, body any) (answer, error) {
 	got, err := s.ask(ctx, token, method, path, body)
 	if err == nil {

@@ -125,7 +125,6 @@ func (s *stage) send(ctx context.Context, p *actor, line string) error {
 	return p.wire.write(ctx, line)
 }
 
-// waitFor waits for a line that matches a pattern, and skips others.
 func (s *stage) waitFor(ctx context.Context, p *actor, text string) (string, error) {
 	want, last := parsePattern(text), ""
 	for {

@@ -50,7 +50,6 @@ type answer struct {
 	body   any // body of JSON; nil for none
 }
 
-// fill replaces names with their stored values.
 func (c *cast) fill(text string) string {
 	for name, value := range c.kept {
 		text = strings.ReplaceAll(text, "{"+name+"}", value)

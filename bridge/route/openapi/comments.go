@@ -12,17 +12,14 @@ import (
 	"strings"
 )
 
-// comments reads the comments of types and fields from the sources of a module.
 type comments struct {
 	root  string            // folder of the module
 	found map[string]string // by package, type and field; each package that was read has an entry
 	err   error
 }
 
-// link matches a link of a comment to a name in Go.
 var link = regexp.MustCompile(`\[(?:[a-z]\w*\.)?([A-Z]\w*)\]`)
 
-// of returns the comment of a type, or of a field of it, on one line.
 func (c *comments) of(t reflect.Type, field string) string {
 	if t == nil || t.PkgPath() == "" {
 		return ""

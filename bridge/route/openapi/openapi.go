@@ -248,7 +248,6 @@ func (d *document) answer(r route.Description) Object {
 	return d.schema(r.Out)
 }
 
-// shared reports whether several routes have the parameters of a struct.
 func (d *document) shared(owner reflect.Type) bool {
 	users := 0
 	for _, r := range d.Routes {
@@ -426,7 +425,6 @@ func orNull(schema Object) Object {
 	return schema
 }
 
-// subject matches the subject at the start of the comment of a type.
 var subject = regexp.MustCompile(`^[A-Z]\w* is `)
 
 // predicate returns the comment of a type without its subject, if it describes the type.

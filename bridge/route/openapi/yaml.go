@@ -45,7 +45,6 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// maxFlow bounds the length of an object written on one line.
 const maxFlow = 150
 
 // plain matches text that needs no quotes in YAML.

@@ -214,7 +214,6 @@ func (a *Agent) InboxAfter(ctx context.Context, cursor string, wait time.Duratio
 	return messages, page.NextCursor, nil
 }
 
-// verify returns the reason why a message was not signed by the registry.
 func (a *Agent) verify(text []byte) error {
 	var members map[string]any
 	if err := federation.DecodeJSON(text, &members); err != nil {
@@ -289,7 +288,6 @@ func (a *Agent) call(ctx context.Context, method string, path federation.URLPath
 	return federation.DecodeJSON(read, answer)
 }
 
-// canonical returns the bytes of an envelope that the signature covers.
 func canonical(members map[string]any) ([]byte, error) {
 	text, err := json.Marshal(members)
 	if err != nil {

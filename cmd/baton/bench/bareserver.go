@@ -29,7 +29,6 @@ type bareStep struct {
 	Signature string `json:"signature"`
 }
 
-// bareAnswer is similar to a gateway's answer.
 const bareAnswer = `{"id":"01K0000000000000000000000","event_id":"01K0000000000000000000000","verb":"offer","state":"offered","lost":[]}`
 
 // openBare starts a bare server with a file in its own folder. The caller closes it.

@@ -171,7 +171,6 @@ func (r *run) openPair(ctx context.Context) (p *barePair, err error) {
 	return p, nil
 }
 
-// relay sends steps of about 1 KiB, and returns the time until all their receipts are filed.
 func (p *barePair) relay(ctx context.Context, steps int) (time.Duration, error) {
 	waiting := make(chan []bareStep, steps)
 	for left := steps; left > 0; left -= batchSteps {

@@ -53,7 +53,6 @@ func dialIRC(ctx context.Context, address, nick string) (_ *ircClient, err error
 	return c, nil
 }
 
-// prove answers a challenge with a signature, in the format of the server.
 func (c *ircClient) prove(ctx context.Context, line string) (string, error) {
 	words := strings.Fields(line)
 	document, err := base64.RawURLEncoding.DecodeString(words[len(words)-1])

@@ -124,7 +124,6 @@ const (
 	privateMsg = "a message that is not filed"
 )
 
-// crossAll sends this many steps of each kind, and as many equivalents.
 func (c *crossing) crossAll(ctx context.Context, times int) error {
 	for i := range times {
 		for _, cross := range []func(context.Context, int) error{c.crossFromIRC, c.crossFromAgent} {

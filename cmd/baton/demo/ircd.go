@@ -75,7 +75,6 @@ func (d *ircd) end(err error) {
 	close(d.received)
 }
 
-// next returns the next TAGMSG with a tag value. It drops earlier ones.
 func (d *ircd) next(ctx context.Context, tag, value string) (ircmsg.Message, error) {
 	for {
 		select {

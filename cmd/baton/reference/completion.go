@@ -73,8 +73,6 @@ func (f follows) list() string {
 	return strings.Join(words, " ")
 }
 
-// bashCompletion writes a function that finds the command on the line, and completes it from a
-// table. File names are the default.
 func bashCompletion(out io.Writer, name string, all []follows) {
 	fmt.Fprintf(out, "# Completes %[1]s in bash: source <(%[1]s completion bash)\n_%[1]s_next() {\n    case \"$1\" in\n", name)
 	for _, each := range all {

@@ -9,7 +9,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// command is a leaf of the command tree.
 type command struct {
 	name     string // such as "baton handoff show"
 	synopsis string // such as "baton handoff show ID [flags]"
@@ -63,7 +62,6 @@ func flagsOf(node *kong.Node) (all []term) {
 	return all
 }
 
-// splitDetail returns the paragraphs of a command's detailed help, and the lines of its example.
 func splitDetail(detail string) (paragraphs, example string) {
 	paragraphs, example, _ = strings.Cut(strings.Replace(detail, "Examples:", "Example:", 1), "Example:")
 	var lines []string

@@ -13,7 +13,6 @@ import (
 	"github.com/ergochat/irc-go/ircreader"
 )
 
-// client is a connection to an IRC server, joined to the channel.
 type client struct {
 	conn   net.Conn
 	reader ircreader.Reader

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 )
 
-// process is a program that this command starts, kills and restarts.
 type process struct {
 	name  string
 	args  []string
@@ -45,7 +44,6 @@ func (p *process) kill() error {
 	return nil
 }
 
-// The process may have ended already. Its output is no longer needed.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill() // an error means that it has ended
 	<-p.ended

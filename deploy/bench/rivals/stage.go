@@ -74,7 +74,6 @@ func (s *stage) address(name string) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports[name]))
 }
 
-// assign assigns a free port to each name, and returns the ports by name for a template.
 func (s *stage) assign(names ...string) (map[string]any, error) {
 	values := map[string]any{"Folder": s.folder}
 	for _, name := range names {

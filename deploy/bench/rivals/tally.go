@@ -126,7 +126,6 @@ func (t *tally) inFlight(l line) bool {
 	return len(t.left) > 0 && l.accepted.Before(t.left[0]) && t.left[0].Sub(l.accepted) < readTime
 }
 
-// awaits reports whether a missing message may still arrive.
 func (t *tally) awaits() bool {
 	return slices.ContainsFunc(t.lines, func(l line) bool { return l.took == 0 && !t.unread(l) })
 }
@@ -134,7 +133,6 @@ func (t *tally) awaits() bool {
 // repeatTime is how long the receiver waits for repeats after the last arrival.
 const repeatTime = time.Second
 
-// settle waits until all readable messages have arrived, or arrivals stop.
 func (t *tally) settle(ctx context.Context) error {
 	start := time.Now()
 	for {

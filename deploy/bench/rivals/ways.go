@@ -23,7 +23,6 @@ var ways = []way{
 	{name: "biboumi", programs: []string{"biboumi", "prosody"}, bridge: "biboumi", start: startBiboumi},
 }
 
-// choose returns the named ways, or all of them if there are no names.
 func choose(names []string) ([]way, error) {
 	if len(names) == 0 {
 		return ways, nil

@@ -31,8 +31,6 @@ const (
 	nick      = "ann"
 )
 
-// joinRoom connects to an XMPP server, sets the port of the IRC server in biboumi, and joins the
-// room.
 func joinRoom(ctx context.Context, addr string, port int, t *tally) (*room, error) {
 	conn, err := net.Dial("tcp", addr) //nolint:noctx // the loopback answers at once
 	if err != nil {
@@ -98,7 +96,6 @@ func (r *room) next() (s stanza, err error) {
 	}
 }
 
-// ask reads until an element with the given name arrives.
 func (r *room) ask(name, format string, values ...any) (stanza, error) {
 	if err := r.write(format, values...); err != nil {
 		return stanza{}, err

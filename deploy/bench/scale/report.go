@@ -33,7 +33,6 @@ type report struct {
 	Cores    float64
 }
 
-// simulate runs a day of each federation with both protocols, and an outage.
 func simulate(sizes []int, seed uint64) (*report, error) {
 	costs, err := model.Measured()
 	if err != nil {
@@ -72,7 +71,6 @@ type tableRow struct {
 	R     *model.Result
 }
 
-// limit is a resource of a hub, with the number of homes that exhaust it.
 type limit struct {
 	Resource, ForEach string
 	Small, Large      int

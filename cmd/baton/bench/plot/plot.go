@@ -145,7 +145,6 @@ func draw(p Plot) drawing {
 	return d
 }
 
-// steps returns the numbers at a linear axis from 0.
 func steps(most float64) []float64 {
 	var marks []float64
 	for i := range marksOfAxis + 1 {

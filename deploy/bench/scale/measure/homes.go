@@ -138,7 +138,6 @@ const (
 	chat                = "The review is half done. Two findings so far, both in the retry of the hub; the tests need twenty more minutes."
 )
 
-// homeCosts measures the messages and rows of real gateways at a hub, and the cost of idle peers.
 func homeCosts(ctx context.Context, dir string, c *model.Costs) error {
 	few, err := workingHomes(ctx, filepath.Join(dir, "few"), c)
 	if err != nil {
@@ -204,7 +203,6 @@ type trio struct {
 	seen  map[way]tally // of all phases
 }
 
-// workingHomes measures real homes: first idle, then with each kind of work.
 func workingHomes(ctx context.Context, dir string, c *model.Costs) (idle usage, err error) {
 	names := homeNames(fewHomes)
 	hub, address, err := openHub(ctx, dir, names)
@@ -247,7 +245,6 @@ func workingHomes(ctx context.Context, dir string, c *model.Costs) (idle usage, 
 	return idle, f.sizes()
 }
 
-// note adds the counts of a phase to the totals, and returns them.
 func (f *trio) note() map[way]tally {
 	counts := f.tap.reset()
 	for at, c := range counts {

@@ -158,7 +158,6 @@ func (m *mesh) exchange(ctx context.Context, h meshHome, to federation.HomeID) e
 	return err
 }
 
-// exchanges runs concurrent exchanges between some pairs for a duration.
 func (m *mesh) exchanges(ctx context.Context, during time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, during)
 	defer cancel()

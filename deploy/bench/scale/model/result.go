@@ -140,7 +140,6 @@ func (r *run) answers(x Exchange) Flow {
 	return Flow{Sent: 1, Received: 1, SentBytes: int64(x.Answer + c.Ack), ReceivedBytes: int64(x.QuestionRead + c.Stored)}
 }
 
-// finish adds the shared traffic of the homes, and the figures of the hub.
 func (r *run) finish() {
 	res, c, n := &r.result, r.cfg.Costs, int64(r.cfg.Homes)
 	greetings, clocks, streams := r.idle()

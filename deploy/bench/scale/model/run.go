@@ -203,7 +203,6 @@ func (r *run) begin(home uint32, now micros) {
 	r.submit(e)
 }
 
-// serve returns the completion time.
 func (r *run) serve(h *home, now, cost micros) micros {
 	h.free = max(h.free, now) + cost
 	h.busy += cost
@@ -381,7 +380,6 @@ func (r *run) arrive(e event) {
 	r.queue.push(e)
 }
 
-// read also schedules the recipient's answer.
 func (r *run) read(e event, filed micros, online, offline *Histogram) {
 	b := r.cfg.Behavior
 	at, always := r.online(r.reader(e), filed)

@@ -98,7 +98,6 @@ func (w *world) recipient(from uint32, random *rand.Rand) uint32 {
 	return w.remote(from, u)
 }
 
-// contact returns the popularity position of an entry in an agent's address book.
 func (w *world) contact(of uint32, entry int) float64 {
 	return share(mix(w.book, uint64(of), uint64(entry)))
 }
