@@ -177,8 +177,6 @@ type Poster interface {
 	// Posts returns the posts of a push, in order. The push is delivered once all are accepted;
 	// otherwise all are repeated. Posts returns the errors of the record, or an error that wraps
 	// [ErrBroken], which makes the push a dead letter.
-	//
-	// [ErrBroken]: then the push becomes a dead letter.
 	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
 }
 

@@ -26,9 +26,8 @@ const agentTimeout = 70 * time.Second
 
 const maxAgentAnswerBytes = 64 << 20
 
-// Agent is a client of an AIRC registry, written only from the specification. It shares no code
-// with the registry here, so that the two check each other. Its fields may be changed between
-// calls. It is not safe for concurrent use.
+// Agent is a client of an AIRC registry. It shares no code with the registry here, so that the two
+// check each other. Its fields may be changed between calls. It is not safe for concurrent use.
 //
 // spec: airc-v0.1.1 §5-§7
 type Agent struct {

@@ -41,9 +41,9 @@ type IRCdConfig struct {
 }
 
 // IRCd is a small IRC server that a gateway can link to, or that links to one with [IRCd.Dial]. It
-// implements spanning tree 1205 or 1206 like InspIRCd 3.15 or 4.11, with its own users and
-// channels, and without a listener for clients. It ends the link if the real server would. Mistakes
-// that the real server tolerates have the same effect here, and [IRCd.Err] reports them.
+// implements spanning tree 1205 or 1206 like InspIRCd 3.15 or 4.11, without a listener for clients.
+// It ends the link if the real server would. Mistakes that the real server tolerates have the same
+// effect here, and [IRCd.Err] reports them.
 type IRCd struct {
 	cfg      IRCdConfig
 	started  int64

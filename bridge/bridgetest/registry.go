@@ -21,11 +21,10 @@ type Relayed struct {
 	Payload                   json.RawMessage
 }
 
-// Registry is a deployed AIRC registry, as relaying registries see it, with its undocumented
-// behaviour. It marks the ID of a message as seen before it judges the message, so that a refused
-// ID is never delivered. It accepts ten messages per minute from each registry. It refuses and
-// drops messages sent before its agent consented. It signs nothing. Its methods may be called
-// concurrently.
+// Registry is a deployed AIRC registry with its undocumented behaviour. It marks the ID of a
+// message as seen before it judges the message, so that a refused ID is never delivered. It accepts
+// ten messages per minute from each registry. It refuses and drops messages sent before its agent
+// consented. Its methods may be called concurrently.
 type Registry struct {
 	// Agents are the registered handles.
 	Agents []string

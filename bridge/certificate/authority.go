@@ -96,10 +96,9 @@ func (a *Authority) Kept() (*tls.Certificate, error) {
 	return &kept, nil
 }
 
-// Current is a [Source]. It orders a certificate if the served one lacks a domain or is due for
-// renewal, when a third of its lifetime, at most 30 days, is left. An order blocks for at most
-// [orderTime]. After a failure, Current returns the error until the next attempt, in a minute to an
-// hour.
+// Current is a [Source]. It orders a certificate if the served one lacks a domain, or if at most a
+// third of its lifetime, and at most 30 days, is left. An order blocks for at most [orderTime].
+// After a failure, Current returns the error until the next attempt, in a minute to an hour.
 func (a *Authority) Current(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error) {
 	if served != nil && a.covers(served) && now.Before(renewal(served.Leaf)) {
 		return served, nil

@@ -1,6 +1,6 @@
 // Package credential issues and checks the credentials of HTTP callers: challenges, which a caller
-// signs to prove a key, and bearer tokens. One secret key authenticates both. Neither is stored, so a
-// restart invalidates none. Only used challenges are remembered, until they expire.
+// signs to prove a key, and bearer tokens. One secret key authenticates both. Neither is stored, so
+// a restart invalidates none. Only used challenges are stored, in memory, until they expire.
 //
 // The AIRC registry and the agent API use it under different names, and refuse each other's
 // credentials.

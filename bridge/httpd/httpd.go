@@ -106,7 +106,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}}
 }
 
-// Listen opens the port or the socket. The error is one line with its name and the reason.
+// Listen opens the port or the socket. The error is one line with the address and the reason.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.socket != "" {
 		remade, err := newRemade(ctx, s.socket, s.log)

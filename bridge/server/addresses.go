@@ -158,8 +158,7 @@ func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
 // Member reports whether an offer may be written in its channel. A DID that offers over an API for
 // agents must be present in the channel, or have a bound account or a filed step on a link with the
 // channel. IRC links and other homes check their own users. Operators and agents of the registry
-// may offer to anyone (spec: airc-shapes, the list of parties). An offer to one DID without a
-// channel goes to the place of the recipient.
+// may offer to anyone (spec: airc-shapes, the list of parties).
 func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
 	if !ev.Arrival.ReadsInbox || ev.Arrival.Link == OperatorLink || federation.Private(venue) {

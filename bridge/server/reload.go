@@ -174,9 +174,9 @@ func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error
 	return all, nil
 }
 
-// Replicas read most operator state from the record with each request: tokens, bindings, holds. A
-// replica keeps some state in memory, such as the blocks, the added homes and the gateway's own
-// keys. It reloads this state after a change at another replica.
+// A replica keeps some operator state in memory, such as the blocks, the added homes and the
+// gateway's own keys. It reloads this state after a change at another replica, and reads all other
+// state from the record with each request.
 
 const changedTopic = "changed"
 

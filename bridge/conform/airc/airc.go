@@ -1,6 +1,5 @@
 // Package airc tests the behaviour that agents rely on in an AIRC registry. It needs only the
-// address of the registry: its own agents register there, write to each other and read their
-// inboxes.
+// address of the registry.
 //
 // The cases need a registry with open registration, and limits no lower than the usual ones.
 //

@@ -1,6 +1,5 @@
 // Package irc tests the behaviour that IRC clients rely on in a server. It needs only the address
-// of the server. Each case connects its own clients, sends messages and checks the received ones,
-// in unique rooms and under unique nicks.
+// of the server. Each case connects its own clients, with unique rooms and nicks.
 //
 // The cases are in cases.txt, each named by the section that it checks. They pass on any server
 // with the capabilities that they request. Cases of logins and handoffs need a home server of the

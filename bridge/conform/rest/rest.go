@@ -1,6 +1,5 @@
 // Package rest tests the behaviour that callers of the REST API rely on in a gateway. It needs only
-// the address of the gateway: its own participants prove DIDs, offer each other work and check the
-// answers.
+// the address of the gateway.
 //
 // The cases are in cases.txt, each named by the section that it checks. They need a gateway on
 // which each caller can prove a DID, with limits no lower than the defaults.

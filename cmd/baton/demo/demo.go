@@ -1,7 +1,6 @@
 // Package demo shows the main function of a gateway with only its program: an IRC server links to
 // it and an AIRC agent calls it over HTTP. A person offers work on IRC while the agent is offline.
-// The agent reads the offer later, and its answers reach the IRC channel, signed. Then the agent
-// offers, and the person answers.
+// The agent answers later, and then makes an offer itself.
 //
 // The server and the agent are written for this program, from the specifications, and share no code
 // with the gateway.
