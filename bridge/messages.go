@@ -27,7 +27,7 @@ type Messages interface {
 	// finds the queue of a link full gets this error too, but all other links get that line.
 	Relay(ctx context.Context, line federation.Text, original signing.Original) error
 	// Addressee returns the recipient for NICK@LINK, or [federation.ErrNotFound] for an unknown
-	// link or a nick that is invalid there.
+	// link or an invalid nick.
 	Addressee(ctx context.Context, address string) (Recipient, error)
 	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of a
 	// configured registry, and files a new participant. It blocks on the peer. It returns

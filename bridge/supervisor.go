@@ -287,7 +287,7 @@ func newWaits() *backoff.ExponentialBackOff {
 
 // waitToDial returns early if the peer is back or [Supervisor.Dial] is called.
 func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
-	var back <-chan struct{} // nil for a link that is no ReconnectNotifier
+	var back <-chan struct{} // nil unless the link is a ReconnectNotifier
 	if returner, ok := s.link.(ReconnectNotifier); ok {
 		back = returner.Reconnected()
 	}

@@ -30,7 +30,7 @@ type ACME struct {
 // SpeaksTLS reports whether the configuration names a certificate or an authority that issues one.
 func (f *File) SpeaksTLS() bool { return f.certificate != nil || f.TLS.Mode == ACMEMode }
 
-// Certificate returns the certificate that was read with the configuration, or nil if no files are
+// Certificate returns the certificate as read with the configuration, or nil if no files are
 // configured.
 func (f *File) Certificate() *tls.Certificate { return f.certificate }
 

@@ -132,7 +132,7 @@ func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorTok
 	return token, nil
 }
 
-// AdmitToken is [Admission] for a token that was already checked.
+// AdmitToken is [Admission] for an already checked token.
 func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor string, err error) {
 	if !token.Scope.Covers(needs) {
 		return "", &ProblemError{

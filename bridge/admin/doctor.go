@@ -64,7 +64,7 @@ type Checkup struct {
 	Relay, Hub func() error
 	Links      []bridge.LinkStatus
 	Peers      []Peer
-	// Clocks returns the lead of the local clock over the clock of each reachable home.
+	// Clocks returns how far the local clock is ahead of the clock of each reachable home.
 	Clocks func(ctx context.Context) map[string]time.Duration
 	// Fetch reads the document at an address as other homes do.
 	Fetch  func(ctx context.Context, address string) ([]byte, error)

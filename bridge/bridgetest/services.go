@@ -24,8 +24,8 @@ type Services struct {
 	users map[string]string // nick to UUID
 }
 
-// LinkServices links services to an InspIRCd that is configured for them. They know only the users
-// present at that time.
+// LinkServices links services to an InspIRCd configured for them. They know only the users present
+// at that time.
 func LinkServices(ctx context.Context, addr, name, password string) (*Services, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

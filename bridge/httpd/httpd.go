@@ -102,7 +102,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnContext:       withPeer,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // peers cause these at will
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // any peer can cause these
 	}}
 }
 

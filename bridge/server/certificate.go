@@ -78,8 +78,8 @@ func challenges(file *configs.File) []string {
 	return kinds
 }
 
-// readCertificate is the [certificate.Source] for files. It refuses a certificate that has expired
-// or is not yet valid.
+// readCertificate is the [certificate.Source] for files. It refuses an expired or not yet valid
+// certificate.
 func (s *Server) readCertificate(_ context.Context, now time.Time, _ *tls.Certificate) (*tls.Certificate, error) {
 	files := s.certificateFiles.Load()
 	if files.CertFile == "" {

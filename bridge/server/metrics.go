@@ -263,7 +263,7 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 type skewed interface {
 	HomeLink
 	bridge.Hearer
-	// Skew returns the lead of the local clock over the other home's clock.
+	// Skew returns how far the local clock is ahead of the other home's clock.
 	Skew() time.Duration
 	// Compared returns the local time of the last clock comparison.
 	Compared() time.Time

@@ -145,8 +145,8 @@ func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason
 	return judged.View, g.Settle(context.WithoutCancel(ctx), id, now)
 }
 
-// RejectPending ends a step's wait for its home, after a refusal or a timeout. A step that was
-// settled meanwhile does not change.
+// RejectPending ends a step's wait for its home, after a refusal or a timeout. It does not change a
+// step settled meanwhile.
 func (g *Gateway) RejectPending(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -183,7 +183,7 @@ func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federat
 // may run the link to the home.
 const rulingPoll = 50 * time.Millisecond
 
-// maxRefusals bounds the remembered refusals of operators' steps, at about 300 bytes each. A waiter
+// maxRefusals bounds the stored refusals of operators' steps, at about 300 bytes each. A waiter
 // polls every [rulingPoll].
 const maxRefusals = 256
 

@@ -206,7 +206,7 @@ func (s Builder) Place(ctx context.Context, from, to federation.DID, channel str
 	return federation.ChannelRef{}, "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link lists " + venue}
 }
 
-// Pair returns the venue of an offer that has no place.
+// Pair returns the venue of an offer without a place.
 func (s Builder) Pair(from, to federation.DID) string {
 	if to == "" {
 		to = s.Home.DID()

@@ -15,9 +15,9 @@ import (
 )
 
 type offerer interface {
-	// name returns a name that is unique in the lab.
+	// name returns a name, unique in the lab.
 	name() string
-	// join makes the agent known at all homes.
+	// join makes the agent known to all homes.
 	join(ctx context.Context) error
 	// offer makes an offer to a DID. It returns the handoff's ID once a gateway has acknowledged
 	// the offer. It returns an error once the gateway has refused it or ctx has ended.

@@ -63,7 +63,7 @@ func Words[T ~string](text T) Value { return Value{Text: string(text), Class: "w
 // Long returns a text that may take several lines.
 func Long[T ~string](text T) Value { return Value{Text: string(text), Class: long} }
 
-// Raw returns a text that is shown byte for byte.
+// Raw returns a text shown byte for byte.
 func Raw(text string) Value { return Value{Text: text, Class: raw} }
 
 // Number returns a count.
