@@ -31,7 +31,7 @@ type Setup struct {
 	Network string // of the first link
 	For     string // service manager
 	Dir     string // folder of all files; see [CheckDir]
-	User    string // user of the container, as UID:GID
+	User    string // of the container, as UID:GID
 }
 
 // CheckHome returns an error unless a text is a lower-case domain.

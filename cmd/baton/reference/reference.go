@@ -14,8 +14,8 @@ type command struct {
 	synopsis string // such as "baton handoff show ID [flags]"
 	help     string
 	detail   string // in paragraphs
-	example  string // without indentation
-	terms    []term // arguments, then flags
+	example  string
+	terms    []term
 }
 
 type term struct{ name, help string }

@@ -42,7 +42,7 @@ type Protocol struct {
 	// and direction.
 	StreamPerHome bool
 	Greetings     float64 // from each home to each other home, per second
-	Profiles      float64 // likewise, for comparisons of clocks
+	Profiles      float64 // for comparisons of clocks, like Greetings
 	SearchesAll   bool    // the search for a mailbox queries all homes, not one directory at the hub
 	OpenTo        int     // homes that receive an offer to anyone; 0 for all
 	// For an absent home: the retry interval of another home, and the messages per attempt.

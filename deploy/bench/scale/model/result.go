@@ -18,10 +18,10 @@ type Result struct {
 	Arrived, Receipted, Read        int64
 	InInbox, WaitsForHome, Searches int64
 
-	Causes       []Cause   // traffic of the mean home, by cause
+	Causes       []Cause   // of the mean home
 	Homes        []HomeUse // in the order of their size
-	HubWork      Flow      // of all steps with one recipient, as counted by the hub
-	HubBulk      Flow      // of all searches and offers to anyone, as counted by the hub
+	HubWork      Flow      // of all steps with one recipient
+	HubBulk      Flow      // of all searches and offers to anyone
 	HubIdle      Flow      // of all idle pairs of homes, and of the comparisons of their histories
 	Online       Histogram // from one home to another, until it is read
 	Offline      Histogram // likewise, for absent recipients
@@ -59,7 +59,7 @@ type HomeUse struct {
 	All    Flow  // with the hub
 	Shared int64 // handoffs with other homes
 	Rows   Stored
-	CPU    float64 // processors, mean
+	CPU    float64 // mean processors
 }
 
 // The causes of traffic.

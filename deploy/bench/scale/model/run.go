@@ -94,7 +94,7 @@ type run struct {
 	sizes   [8]Exchange // by step
 	hub     micros      // time at which the hub finishes its work so far
 	hubCost micros      // for one message; 0 if the hub is overloaded
-	fixed   micros      // of the hub for one message, without waiting
+	fixed   micros
 	file    micros
 	receipt micros
 	reading micros // until an open request of a reader returns

@@ -17,15 +17,15 @@ type world struct {
 type home struct {
 	first, agents int
 	zone          int
-	delay         micros   // to the hub, one way
-	free          micros   // time at which its processor finishes its work so far
-	busy          micros   // its work so far
-	searches      int64    // by this home
+	delay         micros // to the hub, one way
+	free          micros // time at which its processor finishes its work so far
+	busy          micros
+	searches      int64
 	opens         [3]int64 // steps of its offers to anyone: offers, claims, completions
 	work          Flow     // steps and text
-	rows          Stored   // of its record
-	waiting       []event  // steps for it during its absence
-	shared        int64    // handoffs with other homes
+	rows          Stored
+	waiting       []event // steps for it during its absence
+	shared        int64   // handoffs with other homes
 }
 
 func newWorld(cfg Config, random *rand.Rand) *world {
