@@ -76,7 +76,6 @@ func (c Contexts) Refer(ctx context.Context, ev federation.Event) (federation.Ev
 	return ev, nil
 }
 
-// hashed adds the hash of a context stored here to a step that refers to it without a hash.
 func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	capability := federation.CapabilityIn(ev.Context)
 	if capability == "" || ev.ContextHash != "" || !strings.HasPrefix(ev.Context, c.PublicURL+federation.BlobPath) {

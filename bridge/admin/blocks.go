@@ -103,7 +103,6 @@ const (
 	maxTopSince = time.Hour
 )
 
-// top has no second page.
 func (o *Operator) top(_ context.Context, query TopQuery) (listing[Sender], error) {
 	by, since := senderDID, topSince
 	if query.By != "" {

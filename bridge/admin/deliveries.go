@@ -44,7 +44,6 @@ func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting]
 	return listing[Waiting]{page, watchPage(page)}, nil
 }
 
-// watchPage returns the new items of the first page of a list.
 func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
 	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
 		reported := map[string]bool{}
@@ -107,7 +106,6 @@ func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	return held, err
 }
 
-// holds includes homes whose mode holds deliveries.
 func (o *Operator) holds(ctx context.Context) (map[string]Hold, error) {
 	held, err := o.held(ctx)
 	for _, p := range o.deps.Server.Peers() {
@@ -120,8 +118,6 @@ func (o *Operator) holds(ctx context.Context) (map[string]Hold, error) {
 	return held, err
 }
 
-// shapes returns a row for each destination with pending deliveries or a hold. It has no second
-// page.
 func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Shape], error) {
 		held, err := o.held(ctx)

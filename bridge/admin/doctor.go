@@ -408,7 +408,6 @@ func (c Checkup) certificate(now time.Time, next string) Diagnosis {
 	return fine("certificate", detail)
 }
 
-// did reads the document of the home as its peers do, and checks its signing key.
 func (c Checkup) did(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, "/.well-known/did.json")
 	remedy := "have it lead to http.listen: curl -v " + address

@@ -112,7 +112,6 @@ func (o *Operator) explainDID(ctx context.Context, in ByDID) (ExplainedDID, erro
 	return e, nil
 }
 
-// The text is an event ID, or a handoff ID suffix for the offer.
 func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -75,7 +75,6 @@ func (l inboxList) read(ctx context.Context, after federation.Cursor, limit int)
 	return items, nil
 }
 
-// news continues from the last position.
 func (l inboxList) news(ctx context.Context, cursor string, limit int) func() ([]Arrived, error) {
 	after := federation.Cursor(cursor)
 	return func() ([]Arrived, error) {

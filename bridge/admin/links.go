@@ -15,7 +15,6 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// linkList has no second page.
 type linkList struct{ o *Operator }
 
 func (o *Operator) links(context.Context, Watching) (listing[Link], error) {
@@ -210,7 +209,6 @@ func (o *Operator) peer(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// peers has no second page.
 func (o *Operator) peers(context.Context, Paging) (listing[Peer], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Peer], error) {
 		all, err := o.shapePeers(ctx)
@@ -417,7 +415,6 @@ func (o *Operator) comparePeer(ctx context.Context, in ActOnName) (Compared, err
 	return done, nil
 }
 
-// relay has no second page.
 func (o *Operator) relay(context.Context, Paging) (listing[Check], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Check], error) {
 		return Page[Check]{Items: shapeChecks(o.deps.Server.CheckRelay(ctx))}, nil

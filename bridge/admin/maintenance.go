@@ -69,7 +69,6 @@ func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (
 
 const defaultOverlap = 24 * time.Hour
 
-// keys has no second page.
 func (o *Operator) keys(context.Context, Paging) (listing[Key], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Key], error) {
 		keys, err := o.deps.Server.ListKeys(ctx, time.Now())

@@ -373,7 +373,6 @@ func (f *Freeq) venue(target string, tags map[string]string) string {
 	return federation.PrivateVenue(federation.DID(target), federation.DID(tags["+freeq.at/from"]))
 }
 
-// verified checks a signature with a key from the peer's API, which it fetches once.
 func (f *Freeq) verified(tags map[string]string, document string) bool {
 	parts := strings.Split(tags["+freeq.at/sig"], ":")
 	if len(parts) != 3 || parts[0] != "ed25519" {

@@ -93,7 +93,6 @@ func namedKeys(prefix string, table, keys map[string]any) {
 	}
 }
 
-// foldNames replaces user-defined keys by their parent key.
 func foldNames(coded, named map[string]any) {
 	for key, value := range coded {
 		if reflect.TypeOf(value).Kind() != reflect.Map {

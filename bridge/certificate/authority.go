@@ -140,7 +140,6 @@ func (a *Authority) covers(c *tls.Certificate) bool {
 	return !slices.ContainsFunc(a.cfg.Domains, func(domain string) bool { return c.Leaf.VerifyHostname(domain) != nil })
 }
 
-// If one kind of challenge fails, order tries the next.
 func (a *Authority) order(ctx context.Context) (*tls.Certificate, error) {
 	client, err := a.account(ctx)
 	if err != nil {

@@ -150,7 +150,6 @@ func (f Field) outside(number int) bool {
 	return err == nil && number > most
 }
 
-// text returns false if the parameter is absent.
 func (f Field) text(part reflect.Value) (string, bool) {
 	if part.IsZero() {
 		return "", false

@@ -34,7 +34,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// slowAnswer is the write timeout of a slow route's response.
 const slowAnswer = 10 * time.Second
 
 // Spec is a route without its types.

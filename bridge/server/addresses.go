@@ -89,8 +89,6 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	return federation.ChannelRef{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
 }
 
-// openPlace returns the place for an open offer: the channel on a link that lists it, or otherwise
-// the first channel of the first link.
 func openPlace(placers []bridge.ChannelLink, channel string) (federation.ChannelRef, federation.Dialect) {
 	for _, p := range placers {
 		if channel != "" && slices.Contains(p.Channels(), channel) {

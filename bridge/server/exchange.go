@@ -127,8 +127,6 @@ func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	return relay.HTTPSPoster{Client: identity.NewPeerClient(cfg)}, err
 }
 
-// linkSource is the origin of a link: a table of the configuration, or the address of a home that
-// an operator added.
 type linkSource struct {
 	table configs.Table
 	url   string

@@ -208,7 +208,6 @@ func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are
 // ChannelLinks returns the links for offers from other networks, in the order of the configuration.
 func (l *LinkSet) ChannelLinks() []bridge.ChannelLink { return l.current.Load().placers }
 
-// loggedInto returns the first link with a user logged in as a DID, or "".
 func (l *LinkSet) loggedInto(ctx context.Context, did federation.DID) string {
 	for _, p := range l.ChannelLinks() {
 		if p.Online(ctx, federation.Binding{DID: did}) {

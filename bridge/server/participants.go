@@ -91,8 +91,7 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 	return agent.DID, err
 }
 
-// boundNames also records the mistakes in the tables. The keys of links are the names of the links;
-// nil if some are unknown.
+// The keys of links are the names of the links; nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}
@@ -151,7 +150,6 @@ func (s *Server) oauthDeps() oauth.Deps {
 	return deps
 }
 
-// The gateway signs for the enrolled agent.
 func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (federation.DID, error) {
 	now, record := time.Now(), s.bound()
 	agent, err := airc.KeptAgent(name, s.homeKeys(), now)

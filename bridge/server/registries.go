@@ -204,8 +204,6 @@ func (l *LinkSet) CheckPeer(name string) error {
 
 const mutualTable = "airc.mtls"
 
-// authorities returns the certificate authorities for registries, in PEM, or nil without mutual
-// TLS.
 func authorities(file *configs.File) []byte {
 	t := file.Table(mutualTable)
 	var table peers.MTLSConfig
@@ -225,7 +223,6 @@ func authorities(file *configs.File) []byte {
 	return text
 }
 
-// clientAuthorities returns the authorities of client certificates in PEM, by the configured file.
 func clientAuthorities(file *configs.File) map[string][]byte {
 	all := map[string][]byte{}
 	t, table := file.Table("airc"), airc.DefaultConfig()

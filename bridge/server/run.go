@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// sweepEvery is the interval of checks for overdue handoffs.
 const sweepEvery = time.Second
 
 // drainTime bounds the shutdown of links, requests and deliveries. With connections and the last

@@ -36,8 +36,6 @@ func (g *Gateway) judgeAgain(ctx context.Context) {
 	}
 }
 
-// deferralEnded logs and counts the judgement of a deferred step, like Submit. For a refused step,
-// it files a notice to the sender.
 func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	var err error // a nil *RefusalError is not a nil error
 	if r.Refused != nil {

@@ -220,7 +220,6 @@ func stepAttributes(ev federation.Event) []attribute.KeyValue {
 	}
 }
 
-// role is the kind of work of a parent span.
 type role string
 
 const (
@@ -274,7 +273,6 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return id
 }
 
-// header is the W3C header name in a carrier.
 const header = "traceparent"
 
 // Parent returns the traceparent of a step sent to another home: the span in ctx, or else the span

@@ -16,7 +16,6 @@ import (
 	"github.com/baton-gateway/baton/configs"
 )
 
-// configCommands use only the configuration file.
 type configCommands struct {
 	Check   configCheck   `cmd:"" example:"config check /etc/baton/baton.toml" help:"Validate a configuration and its secret files."`
 	Example configExample `cmd:"" example:"config example > baton.toml" help:"Print the reference: every key with its default."`
@@ -77,7 +76,6 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 	return err
 }
 
-// check also collects warnings, and problems of validly configured links.
 func (checked *checkedConfig) check() error {
 	file, err := configs.Load(checked.File)
 	if err != nil {
@@ -114,7 +112,6 @@ func (cmd reloadCommand) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// configPath returns the file named by --config, or the first default file that exists.
 func (c *cli) configPath() string {
 	if c.Config != "" {
 		return c.Config

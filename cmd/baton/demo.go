@@ -17,8 +17,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// demoCommand shows a handoff with only this program: a gateway on defaults and free loopback
-// ports, a linked IRC server, and an AIRC agent over HTTP.
 type demoCommand struct {
 	Smoke bool   `help:"Exit after the handoff: with 0 if all of it worked, otherwise with 1."`
 	Keep  string `help:"Keep the gateway's data in this folder." placeholder:"DIR"`

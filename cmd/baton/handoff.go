@@ -160,7 +160,6 @@ func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// orphanCommands settle handoffs whose home lost them.
 type orphanCommands struct {
 	End orphanEnd `cmd:"" help:"End an orphaned handoff at this gateway, and notify its parties."`
 }

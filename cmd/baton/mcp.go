@@ -42,7 +42,6 @@ func (cmd mcpCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return mcp.Serve(ctx, account, options, os.Stdin, streams.out)
 }
 
-// account also reports whether steps are signed here.
 func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err error) {
 	if !strings.HasPrefix(c.Gateway, "http") || c.TokenFile != "" { // the operator API
 		if cmd.Pair != "" {

@@ -13,7 +13,6 @@ import (
 	"github.com/baton-gateway/baton/translate/dialect"
 )
 
-// handoffVerify checks a passport. It reads no configuration.
 type handoffVerify struct {
 	File string `arg:"" help:"The passport; - is stdin."`
 }
@@ -49,7 +48,6 @@ func readPassport(name string) ([]byte, error) {
 	return text, nil
 }
 
-// printReport writes all of a report with --json, and otherwise its verdict and the vouching party.
 func printReport(c *cli, streams std, report passport.Report) error {
 	if c.JSON {
 		return printJSON(streams, struct {

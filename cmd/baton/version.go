@@ -32,7 +32,6 @@ func (versionCommand) Run(c *cli, streams std) error {
 //	-ldflags "-X main.linkedVersion=0.1.0 -X main.linkedRevision=1f992cc..."
 var linkedVersion, linkedRevision string
 
-// nextVersion is the version of an unreleased build: the next release.
 const nextVersion = "0.1.0-dev"
 
 // archivedRevision is the commit of a source archive, written by "git archive". In a checkout the
@@ -57,7 +56,6 @@ func buildVersion() version {
 	return v
 }
 
-// stamps returns the version and revision recorded by the Go tool, or "".
 func stamps(build *debug.BuildInfo) (version, revision string) {
 	version = build.Main.Version
 	if version == "(devel)" || strings.HasPrefix(version, "v0.0.0-") { // no tag

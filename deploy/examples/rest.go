@@ -46,7 +46,6 @@ func didOf(key ed25519.PublicKey) string {
 	return "did:key:z" + digits
 }
 
-// Without a body, call sends a GET.
 func (a *agent) call(path string, body, answer any) {
 	ctx := context.Background()
 	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, a.api+path, nil)

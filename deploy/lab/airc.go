@@ -71,7 +71,6 @@ func aircStep(m aircagent.Message) step {
 	return step{h.ID, h.Event, h.Title}
 }
 
-// messages waits up to two seconds for the first message.
 func (a *aircAgent) messages(ctx context.Context, cursor string) (found []aircagent.Message, next string, err error) {
 	err = a.insist(ctx, func(ctx context.Context) (err error) {
 		found, next, err = a.registry.InboxAfter(ctx, cursor, 2*time.Second)

@@ -23,7 +23,6 @@ import (
 // Signed text has the channel in lower case.
 const channel = "#lab"
 
-// repeatTime is the time after which an unanswered offer is resent.
 const repeatTime = 3 * time.Second
 
 // The limits of an IRC line: 8,191 bytes of tags and 512 bytes of message.
@@ -75,7 +74,6 @@ func (o *ircOfferer) reconnect(ctx context.Context) {
 	}
 }
 
-// attend joins the channel, and forwards its lines until the connection ends.
 func (o *ircOfferer) attend(ctx context.Context) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", o.address)

@@ -45,7 +45,6 @@ type worker interface {
 
 type step struct{ handoff, verb, title string }
 
-// load is a group of agents in which each offerer makes offers to each worker.
 type load struct {
 	offerers []offerer
 	workers  []worker
@@ -176,7 +175,6 @@ func (l *load) recovers(ctx context.Context, after time.Time, patience time.Dura
 	return nil
 }
 
-// longestGap returns the longest time between two consecutive offers to one worker.
 func (l *load) longestGap(from, to time.Time) time.Duration {
 	var longest time.Duration
 	for _, w := range l.workers {
@@ -284,7 +282,6 @@ func (s sighting) String() string { return s.verb + " of " + s.handoff + " to " 
 
 var lifecycle = [...]string{"offer", "accept", "complete"}
 
-// unlike returns the handoffs whose steps differ from the lifecycle at the home of either party.
 func (l *load) unlike(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var unlike []string

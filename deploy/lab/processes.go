@@ -95,7 +95,6 @@ func (p *processes) launch(one *process) error {
 	return nil
 }
 
-// kill ends a process abruptly, as a power cut does, and waits for its end.
 func (p *processes) kill(name string) error {
 	one := p.all[name]
 	if one == nil {
@@ -122,7 +121,6 @@ func (p *processes) signal(name string, s syscall.Signal) error {
 	return nil
 }
 
-// revive restarts each process that has ended on its own, as systemd does, and returns their names.
 func (p *processes) revive(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, name := range p.order {

@@ -10,7 +10,6 @@ import (
 	"sync"
 )
 
-// wire is a TCP proxy for one or more addresses that the lab can cut and stall.
 type wire struct {
 	listeners []net.Listener
 
@@ -40,8 +39,6 @@ func newWire(ctx context.Context, addresses []string) (*wire, error) {
 	return w, nil
 }
 
-// serve accepts connections until the listener is closed. While the wire is cut, it closes them at
-// once.
 func (w *wire) serve(listener net.Listener, target string) {
 	for {
 		near, err := listener.Accept()
@@ -79,7 +76,6 @@ func (w *wire) join(near net.Conn, target string) {
 	both.Wait()
 }
 
-// carry pauses while the wire is stalled.
 func (w *wire) carry(from io.Reader, to io.Writer) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -120,7 +116,6 @@ func (w *wire) cut() {
 	}
 }
 
-// stall keeps connections open and forwards nothing until mend.
 func (w *wire) stall() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

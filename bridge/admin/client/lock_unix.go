@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock waits for the exclusive lock of a file, and holds it until the file is closed.
 func lock(f *os.File) error {
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX)
 }

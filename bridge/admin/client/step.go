@@ -164,7 +164,6 @@ func readContext(source string) (stepContext, error) {
 	return shortest(content), nil
 }
 
-// shortest compacts JSON that fits into a step, and returns any other content unchanged.
 func shortest(content []byte) stepContext {
 	var short bytes.Buffer
 	if json.Compact(&short, content) == nil && federation.InlineContext(short.String()) && translate.ValidContext(short.String()) {
@@ -173,7 +172,6 @@ func shortest(content []byte) stepContext {
 	return stepContext{file: content}
 }
 
-// A text that is too long for its step is stored at the gateway.
 func (c *Client) refer(ctx context.Context, content stepContext, owner string) (text, hash string, err error) {
 	if content.file == nil {
 		return content.text, "", nil

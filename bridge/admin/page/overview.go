@@ -31,7 +31,6 @@ func loadOverview(r request) (view, error) {
 	return view{Title: "Overview", Sections: []section{now, warnings.section(r), feeds.section(r), last, hours.section(r)}}, nil
 }
 
-// chart is an SVG line of the last day, with a text alternative.
 type chart struct {
 	ID, Name, Words string
 	Area, Line      string // paths

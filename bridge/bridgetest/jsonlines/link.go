@@ -108,7 +108,6 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// read forwards each line to lines. It returns why the connection ended.
 func read(ctx context.Context, conn io.Reader, lines chan<- []byte) error {
 	scanner := bufio.NewScanner(conn)
 	scanner.Buffer(nil, maxLineBytes)

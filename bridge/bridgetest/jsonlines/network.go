@@ -28,7 +28,6 @@ import (
 //go:embed reference.toml
 var referenceFile string
 
-// network is the label of this network in metrics.
 const network = "jsonlines"
 
 // Config is one [[jsonlines]] table.

@@ -20,7 +20,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// patience bounds the wait for an answer.
 const patience = 30 * time.Second
 
 // Config has the registry under test and the keys of the agents.

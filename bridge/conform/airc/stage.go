@@ -172,7 +172,6 @@ func (s *stage) actor(ctx context.Context, name string) (*agent, error) {
 	return a, nil
 }
 
-// The other agent is not registered.
 func (s *stage) impostor(ctx context.Context) (sender, other *agent, err error) {
 	if sender, err = s.actor(ctx, Sender); err != nil {
 		return nil, nil, err
@@ -268,7 +267,6 @@ func (s *stage) staysOut(ctx context.Context, a *agent, body string) error {
 	return err
 }
 
-// arrives waits until an inbox has exactly one message with the given body.
 func (s *stage) arrives(ctx context.Context, a *agent, body string) error {
 	for deadline := time.Now().Add(patience); ; {
 		n, err := s.count(ctx, a, body)

@@ -49,7 +49,6 @@ func (s *stage) expectAll(ctx context.Context, p *actor, text string) error {
 	return nil
 }
 
-// refute returns an error if a received, still unmatched line matches a pattern.
 func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 	for _, other := range s.actors {
 		if err := s.sync(ctx, other); err != nil {

@@ -60,7 +60,6 @@ func (s *stage) clear() {
 	}
 }
 
-// leave waits for the client's reader.
 func (p *actor) leave() {
 	p.stop()
 	_ = p.wire.close() // its reader ends with it

@@ -28,7 +28,6 @@ const Offerer = "eliza"
 
 const stranger = "stranger"
 
-// patience bounds the wait for an answer.
 const patience = 30 * time.Second
 
 // Config has the gateway under test and the keys of the callers.

@@ -88,7 +88,6 @@ func (c *comments) add(pkg string, types *ast.GenDecl) {
 	}
 }
 
-// line returns a comment on one line, without the reference to a specification at its end.
 func line(group *ast.CommentGroup) string {
 	text, _, _ := strings.Cut(group.Text(), "spec: ")
 	return strings.Join(strings.Fields(text), " ")

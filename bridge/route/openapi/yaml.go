@@ -47,7 +47,6 @@ func (o Object) MarshalJSON() ([]byte, error) {
 
 const maxFlow = 150
 
-// plain matches text that needs no quotes in YAML.
 var plain = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z0-9 _./+-]*[A-Za-z0-9./]|[A-Za-z]|/[A-Za-z0-9_/{}.-]*|\$ref)$`)
 
 func scalar(text string) string {

@@ -14,8 +14,6 @@ import (
 	"github.com/baton-gateway/baton/federation/store/bare"
 )
 
-// bareServer verifies a posted step and stores it as one row, with the HTTP server and the database
-// of a gateway.
 type bareServer struct {
 	address string
 	verify  func() error

@@ -24,7 +24,6 @@ import (
 	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
-// caller is an agent logged in over plain HTTP.
 type caller struct {
 	address string
 	key     federation.SigningKey

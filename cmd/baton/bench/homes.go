@@ -89,7 +89,6 @@ func (r *run) openHomes(ctx context.Context) (here, there *gateway, err error) {
 	return here, there, nil
 }
 
-// A first step makes the home ask the other homes.
 func learn(ctx context.Context, here *gateway, from, to *caller) error {
 	request, err := posts(ctx, []*caller{from}, 1, to.key.DID)
 	if err != nil {

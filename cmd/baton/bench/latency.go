@@ -56,7 +56,6 @@ type crossing struct {
 	plot       plot.Plot
 }
 
-// pair has the durations of a kind of step, and of its equivalent without a gateway.
 type pair struct {
 	what, floor string
 	took, bare  []time.Duration
@@ -78,8 +77,6 @@ func (c *crossing) open(ctx context.Context, g *gateway, round int) (err error) 
 	return nil
 }
 
-// register registers scout, the target of alice's offers. Scout is first asked to allow messages
-// from alice, and does.
 func (c *crossing) register(ctx context.Context, g *gateway, round int) (err error) {
 	if c.scout, err = aircagent.New("http://"+g.public, fmt.Sprintf("scout_%d", round)); err != nil {
 		return err
@@ -222,7 +219,6 @@ func (c *crossing) summarize(report *Report) {
 	report.Plots = append(report.Plots, c.plot)
 }
 
-// tail returns the slowest time of n, for growing n.
 func tail(name string, took []time.Duration) plot.Series {
 	s := plot.Series{Name: name}
 	for _, n := range []float64{2, 4, 10, 20, 50, 100} {

@@ -79,7 +79,6 @@ func (r *reader) Close() error {
 
 const pollWait = 5 * time.Second
 
-// poll repeatedly waits for the inbox of an agent. Each line is the event of a message.
 func poll(ctx context.Context, agent *aircagent.Agent) *reader {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{lines: make(chan timed, maxAhead), close: func() error { cancel(); return nil }}

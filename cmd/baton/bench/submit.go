@@ -141,7 +141,6 @@ func submitAll(ctx context.Context, h *home.Home, steps []translate.Tagged, call
 	return errors.Join(errs...)
 }
 
-// spokenOffers returns offers of about 1 KiB in their IRC form, each to the next person.
 func spokenOffers(ctx context.Context, people []federation.SigningKey, n int) ([]translate.Tagged, error) {
 	steps := make([]translate.Tagged, n)
 	for i := range steps {

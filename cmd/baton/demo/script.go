@@ -179,8 +179,6 @@ func (s *Stage) answer(ctx context.Context, line *timeline, to string, a reply) 
 	return err
 }
 
-// seen waits for a step of the agent on IRC, verifies its signature as any user there can, and
-// returns its filed form.
 func (s *Stage) seen(ctx context.Context, verb federation.Verb) (federation.Entry, error) {
 	m, err := s.ircd.next(ctx, "+freeq.at/handoff", string(verb))
 	if err != nil {
@@ -259,7 +257,6 @@ func (s *Stage) reply(ctx context.Context, line *timeline, id federation.Handoff
 	})
 }
 
-// summary waits until no delivery is pending.
 func (s *Stage) summary(ctx context.Context, line *timeline, took time.Duration) error {
 	err := poll(ctx, "deliveries to settle", func() (bool, error) {
 		owed, err := s.gateway.Outbox(ctx, link, federation.Delivery{}, 1)

@@ -12,7 +12,6 @@ import (
 
 type candidate struct{ word, help string }
 
-// follows are the words that can follow the words of one command, such as "baton link".
 type follows struct {
 	at    string
 	words []candidate

@@ -71,7 +71,6 @@ const (
 	probeWait = 200 * time.Millisecond
 )
 
-// probe writes lines until one has arrived, which proves that the way is open.
 func (s *stage) probe(ctx context.Context, t *tally) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, errors.New("no line arrives at the far server"))
 	defer cancel()

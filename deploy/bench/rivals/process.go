@@ -15,7 +15,6 @@ type process struct {
 	ended chan struct{}
 }
 
-// The output goes to NAME.log in the folder.
 func (p *process) launch(folder string) error {
 	log, err := os.OpenFile(filepath.Join(folder, p.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -99,7 +99,6 @@ func (s *stage) write(name, from string, values any) (string, error) {
 	return path, errors.Join(t.Execute(file, values), file.Close())
 }
 
-// launch waits until the process listens on the named ports.
 func (s *stage) launch(ctx context.Context, name string, listens []string, args ...string) error {
 	p := &process{name: name, args: args}
 	if err := p.launch(s.folder); err != nil {
@@ -131,7 +130,6 @@ func (s *stage) process(name string) (*process, error) {
 	return s.processes[i], nil
 }
 
-// running returns a final error if the process has ended on its own.
 func (s *stage) running(name string) error {
 	p, err := s.process(name)
 	if err == nil {

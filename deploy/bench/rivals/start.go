@@ -42,7 +42,6 @@ func startServer(ctx context.Context, s *stage, name string, link serverLink) er
 	return s.launch(ctx, name, []string{name, name + " servers"}, args...)
 }
 
-// The sender on the near server records joins and leaves of the bridge's user.
 func startServers(ctx context.Context, s *stage, near, far serverLink, bridge string) error {
 	if err := startServer(ctx, s, "near", near); err != nil {
 		return err

@@ -75,7 +75,6 @@ const (
 	offers = "offers"
 )
 
-// trial is one case: the kind and number of its messages, and the process killed in the middle.
 type trial struct {
 	kind   string
 	rate   int // per second

@@ -154,7 +154,6 @@ func (r *room) enter() error {
 	return r.write(`<presence to="%s/%s"><x xmlns="http://jabber.org/protocol/muc"/></presence>`, r.jid, nick)
 }
 
-// read records messages accepted by the room, and rejoins the room after a loss.
 func (r *room) read() error {
 	lost := time.Time{}
 	for {

@@ -48,7 +48,6 @@ func (g *gateway) start(ctx context.Context, program string) error {
 	return g.cmd.Start()
 }
 
-// The gateways can reach each other only through the hub.
 func openGateways(ctx context.Context, dir, hub string, names []string) (all []*gateway, err error) {
 	program, err := exec.LookPath("baton")
 	if err != nil {
@@ -94,7 +93,6 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// rows also returns the size of the pages in use.
 func (g *gateway) rows(ctx context.Context) (s model.Stored, err error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.Join(g.dir, "data", "baton.db")}).EscapedPath()+"?mode=ro")
 	if err != nil {
@@ -170,7 +168,6 @@ func idleHomes(ctx context.Context, dir string) (usage, error) {
 	return watch(ctx, all)
 }
 
-// watch returns the mean use of idle gateways. The processor time is per second.
 func watch(ctx context.Context, all []*gateway) (mean usage, err error) {
 	var before, after time.Duration
 	for _, g := range all {
@@ -195,7 +192,6 @@ func watch(ctx context.Context, all []*gateway) (mean usage, err error) {
 	return mean, nil
 }
 
-// trio is three real homes whose messages to the hub are counted.
 type trio struct {
 	tap   *tap
 	homes []*gateway
@@ -339,7 +335,6 @@ func (w *worker) ends(ctx context.Context, id, state string) error {
 	return nil
 }
 
-// stored returns the growth of the records of the first two homes per call of do.
 func (f *trio) stored(ctx context.Context, times int, do func() error) (here, there model.Stored, err error) {
 	var before, after [2]model.Stored
 	for i := range before {
@@ -425,7 +420,6 @@ func (f *trio) open(ctx context.Context, alice, bob *worker) (err error) {
 	return err
 }
 
-// contacts measures first handoffs with agents of another home, which must be found by a search.
 func (f *trio) contacts(ctx context.Context, alice *worker) error {
 	const strangers = works / 10
 	here, _, err := f.stored(ctx, strangers, func() error {
@@ -441,7 +435,6 @@ func (f *trio) contacts(ctx context.Context, alice *worker) error {
 	return err
 }
 
-// The restarted home compares its handoffs with the other homes.
 func (f *trio) restart(ctx context.Context) error {
 	f.homes[1].stop()
 	if err := f.homes[1].start(ctx, f.homes[0].cmd.Path); err != nil {

@@ -36,13 +36,11 @@ func ServeHub(ctx context.Context, dir string) error {
 
 func streams(dir string) string { return filepath.Join(dir, "jetstream") }
 
-// child is a process with measured processor time and memory.
 type child struct {
 	cmd   *exec.Cmd
 	input io.Closer // nil if the process does not read it
 }
 
-// usage is the processor time of a process so far, its memory and its open files.
 type usage struct {
 	cpu   time.Duration
 	bytes float64
@@ -99,8 +97,6 @@ func (c *child) stop() {
 	_ = c.cmd.Wait()
 }
 
-// openHub creates accounts for homes in a folder, starts a hub with them as a child process, and
-// returns its URL.
 func openHub(ctx context.Context, dir string, homes []string) (hub *child, url string, err error) {
 	if _, err := relay.SaveAccounts(dir, homes, relay.HubLayout{}); err != nil {
 		return nil, "", err

@@ -142,7 +142,6 @@ func (m *mesh) greet() {
 	}
 }
 
-// exchange sends an empty batch through the hub, and waits for the answer.
 func (m *mesh) exchange(ctx context.Context, h meshHome, to federation.HomeID) error {
 	body, err := json.Marshal(map[string]any{
 		"type": "steps", "v": relay.Version, "from": h.id, "to": to, "sent": time.Now().UTC(), "items": []any{},

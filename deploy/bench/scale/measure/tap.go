@@ -39,7 +39,6 @@ const (
 	answerSuffix  = " answer"
 )
 
-// tap is a NATS connection between homes and a hub that counts messages by kind.
 type tap struct {
 	listener net.Listener
 	hub      string

@@ -82,7 +82,6 @@ func (p Protocol) streams(homes int) float64 {
 	return float64(homes) * float64(homes-1)
 }
 
-// mix returns a deterministic pseudorandom number for a seed and two names.
 func mix(seed, a, b uint64) uint64 {
 	x := seed + a*0x9e3779b97f4a7c15 + b*0xd1b54a32d192ed03
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -86,7 +86,6 @@ func newResult(cfg Config) Result {
 	return r
 }
 
-// idle returns one side's traffic of an idle pair of homes during the run.
 func (r *run) idle() (greetings, clocks, streams Flow) {
 	c, p := r.cfg.Costs, r.cfg.Protocol
 	time := float64(r.cfg.Hours) * 3600

@@ -239,7 +239,6 @@ func (r *run) submit(e event) {
 	}
 }
 
-// side returns the rows of a step at the home of its sender.
 func side(s step, offerer, offeree Stored) Stored {
 	if s.back() {
 		return offeree
