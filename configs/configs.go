@@ -368,8 +368,8 @@ func Reference(parts ...string) string {
 	return strings.Replace(frame, networksMark, strings.Join(parts, "\n"), 1)
 }
 
-// MaxSecretBytes bounds a secret file. It is enough for any password, token or private key, but not
-// for a database or log named by mistake.
+// MaxSecretBytes bounds a secret file. No password, token or private key is larger, but a database
+// or log named by mistake is.
 const MaxSecretBytes = 16 << 10
 
 // Secret reads a secret file named by the configuration, like [ReadSecret].

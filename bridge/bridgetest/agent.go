@@ -57,7 +57,7 @@ func NewAgent(baseURL, handle string, seed []byte) *Agent {
 }
 
 // Register registers the agent with a proof that names the registry, or gets new tokens for a
-// registered agent. It stores the domain and the key of the registry.
+// registered agent.
 func (a *Agent) Register(ctx context.Context) error {
 	status, answer, err := a.Call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil)
 	if err != nil || status != http.StatusOK {

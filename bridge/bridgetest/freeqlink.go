@@ -17,7 +17,7 @@ func (f *Freeq) Cut() {
 }
 
 // Die ends the link like a crash of the server: the peer gets no notice, and its data on the
-// connection is never read. It may reconnect at once.
+// connection is never read.
 func (f *Freeq) Die() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -86,8 +86,8 @@ func (f *Freeq) TellAs(from, nick, text string) {
 	f.say(f.event(map[string]any{"type": "privmsg", "from": from, "target": nick, "text": text, "tags": map[string]string{}}))
 }
 
-// Say signs a step and sends it like a client of a real server. The server files it, sends it to
-// its peer, and routes steps to their home for a ruling.
+// Say signs a step and sends it like a client of a real server, which routes steps to their home
+// for a ruling.
 func (u *FreeqUser) Say(target string, tags map[string]string) (federation.EventID, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {

@@ -100,8 +100,8 @@ func (f MACPFixture) Start() *macpv1.SessionStartPayload {
 	}
 }
 
-// Message returns the payload of a message. Both dialects of fixtures use the same message types.
-// Bytes are plain text, and a missing outcome is positive.
+// Message returns the payload of a message. Bytes are plain text, and a missing outcome is
+// positive.
 func (m MACPMessage) Message() (proto.Message, error) { //nolint:ireturn // each type of message has a type of payload
 	text := func(name string) string { s, _ := m.Payload[name].(string); return s }
 	switch m.Type {

@@ -55,8 +55,8 @@ type AuthorityConfig struct {
 	Challenges []string       // supported kinds, best first
 }
 
-// Authority orders certificates from an ACME server, and stores the last one in a folder. It answers
-// the challenges that prove control of the domains. It is safe for concurrent use.
+// Authority orders certificates from an ACME server, answers its challenges, and stores the last
+// certificate in a folder. It is safe for concurrent use.
 type Authority struct {
 	cfg  AuthorityConfig
 	http *http.Client

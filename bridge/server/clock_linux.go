@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uptime returns a clock that measures the time since boot, including suspended time. The monotonic
-// clock of the Go runtime stops during suspension.
+// Uptime returns a clock that measures the time since boot, including suspended time, which the Go
+// runtime omits.
 func Uptime() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration {

@@ -78,8 +78,8 @@ func NewLinkSet(deps LinkDeps) *LinkSet {
 	return l
 }
 
-// Apply runs exactly these links until ctx ends or [LinkSet.Stop]. It stops links that were removed
-// or have another source, waits for their end, and starts the new ones.
+// Apply runs exactly these links until ctx ends or [LinkSet.Stop]. It waits until removed and
+// changed links have ended, and starts the new ones.
 func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	before := map[string]*running{}
 	for _, r := range l.current.Load().all {

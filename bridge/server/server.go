@@ -144,8 +144,8 @@ type Options struct {
 	Relevel func(configs.Log)
 }
 
-// Open opens the listeners, the record and the keys of a configuration, and wires the other parts
-// to them. Nothing runs until [Server.Run]. The caller closes the server.
+// Open opens the listeners, the record and the keys of a configuration. Nothing runs until
+// [Server.Run]. The caller closes the server.
 func Open(ctx context.Context, file *configs.File, options Options) (*Server, error) {
 	s := &Server{
 		file: file, options: options, started: time.Now(), log: options.Log, Metrics: newMetrics(options.Version, options.Revision),

@@ -13,9 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Submit implements [bridge.Gateway]. It admits the step, looks up its key, calls
-// [home.Home.Submit], and wakes the recipients. The rate limit of the address is applied before the
-// key lookup and the verification, so that garbage is cheap to reject.
+// Submit implements [bridge.Gateway]. The rate limit of the address is applied before the key
+// lookup and the verification, so that garbage is cheap to reject.
 func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
 	now, came := time.Now(), ev
 	if g.deps.Tracer != nil {

@@ -93,8 +93,7 @@ func HoursOf(samples []admin.Sample) []Hour {
 	return hours
 }
 
-// Status writes an overview: its values, the destinations with pending deliveries, the warnings of
-// the last checks, and the last day by hour.
+// Status writes an overview, with a line for each hour of the last day.
 func Status(out io.Writer, s admin.Status) error {
 	now := time.Now()
 	var d details

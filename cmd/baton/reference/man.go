@@ -10,8 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Man writes the man pages into a folder, which it creates if necessary: one for each command, and
-// one for the reference of the configuration.
+// Man writes the man pages into a folder, which it creates if necessary.
 func Man(dir string, app *kong.Application, configuration string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // man pages are public
 		return fmt.Errorf("write man pages: %w", err)
