@@ -67,7 +67,7 @@ type power struct {
 	off   bool
 	on    chan struct{}      // closed when the link is switched on; nil while it is on
 	stop  context.CancelFunc // cancels the current run; nil between two runs
-	ended chan struct{}
+	ended chan struct{}      // closed after the current run
 }
 
 // begin blocks while the link is off, or until ctx ends. It returns the context of one run, and a

@@ -23,7 +23,7 @@ var ErrEnding = errors.New("the gateway is stopping")
 type Reloads[T any] struct {
 	reload func(ctx context.Context, dry bool) (T, error)
 	asked  chan reloadAsk[T]
-	ended  chan struct{}
+	ended  chan struct{} // closed when shutdown begins
 }
 
 type reloadAsk[T any] struct {

@@ -122,10 +122,10 @@ type Server struct {
 	resolving *prometheus.HistogramVec
 
 	skippedKeys *prometheus.CounterVec
-	ended       chan struct{}
-	changing    sync.Mutex // serializes configuration reloads and key rotations
+	ended       chan struct{} // closed when shutdown begins
+	changing    sync.Mutex    // serializes configuration reloads and key rotations
 	limited     *configs.File
-	reloads     *Reloads[admin.Reloaded]
+	reloads     *Reloads[admin.Reloaded] // nil without a configuration file
 }
 
 // Options are the settings of a server from its program, not from its configuration.
