@@ -30,8 +30,8 @@ var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 
 const capabilityBytes = 16
 
-// Capability is the name of a blob: 128 random bits as base64url. Any caller with it may read the
-// blob. The content of a capability never changes.
+// Capability is the name of a blob: 128 random bits as base64url. Any bearer may read the blob,
+// which never changes.
 type Capability string
 
 // NewCapability returns a new capability, or the error of random.
@@ -52,8 +52,7 @@ func ParseCapability(text string) (Capability, error) {
 	return Capability(text), nil
 }
 
-// CapabilityIn returns the capability in a context that is the address of a blob on any gateway,
-// otherwise "".
+// CapabilityIn returns the capability in a context that is a blob address, on any gateway, or "".
 func CapabilityIn(text string) Capability {
 	if !strings.Contains(text, BlobPath) {
 		return ""
@@ -74,7 +73,7 @@ func CapabilityIn(text string) Capability {
 type Blob struct {
 	Capability Capability
 	Digest     [32]byte // SHA-256 of Content
-	Owner      DID      // the DID whose quota it counts against
+	Owner      DID      // its quota is charged
 	Content    []byte
 	Stored     time.Time
 	Expires    time.Time // deletion time; zero while a step refers to it
@@ -116,8 +115,6 @@ type Blobs interface {
 	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }
 
-// capabilityMarks are the texts before the capability in the address of a blob and of the evidence
-// of a private step.
 func capabilityMarks() []string { return []string{BlobPath, "?k="} }
 
 // MaskCapabilities replaces the capabilities in the addresses of a text. They give access to

@@ -10,30 +10,28 @@ import (
 	"time"
 )
 
-// BlockKind is the kind of object that a [Block] names.
+// BlockKind is the kind of source that a [Block] names.
 type BlockKind string
 
 // The kinds of blocks.
 const (
-	BlockDID         BlockKind = "did"     // one DID and its agent
-	BlockNetwork     BlockKind = "network" // an IP address or network
-	BlockParticipant BlockKind = "handle"  // a participant of a link here, or with @domain of a peer
-	BlockMask        BlockKind = "mask"    // users of a chat network: NICK!USER@LINK
-	BlockHost        BlockKind = "host"    // every did:web of a host and of the names below it
+	BlockDID         BlockKind = "did"
+	BlockNetwork     BlockKind = "network"
+	BlockParticipant BlockKind = "handle" // a participant of a link here, or with @domain of a peer
+	BlockMask        BlockKind = "mask"   // users of a chat network: NICK!USER@LINK
+	BlockHost        BlockKind = "host"   // every did:web of a host and of the names below it
 )
 
-// The prefix of a block of a host, and the separators of a mask.
 const (
 	hostPrefix = "host:"
 	anyLink    = "*"
 )
 
-// maxBlockBytes bounds the text of a block. The longest one is a DID.
+// The longest block is a DID.
 const maxBlockBytes = MaxDIDBytes
 
-// SubnetBits is the part of an IPv6 address that names one client: providers assign at least a /64.
-// Limits count by it. A smaller block covers the whole subnet, because the gateway records no more
-// of an address.
+// SubnetBits is the IPv6 prefix length that names one client: providers assign at least a /64. The
+// gateway records no longer prefix, so a smaller block covers the whole subnet.
 const SubnetBits = 64
 
 // Prefix lengths of the network of one site.
@@ -105,7 +103,6 @@ func ParseBlock(text string) (Block, error) {
 	return parseBlockedHandle(text)
 }
 
-// parseBlockedNetwork returns ok = false if the text is neither an address nor a network.
 func parseBlockedNetwork(text string) (network netip.Prefix, ok bool, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		addr = addr.Unmap().WithZone("")
@@ -157,11 +154,10 @@ func parseBlockedHandle(text string) (Block, error) {
 	return Block{What: text, Kind: BlockParticipant}, nil
 }
 
-// Source is the origin of a step, a login or a connection. A zero member is unknown, and no
-// block matches it.
+// Source is the origin of a step, a login or a connection. No block matches an empty member.
 type Source struct {
-	Network      string       // label of metrics, as in [Arrival]
-	Address      netip.Prefix // as in [Arrival]
+	Network      string
+	Address      netip.Prefix
 	DIDs         []DID
 	Participants []string // names of participants of local links, and of peers with @domain
 	Link         string
@@ -181,7 +177,7 @@ func cutMask(text string) (mask, bool) {
 	return m, m.nick != "" && m.user != "" && m.link != ""
 }
 
-// BlockedLink returns the name of the link in a block of chat users, otherwise "".
+// BlockedLink returns the name of the link in a block of chat users, or "".
 func BlockedLink(b Block) string {
 	m, ok := cutMask(b.What)
 	if !ok || b.Kind != BlockMask || m.link == anyLink {
@@ -197,7 +193,7 @@ func (m mask) fits(s Source) bool {
 
 // Blocks is an immutable set of blocks, safe for concurrent use. The zero Blocks blocks nothing.
 type Blocks struct {
-	exact    map[string]Block // DIDs and handles, which never have the same spelling
+	exact    map[string]Block // DIDs and handles, whose spellings never coincide
 	hosts    map[string]Block
 	networks []blockedNetwork
 	masks    []blockedMask
@@ -215,7 +211,7 @@ type blockedMask struct {
 	mask mask
 }
 
-// NewBlocks returns a set of blocks, without any that [ParseBlock] rejects.
+// NewBlocks returns a set of blocks. It omits blocks that [ParseBlock] rejects.
 func NewBlocks(all []Block) *Blocks {
 	b := &Blocks{exact: map[string]Block{}, hosts: map[string]Block{}}
 	for _, each := range all {
@@ -237,7 +233,7 @@ func NewBlocks(all []Block) *Blocks {
 	return b
 }
 
-// Empty reports whether there is no block.
+// Empty reports whether the set has no block.
 func (b *Blocks) Empty() bool {
 	return b == nil || len(b.exact)+len(b.hosts)+len(b.networks)+len(b.masks) == 0
 }

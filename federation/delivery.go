@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Rank orders the deliveries of one link between handoffs: the lowest rank is delivered first.
+// Rank is the priority among the deliveries of one link. The lowest rank is delivered first.
 type Rank int
 
 // The ranks of pending steps.
@@ -42,20 +42,20 @@ const (
 	ToReaders DestinationKind = "notices" // the readers of the notices of a link
 )
 
-// Destination is a destination with its own retry schedule, such as a webhook.
+// Destination is a delivery target with its own retry schedule, such as a webhook.
 type Destination struct {
 	Name     string
 	Failures int // consecutive attempts without a response
 }
 
-// PeerDestination returns the name of a peer of a network among all destinations. It differs from
-// the destination of a home of the same name.
+// PeerDestination returns the destination name of a peer, which differs from that of a home of the
+// same name.
 func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
 
-// NoticesOf returns the name of the destination for the notices of a link.
+// NoticesOf returns the destination name for the notices of a link.
 func NoticesOf(link string) string { return string(ToReaders) + "/" + link }
 
-// KindOf returns the kind of a destination by its name, and the rest of the name.
+// KindOf splits the name of a destination into its kind and the rest.
 func KindOf(to string) (kind DestinationKind, rest string) {
 	for _, kind := range []DestinationKind{ToPeer, ToWebhook, ToReaders} {
 		if rest, ok := strings.CutPrefix(to, string(kind)+"/"); ok {
@@ -70,23 +70,22 @@ func KindOf(to string) (kind DestinationKind, rest string) {
 // one sender and recipient. Lanes do not wait for each other.
 type Delivery struct {
 	Row      int64 // position among the items of the destination
-	Entry    Entry // a step or text, to a link
-	View     View  // current state of the handoff; zero for text
+	Entry    Entry
+	View     View // current state of the handoff; zero for text
 	Notice   *Notice
 	Document *PeerDelivery
 	Push     *Push
 	Queued   time.Time
-	Attempt  int       // number of earlier attempts
-	Next     time.Time // time of the next attempt of the first row of its handoff; zero for immediately
+	Attempt  int       // earlier attempts
+	Next     time.Time // next attempt of the first row of its handoff; zero for immediately
 	Reason   string    // error of the last attempt, or ""
-	// Personal marks a delivery that has reached its channel and waits for an absent party. Later
-	// rows of the handoff do not wait for it.
+	// Personal marks a delivery that has reached its channel and waits for an absent party. It does
+	// not block later rows of the handoff.
 	Personal bool
-	// Skipped counts the earlier progress steps that this one replaces. The outbox worker sets it,
-	// not the record.
+	// Skipped counts the earlier progress steps that this one replaces. The outbox worker sets it.
 	Skipped int
-	// Broken is the reason why the record cannot read the row, or "". A broken row has no Entry and
-	// no View.
+	// Broken is the reason why the record cannot read the row, or "". A broken row has no Entry or
+	// View.
 	Broken string
 }
 
@@ -103,7 +102,7 @@ func (d Delivery) Ref() string {
 	return d.Entry.Row().ID.String()
 }
 
-// Handoff returns the handoff of the delivered step, or the zero ID for a delivery without a step.
+// Handoff returns the handoff of the delivered step, or the zero ID if there is no step.
 func (d Delivery) Handoff() HandoffID {
 	switch {
 	case d.Notice != nil:
@@ -134,7 +133,7 @@ type Failure struct {
 	Reason string
 	At     time.Time
 	Next   time.Time
-	// Counted is true if Attempt was called for it before.
+	// Counted reports whether Attempt was called for it before.
 	Counted bool
 	// Personal makes the delivery wait for an absent party: see [Delivery].
 	Personal bool
@@ -146,10 +145,10 @@ type Failure struct {
 type Settlement struct {
 	State DeliveryState // "" is delivered
 	Code  string
-	Why   string     // for people: the reason of a failed delivery
-	Dead  DeadReason // of a dead letter; else ""
+	Why   string     // for people
+	Dead  DeadReason // "" unless it is a dead letter
 	Quiet bool       // signers are not notified
-	Shown bool       // shown to the people on the link
+	Shown bool
 	At    time.Time
 }
 
@@ -161,21 +160,21 @@ func (s Settlement) Outcome() DeliveryState {
 	return s.State
 }
 
-// DeadReason is the reason for abandoning a delivery. Programs may rely on it, and it is a label
-// of metrics.
+// DeadReason is the reason for abandoning a delivery. It is a stable identifier, and a label of
+// metrics.
 type DeadReason string
 
 // The reasons for a dead letter.
 const (
-	DeadExpired  DeadReason = "expired"    // exceeded the maximum age
+	DeadExpired  DeadReason = "expired"
 	DeadRefused  DeadReason = "refused"    // a peer refused it permanently
 	DeadFailed   DeadReason = "failed"     // each attempt failed, although the other side was reachable
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
-	DeadOperator DeadReason = "operator"   // abandoned by an operator
-	DeadBlocked  DeadReason = "blocked"    // an operator blocked the home; retried once it is allowed
+	DeadOperator DeadReason = "operator"
+	DeadBlocked  DeadReason = "blocked" // an operator blocked the home; retried once it is allowed
 )
 
-// DeadReasons are all reasons.
+// DeadReasons returns all reasons.
 func DeadReasons() []DeadReason {
 	return []DeadReason{DeadExpired, DeadRefused, DeadFailed, DeadBroken, DeadOperator, DeadBlocked}
 }
@@ -199,8 +198,8 @@ func (r DeadReason) Fix() string {
 	return "read the last error"
 }
 
-// DeadLetterError is returned for a delivery that becomes a dead letter at once: no attempt can
-// succeed until an operator changes something here.
+// DeadLetterError is returned for a delivery that becomes a dead letter at once, because no attempt
+// can succeed until an operator changes something here.
 type DeadLetterError struct {
 	Reason DeadReason
 	Why    string // for people
@@ -209,7 +208,7 @@ type DeadLetterError struct {
 // Error implements error.
 func (e *DeadLetterError) Error() string { return e.Why }
 
-// MaxAttempts is the number of attempts remembered per delivery, the latest ones.
+// MaxAttempts is the number of remembered attempts per delivery, the latest ones.
 const MaxAttempts = 16
 
 // Attempt is a failed attempt.
@@ -237,10 +236,10 @@ type DeadLetter struct {
 
 	// Not in lists.
 
-	Raw       []byte    // the signed bytes, or the document of a message
-	Signature string    // as on the wire
-	Tries     []Attempt // the latest ones
-	Broken    string    // reason why its subject cannot be read, or ""
+	Raw       []byte
+	Signature string // as on the wire
+	Tries     []Attempt
+	Broken    string // why its subject cannot be read, or ""
 }
 
 // DeadFilter selects dead letters. A zero member matches all.
@@ -272,34 +271,33 @@ func (w Waiting) To() string {
 	return w.Peer
 }
 
-// WaitingFilter selects deliveries. A zero member matches all. A filter with a Link excludes
-// deliveries to peers, and a filter with a Peer excludes deliveries to links.
+// WaitingFilter selects deliveries. A zero member matches all. Link and Peer exclude each other's
+// deliveries.
 type WaitingFilter struct {
 	Link    string // or the name of a webhook or of readers of notices
 	Peer    string
 	Handoff HandoffID
-	Before  time.Time // queued then or earlier
-	ID      string    // of an event or a message
+	Before  time.Time
+	ID      string
 }
 
-// Shape is the number of pending deliveries of one destination, by age.
+// Shape counts the pending deliveries of one destination, by age.
 type Shape struct {
 	Link   string // or the name of a webhook or of readers of notices; or
 	Peer   string
 	Rows   int
-	Ages   [shapeAges + 1]int // per interval of [ShapeAges], and the older rest
+	Ages   [shapeAges + 1]int // per interval of [ShapeAges], then the older ones
 	Oldest time.Time
 }
 
 const shapeAges = 4
 
-// ShapeAges are the upper age limits of [Shape.Ages].
+// ShapeAges returns the upper age limits of [Shape.Ages].
 func ShapeAges() [shapeAges]time.Duration {
 	return [...]time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour}
 }
 
-// MaxPeerDeliveries bounds the pending deliveries of one peer. The record accepts no more while the
-// peer is unreachable.
+// MaxPeerDeliveries bounds the pending deliveries of one unreachable peer.
 const MaxPeerDeliveries = 10_000
 
 // PeerDeliveryKind is the content of a delivery to a peer.
@@ -307,8 +305,8 @@ type PeerDeliveryKind string
 
 // The kinds of deliveries to peers.
 const (
-	MessageDelivery  PeerDeliveryKind = "message"  // a message to one of its participants
-	DecisionDelivery PeerDeliveryKind = "decision" // a local participant's decision about such a participant
+	MessageDelivery  PeerDeliveryKind = "message"  // to a participant of the peer
+	DecisionDelivery PeerDeliveryKind = "decision" // a local participant's decision about a participant of the peer
 )
 
 // PeerDelivery is a document of a network for one of its peers, such as another registry.
@@ -316,8 +314,8 @@ type PeerDelivery struct {
 	Row      int64            // as [Delivery.Row]
 	Kind     PeerDeliveryKind // empty for [MessageDelivery]
 	Peer     string
-	Sender   string // participant here
-	Message  string // ID of the message; for a decision, an ID unique to its Sender
+	Sender   string
+	Message  string // for a decision, unique to its Sender
 	OrderKey string // deliveries with one key arrive in order
 	Document []byte // JSON, to which each attempt adds its own members
 	Handoff  HandoffID
@@ -326,8 +324,7 @@ type PeerDelivery struct {
 	Next     time.Time
 	Delayed  bool // its sender was notified of the delay
 	Reason   string
-	// Unsure is the ID of an unanswered attempt, which the peer may have received. It is empty if
-	// the last attempt was answered.
+	// Unsure is the ID of an unanswered attempt, which the peer may have received, or "".
 	Unsure string
 }
 
@@ -342,6 +339,6 @@ type PeerOutbox struct {
 type PeerBacklog struct {
 	Peer   string
 	Rows   int
-	Oldest time.Time // time at which the oldest was queued; zero if none is pending
+	Oldest time.Time // zero if none is pending
 	Dead   int
 }

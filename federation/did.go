@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// ErrNotCanonical is returned by the parsers of this package for a valid value in a non-canonical
-// spelling.
+// ErrNotCanonical is returned by the parsers of this package for a valid value in another spelling.
 var ErrNotCanonical = errors.New("federation: not in canonical form")
 
-// MaxDIDBytes bounds a DID. Longer DIDs do not fit into the tags of a message with a step.
+// MaxDIDBytes bounds a DID. Longer DIDs do not fit into message tags.
 const MaxDIDBytes = 512
 
 // DID names one identity on every network, as in "did:plc:z72i7hdynmk6r22z27h6tvur". Build one with
@@ -63,8 +62,6 @@ func EscapeDID(text string) string {
 	return part.String()
 }
 
-// checkMethodID restricts the part after the method to the characters of DID Core, with only
-// necessary escapes, in upper case.
 func checkMethodID(id string) error {
 	for i := 0; i < len(id); i++ {
 		c := id[i]
@@ -82,8 +79,7 @@ func checkMethodID(id string) error {
 	return nil
 }
 
-// needsNoEscape reports whether two hexadecimal digits encode a character that needs no escape. A
-// colon is not one of them: it has another meaning if escaped.
+// A colon has another meaning if escaped.
 func needsNoEscape(digits string) bool {
 	code, err := strconv.ParseUint(digits, 16, 8)
 	if err != nil {
@@ -118,8 +114,7 @@ func (d DID) Short() string {
 	return string(d[:keep]) + "…"
 }
 
-// maxNameBytes bounds the name of a kind, verb or state: verbs are labels of metrics, and readable
-// lines contain all three.
+// Verbs are labels of metrics, and readable lines contain all three names.
 const maxNameBytes = 32
 
 // ValidName reports whether a text can name a kind, a verb or a state: up to 32 lower-case letters,

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Erasure is kept of the content of an erased step: two digests that keep the log verifiable and
-// identify repeated steps.
+// Erasure has two digests of an erased step. They keep the log verifiable and identify repeated
+// steps.
 type Erasure struct {
 	At       time.Time `json:"at"`
 	Document [32]byte  `json:"document"` // SHA-256 of the signed document, see [Link]
@@ -21,8 +21,8 @@ func (e Event) DocumentDigest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// FiledVerdict returns the verdict on a filed step. Only valid steps are filed; an erased step can
-// no longer be verified.
+// FiledVerdict returns the verdict on a filed step. Only valid steps are filed, and an erased step
+// cannot be verified again.
 func (e Event) FiledVerdict() Verdict {
 	if e.Erased != nil {
 		return Unverifiable
@@ -30,9 +30,8 @@ func (e Event) FiledVerdict() Verdict {
 	return Valid
 }
 
-// Erase returns the step without its content: titles, notes, contexts, capabilities, signed fields,
-// evidence and the signer's name. The verb, DIDs, times, venue and references to other steps stay,
-// so that the lifecycle can be replayed.
+// Erase returns the step without its content. The verb, DIDs, times, venue and references to other
+// steps stay, so that the lifecycle can be replayed.
 func (e Event) Erase(now time.Time) Event {
 	if e.Erased != nil {
 		return e
@@ -69,9 +68,9 @@ type Erasing struct {
 	Open []HandoffID `json:"open,omitempty"`
 
 	Handoffs  int `json:"handoffs"`
-	Documents int `json:"documents"` // signed documents of steps and receipts in these handoffs
-	Messages  int `json:"messages"`  // private text, in the record and in the tables of networks
-	Evidence  int `json:"evidence"`  // originals behind vouched steps
+	Documents int `json:"documents"` // signed documents of steps and receipts
+	Messages  int `json:"messages"`
+	Evidence  int `json:"evidence"` // originals behind vouched steps
 	Contexts  int `json:"contexts"`
 	Waiting   int `json:"waiting"` // deliveries, inbox entries, deferred and pending steps, dead letters
 	Other     int `json:"other"`   // notices, kept answers, webhooks, declarations

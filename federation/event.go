@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Kind names a family of handoffs with one lifecycle. A kind is a table, not code: package
-// lifecycle has the built-in kinds.
+// Kind names a family of handoffs with one lifecycle. Package lifecycle has the built-in kinds.
 type Kind string
 
 // Handoff is the kind of a step without an explicit kind.
@@ -30,8 +29,8 @@ const (
 	Fail     Verb = "fail"
 	Cancel   Verb = "cancel"
 	Expire   Verb = "expire"
-	// Confirm is the home's receipt for a filed step. It is not a step: it is not in a log and
-	// does not change a handoff.
+	// Confirm is the home's receipt for a filed step. It is not a step and does not change a
+	// handoff.
 	Confirm Verb = "confirm"
 )
 
@@ -40,15 +39,15 @@ type State string
 
 // The states of kind [Handoff], each with the party that acts next.
 const (
-	None      State = ""          // nothing filed; the offerer opens
-	Offered   State = "offered"   // to one DID; the offeree answers
-	Open      State = "open"      // to anyone; the first claim wins
-	Assigned  State = "assigned"  // the assignee works
-	Completed State = "completed" // over
-	Failed    State = "failed"    // over
-	Declined  State = "declined"  // over
-	Cancelled State = "cancelled" // over
-	Expired   State = "expired"   // over
+	None      State = ""         // nothing filed; the offerer opens
+	Offered   State = "offered"  // to one DID; the offeree answers
+	Open      State = "open"     // to anyone; the first claim wins
+	Assigned  State = "assigned" // the assignee works
+	Completed State = "completed"
+	Failed    State = "failed"
+	Declined  State = "declined"
+	Cancelled State = "cancelled"
+	Expired   State = "expired"
 )
 
 // Role is the role of a DID in one handoff.
@@ -68,8 +67,8 @@ type Provenance string
 
 // The provenances.
 const (
-	Signed  Provenance = "signed"  // by the key of the person or agent named in From
-	Vouched Provenance = "vouched" // by a gateway for them, with [Evidence]
+	Signed  Provenance = "signed"  // by the person or agent named in From
+	Vouched Provenance = "vouched" // by a gateway for its user, with [Evidence]
 )
 
 // Dialect names the set of tags in which a step is signed.
@@ -83,16 +82,15 @@ const (
 
 // Event is one step: its signed content, and this gateway's data about its arrival.
 //
-// A signed step has its signed fields verbatim in Fields. A codec filled the members from Title on
-// from these fields. A step to be signed by a gateway has only those members until its codec writes
-// the Fields.
+// The Fields of a signed step are verbatim. Its codec filled the members from Title on from them.
+// Before a gateway signs a step, the step has only these members.
 type Event struct {
 	ID      EventID   `json:"id"`      // zero until created, unless the signer set it
 	Handoff HandoffID `json:"handoff"` // equal to ID on the step that opens
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
 	From    DID       `json:"from"`
-	For     DID       `json:"for,omitempty"` // the DID represented by a vouched step, if it is not From
+	For     DID       `json:"for,omitempty"` // represented by a vouched step, unless it is From
 	To      DID       `json:"to,omitempty"`  // on an offer; empty if anyone may claim
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
 	Dialect Dialect   `json:"dialect"`
@@ -107,7 +105,7 @@ type Event struct {
 	Priority    string    `json:"priority,omitempty"`
 	Subject     EventID   `json:"subject,omitzero"` // of a [Confirm]: the confirmed event
 
-	BidDeadline time.Time `json:"bid_deadline,omitzero"` // of an offer with bids: the end of bidding
+	BidDeadline time.Time `json:"bid_deadline,omitzero"` // of an offer with bids
 	Accepts     EventID   `json:"accepts,omitzero"`      // of an award: the accepted bid
 	Replaces    HandoffID `json:"replaces,omitzero"`     // of an offer: the closed handoff that it replaces
 
@@ -127,51 +125,48 @@ type Event struct {
 // Arrival is this gateway's data about the first arrival of a step. No signature covers it.
 type Arrival struct {
 	Network string `json:"network"` // label of metrics, such as "spanningtree"
-	Link    string `json:"link"`    // name of the link; the step is never sent back there
-	// Home is the home at the other end of the link, if the link leads to a home. Offers from there
-	// open at that home, which checked the IDs of its users' steps against its own clock.
+	Link    string `json:"link"`    // the step is never sent back there
+	// Home is the home at the other end of the link, or "". Offers from there open at that home,
+	// which checked the IDs of its users' steps against its own clock.
 	Home HomeID `json:"home,omitempty"`
-	// Path lists the homes that forwarded the step, in order. It is never sent to one of them.
+	// Path lists the homes that forwarded the step, in order. The step is never sent to them.
 	Path []HomeID `json:"path,omitempty"`
-	// RemoteVenue is true if the step was written on a network of Home that is not linked here.
-	// This gateway cannot compare its venue.
+	// RemoteVenue is true if the step was written on an unlinked network of Home. This gateway
+	// cannot compare its venue.
 	RemoteVenue bool `json:"abroad,omitempty"`
-	// ReadsInbox is true if the signer is not notified on the link, but reads its inbox and its
-	// notices from the record.
+	// ReadsInbox is true if the signer reads its inbox and notices from the record, and is not
+	// notified on the link.
 	ReadsInbox bool      `json:"reads_inbox,omitempty"`
 	Name       string    `json:"name,omitempty"`       // display name of the signer there
-	User       string    `json:"-"`                    // user name of the sender; never stored
+	User       string    `json:"-"`                    // never stored
 	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
 	Received   time.Time `json:"received"`
 	// Address is the client address of the signer in CIDR form: an IPv4 /32 or an IPv6 /64. It is
 	// empty if unknown, as behind a server link, and is never stored.
 	Address string `json:"-"`
-	// ActingFor is the party of the handoff that sent the step, if it signed with another of its
-	// DIDs.
+	// ActingFor is the party that sent the step, if it signed with another of its DIDs.
 	ActingFor DID `json:"party,omitempty"`
-	// Recipient is the recipient of an offer if To is the DID of a key that this gateway keeps for
-	// it.
+	// Recipient is the recipient of an offer whose To is the DID of a key kept by this gateway.
 	Recipient DID `json:"recipient,omitempty"`
-	// ViaCommand is true if a user of the link sent the step as a command to the gateway. The
-	// user's network does not have the step.
+	// ViaCommand is true if a user sent the step as a command, so that the user's network does not
+	// have it.
 	ViaCommand bool `json:"command,omitempty"`
 	// Orphaned is true if an operator here ended an orphaned handoff of another home.
 	Orphaned bool `json:"orphaned,omitempty"`
-	// Voucher is Home's statement that the step belongs to its signer. It is set if the step
-	// depends on that statement and Home is not the home of the handoff.
+	// Voucher is Home's statement that the step belongs to its signer. It is set only if the step
+	// depends on it and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`
-	// AcceptedFrom is the actor of the step named by Accepts, if it is an acceptable step of the
-	// same handoff.
+	// AcceptedFrom is the actor of the step in Accepts, if it is an acceptable step of the same
+	// handoff.
 	AcceptedFrom DID `json:"accepted,omitempty"`
-	// Place is the place of a step on a chat network if its venue does not show it. It is set for a
-	// new offer from elsewhere, and for a step of a channel with another name on its link.
+	// Place is the place on a chat network if the venue does not show it: for an offer from
+	// elsewhere, or for a channel with another name on its link.
 	Place ChannelRef `json:"place,omitzero"`
 }
 
-// ChannelRef is the channel or exchange on a chat network in which the steps of a handoff are
-// written.
+// ChannelRef is a channel or a private exchange on a chat network.
 type ChannelRef struct {
-	Link  string `json:"link"`  // empty for a channel that several links may share
+	Link  string `json:"link"`  // empty for a channel of several links
 	Venue string `json:"venue"` // as in [Event]
 }
 
@@ -200,10 +195,10 @@ const privatePrefix = "dm:"
 // Signature is a detached signature with the document that it covers.
 type Signature struct {
 	KeyID    string `json:"key_id,omitempty"` // see signing.KeyID; empty if the signer named none
-	Bytes    []byte `json:"bytes,omitempty"`  // 64 bytes of Ed25519; empty for an unsigned step
+	Bytes    []byte `json:"bytes,omitempty"`  // Ed25519; empty for an unsigned step
 	Text     string `json:"text,omitempty"`   // as received on the wire
 	Document string `json:"document,omitempty"`
-	Key      []byte `json:"key,omitempty"` // the raw public key that verified the document
+	Key      []byte `json:"key,omitempty"` // raw public key that verified the document
 }
 
 // Evidence is the foreign original behind a [Vouched] event.
@@ -227,7 +222,7 @@ func (e Event) Actor() DID {
 }
 
 // Offeree returns the recipient of an offer as resolved by the home, otherwise as named by the
-// signer; "" for an open offer.
+// signer. It is "" for an open offer.
 func (e Event) Offeree() DID { return cmp.Or(e.Arrival.Recipient, e.To) }
 
 // Time returns the time used for deadlines: the time in a signed ID, otherwise the time of receipt.
@@ -246,8 +241,8 @@ func (e Event) WireID() string {
 	return e.ID.String()
 }
 
-// Digest identifies the content of a step, to detect duplicates. It covers the signed document. For
-// a vouched step it covers the foreign message and its verb.
+// Digest identifies the content of a step, to detect duplicates. It covers the signed document, or
+// the foreign message and verb of a vouched step.
 func (e Event) Digest() [32]byte {
 	if e.Erased != nil {
 		return e.Erased.Digest
@@ -258,12 +253,12 @@ func (e Event) Digest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// Minted reports whether the digest of the event does not cover its ID, so that the same step may
-// arrive under another ID.
+// Minted reports whether the digest of the event omits its ID, so that the same step may arrive
+// under another ID.
 func (e Event) Minted() bool { return !e.Stamped || e.Evidence != nil || e.Erased != nil }
 
-// Verdict is this gateway's conclusion about a signature. An outage proves nothing: Unverifiable is
-// never treated as Invalid.
+// Verdict is this gateway's conclusion about a signature. An outage makes it Unverifiable, never
+// Invalid.
 type Verdict int
 
 // The verdicts, each with the required action.
@@ -285,13 +280,12 @@ func (v Verdict) String() string {
 	return "unverifiable"
 }
 
-// vouchingTags are the tags, without the name of their dialect, with which a gateway names the DID
-// it signs for and its source. A step with such a tag counts as vouched.
+// The tags, without the prefix of their dialect, that mark a step as vouched.
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
-// CheckVouching refuses a step with a vouching tag unless a home vouches for it. A person signs
-// only for itself, but a reader would treat the address in such a tag as evidence. A home vouches
-// by writing the step itself, or by forwarding it. The refusal names the tag after the prefix.
+// CheckVouching refuses a step with a vouching tag unless a home vouches for it, by writing or
+// forwarding it. A person signs only for itself, but readers would treat the address in such a tag
+// as evidence.
 //
 // spec: handofftag "Tags", handoff-src, -src-h, -for
 func CheckVouching(ev Event, prefix string) error {

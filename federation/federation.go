@@ -1,32 +1,28 @@
 // Package federation defines the terms of the gateway: handoffs, their steps, and the verdicts and
 // refusals on these steps.
 //
-// It contains types, rules, and the few ports shared by several packages. It opens no socket,
-// reads no clock, writes no log and does not depend on a network: time is an argument, networks
-// are in bridge, wire formats in translate, and the record in federation/store.
+// It contains types, rules, and the few ports shared by several packages. It opens no socket, reads
+// no clock, writes no log and does not depend on a network. Networks are in bridge, wire formats in
+// translate, and the record in federation/store.
 //
 // The main types, in the order in which a step passes through them:
 //
-//   - [Event] is one signed step, as decoded by a network's codec. [Event.Arrival] has the
-//     gateway's data about its arrival.
-//   - [Verdict] is the result of checking its signature: valid, invalid or unverifiable. An
-//     outage makes a step unverifiable, never invalid.
-//   - [View] is the state of a handoff before the step. [Snapshot] has all data for judging it.
+//   - [Event] is one signed step. [Event.Arrival] has the gateway's data about its arrival.
+//   - [Verdict] is the result of checking its signature.
+//   - [View] is the state of a handoff. [Snapshot] has all data for judging a step.
 //   - [RefusalError] is final, with a code for machines. [UnavailableError] is temporary.
-//   - [Filing] is a judged step with all changes of its filing: the view, inboxes, outboxes,
-//     effects. The record writes it in one transaction.
-//   - [Fanout] names the links and homes that receive the step. Each one is a [Delivery], which
-//     is pending until its proof arrives.
+//   - [Filing] is a judged step with all changes of its filing, written in one transaction.
+//   - [Fanout] names the links and homes that receive the step, each by a [Delivery].
 //   - [Notice] reports a later outcome of the step to its signer.
 //
-// A participant is a DID, or a name on a link. Inboxes, notices ([Notice]), webhooks
-// ([Webhook]), sessions ([Session]) and declared capabilities belong to participants, so a
-// new network needs no table of its own.
+// A participant is a DID, or a name on a link. Inboxes, notices, webhooks ([Webhook]), sessions
+// ([Session]) and declared capabilities belong to participants, so a new network needs no table of
+// its own.
 //
 // Words with one meaning in this code:
 //
-//   - Home: the gateway or server that minted a handoff. Only the home orders its steps,
-//     and it confirms each one with a [Ruling] or a receipt.
+//   - Home: the gateway or server that created a handoff. Only it orders the steps, and it confirms
+//     each one with a [Ruling] or a receipt.
 //   - Remote handoff: its home is another gateway.
 //   - Mailbox home: the gateway that owns delivery to a DID, see [MailboxLocation].
 //   - Outbox: the pending deliveries of one link or home.

@@ -9,7 +9,8 @@ import (
 )
 
 // Ruling is a home's signed statement that it filed one step, with the version of the log and the
-// hash chain. Other homes file the step on its basis. Two contradictory rulings prove equivocation.
+// hash chain. Other homes file the step because of it. Two contradictory rulings prove
+// equivocation.
 type Ruling struct {
 	Home    HomeID
 	Handoff HandoffID
@@ -25,7 +26,7 @@ type Ruling struct {
 }
 
 // Voucher is a home's signed statement that a step belongs to one of its participants. It
-// accompanies the step to every home, because the home of the handoff cannot make this statement.
+// accompanies the step, because the home of the handoff cannot make this statement.
 type Voucher struct {
 	Document  string `json:"document"`  // exactly as signed
 	Signature string `json:"signature"` // as received on the wire
@@ -33,13 +34,13 @@ type Voucher struct {
 
 // Link returns the hash chain after a step: the SHA-256 of the previous link (at first 32 zero
 // bytes) and the SHA-256 of the signed document. Only the home that orders the steps can compute
-// it, because a signer does not know the previous step.
+// it.
 func Link(before [32]byte, document string) [32]byte {
 	signed := sha256.Sum256([]byte(document))
 	return sha256.Sum256(append(before[:], signed[:]...))
 }
 
-// Fork is the proof that a home signed two histories of one handoff: two contradictory rulings.
+// Fork is two contradictory rulings, which prove that a home signed two histories of one handoff.
 type Fork struct {
 	Home    HomeID
 	Handoff HandoffID
@@ -49,8 +50,7 @@ type Fork struct {
 	Found   time.Time
 }
 
-// MailboxLocation is the mailbox home of a DID, which delivers to it, with the source of this
-// information.
+// MailboxLocation is the mailbox home of a DID, with the source of this information.
 type MailboxLocation struct {
 	DID    DID
 	Home   HomeID
@@ -85,9 +85,9 @@ type MovedMailbox struct {
 }
 
 // GapError is returned for a ruling if earlier steps are missing here. The home sends them when it
-// receives the length of the log.
+// learns the length of the log.
 type GapError struct {
-	Have Version // version of the log here; 0 for no log
+	Have Version // 0 for no log
 	Want Version
 }
 
@@ -96,8 +96,7 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("the log has %d steps, and this is step %d", e.Have, e.Want)
 }
 
-// ForkError is returned for a ruling that contradicts a filed one. It is final, and the proof is
-// kept.
+// ForkError is returned for a ruling that contradicts a filed one. It is final.
 type ForkError struct{ Fork Fork }
 
 // Error implements error.
@@ -113,15 +112,14 @@ type KnownHome struct {
 	Since time.Time
 }
 
-// AddedHome is another home that was checked, and added if it passed every check.
+// AddedHome is the result of checking another home. The home was added if it passed every check.
 type AddedHome struct {
 	Home     KnownHome
 	Findings []Finding
 	Canary   *CanaryReport // nil if none was sent
 }
 
-// CanaryReport is the result of a canary: a handoff between two homes that tests delivery in both
-// directions.
+// CanaryReport is the result of a canary: a handoff that tests delivery in both directions.
 type CanaryReport struct {
 	Handoff HandoffID
 	Green   bool // the other home completed it
@@ -133,16 +131,16 @@ type CanaryReport struct {
 type MovedInbox struct {
 	DID     DID
 	Home    HomeID
-	Taken   int // entries accepted by the new home
+	Taken   int
 	Waiting int
 }
 
-// Misbehavior is an invalid signed claim of another home about parties or homes. The claim is
-// refused. Operators must determine whether the home is malicious, or only has different data.
+// Misbehavior is an invalid signed claim of another home, which was refused. Operators must find
+// out whether the home is malicious, or only has different data.
 type Misbehavior struct {
 	Home  HomeID
 	Kind  MisbehaviorKind
-	Times int // number of occurrences, from 1
+	Times int
 	First time.Time
 	Last  time.Time
 	Why   string // of the last occurrence, for people
@@ -159,7 +157,7 @@ const (
 	MisbehaviorStep    MisbehaviorKind = "step"    // it sent a step that the named signer did not sign
 )
 
-// Pending is a step without a ruling of the home of its handoff. It is not in a log and does not
+// Pending is a step without a ruling of the home of its handoff. It is in no log and does not
 // change the handoff. Its home decides with a [Confirm], or with a conflicting step.
 type Pending struct {
 	Event Event
@@ -182,7 +180,7 @@ const HomeProfileType = "home"
 
 // HomeProfile is the signed document that a home publishes about itself.
 type HomeProfile struct {
-	Type     string     `json:"type"` // HomeProfileType
+	Type     string     `json:"type"`
 	V        int        `json:"v"`
 	Home     HomeID     `json:"home"`
 	DID      DID        `json:"did"`

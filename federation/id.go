@@ -10,8 +10,8 @@ import (
 )
 
 // EventID is the ULID of one step, created by its signer. Its first 48 bits are the signer's clock
-// in unix milliseconds, the only clock for deadlines. Two events with the same ID and signer are
-// one event if their bytes are equal, and otherwise a conflict. The zero value is not a valid ID.
+// in Unix milliseconds, the only clock for deadlines. Two events with the same ID and signer must
+// have equal bytes; otherwise they conflict. The zero value is not a valid ID.
 type EventID ulid.ULID
 
 // HandoffID names a handoff. It is the [EventID] of the offer that opened it.
@@ -26,8 +26,7 @@ func NewEventID(now time.Time, entropy io.Reader) (EventID, error) {
 	return EventID(id), nil
 }
 
-// ParseEventID accepts only the canonical form, so that two spellings of an ID cannot be two
-// events.
+// ParseEventID accepts only the canonical form, so that an ID has only one spelling.
 func ParseEventID(s string) (EventID, error) {
 	id, err := ulid.ParseStrict(s)
 	if err != nil {
@@ -48,7 +47,7 @@ func (id EventID) String() string {
 }
 
 // Short returns the last six characters, which identify a handoff in a conversation. The first ones
-// are a timestamp and therefore similar.
+// are a timestamp, and therefore similar.
 func (id EventID) Short() string {
 	s := id.String()
 	return s[max(0, len(s)-6):]
@@ -84,7 +83,7 @@ type HomeID string
 func (h HomeID) DID() DID { return DID("did:web:" + string(h)) }
 
 // Valid reports whether a home name is valid: at most 253 lower-case letters, digits, "-" and dots.
-// This keeps NATS subjects of homes distinct.
+// This keeps the NATS subjects of homes distinct.
 func (h HomeID) Valid() bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'

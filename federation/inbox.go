@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is returned by the record for a lease that has ended: another device got the entry,
-// the entry was put back, or it is no longer pending.
+// ErrLeaseLost is returned for a lease that has ended: another device has the entry, or it is no
+// longer leased or pending.
 var ErrLeaseLost = errors.New("federation: lease lost")
 
-// ErrTooManyDevices is returned by the record for a device beyond [MaxDevices].
+// ErrTooManyDevices is returned for a device beyond [MaxDevices].
 var ErrTooManyDevices = errors.New("federation: too many devices")
 
 // MaxDevices bounds the devices that read the inbox of one DID.
 const MaxDevices = 16
 
-// CursorError is the [ErrUnknownCursor] of an inbox or of its devices. A caller continues from the
-// zero Cursor, which reads the whole inbox again (event IDs identify known entries), or from
-// Newest, which reads only later entries.
+// CursorError is the [ErrUnknownCursor] of an inbox. A caller continues from the zero Cursor, which
+// reads the whole inbox again, or from Newest, which reads only later entries.
 type CursorError struct {
 	Newest Cursor // zero for an inbox without entries
 }
@@ -42,7 +41,7 @@ type Undelivered struct {
 
 // LeaseToken names one lease of one entry.
 type LeaseToken struct {
-	Cursor   Cursor // of the entry, in its inbox
+	Cursor   Cursor
 	Device   string
 	Delivery int // number of leases of the entry, including this one
 }
@@ -58,21 +57,21 @@ type Lease struct {
 // Device is one reader of an inbox, with its own read position.
 type Device struct {
 	Name   string
-	Cursor Cursor // read position; zero if it has not read the inbox
+	Cursor Cursor // zero if it has not read the inbox
 	Since  time.Time
-	Seen   time.Time // time at which its read position last moved
+	Seen   time.Time // last move of its read position
 }
 
 // InboxLimits bounds the entries of one inbox, or of one list of first contacts. Zero means no
 // limit.
 type InboxLimits struct {
-	Events          int   // of all senders
-	Bytes           int64 // of all senders
-	EventsPerSender int   // share of one sender
-	BytesPerSender  int64 // share of one sender
+	Events          int
+	Bytes           int64
+	EventsPerSender int
+	BytesPerSender  int64
 }
 
-// InboxUse is the use of one inbox: by all senders, and by the current one.
+// InboxUse is the use of one inbox, in total and by one sender.
 type InboxUse struct {
 	Entries, SenderEntries int
 	Bytes, SenderBytes     int64
@@ -108,11 +107,10 @@ func (f Remaining) Less(size int64) Remaining {
 
 // Remaining returns the free space of an inbox, and the part available to its sender.
 //
-// No acknowledged entry is dropped to make room, so a full inbox would lock out each new sender.
-// Therefore the share of a sender shrinks while the inbox fills. It is whole while the other
-// senders use at most half of the inbox. It then falls with the square of the free space they
-// leave. The heaviest senders are refused first. The first entry of a sender needs no share: it
-// fits until the inbox itself is full, which with the default limits takes more than 250 senders.
+// A sender's share shrinks as the inbox fills, because a full inbox would lock out each new sender.
+// It is whole while other senders use at most half of the inbox. It then falls with the square of
+// the space that they leave free. The first entry of a sender needs no share: it fits until the
+// inbox is full.
 func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
 	whole = Remaining{Entries: math.MaxInt, Bytes: math.MaxInt64}
 	if l.Events > 0 {
@@ -132,9 +130,9 @@ func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
 	return whole, share
 }
 
-// CheckFirstContact rejects one more message to a recipient without consent to its sender if the
-// recipient's list or the sender's share is full. A full list still accepts it if another entry is
-// displaced.
+// CheckFirstContact refuses a message to a recipient without consent to its sender if the
+// recipient's list or the sender's share is full. If yields is set, a full list accepts it, because
+// another entry is displaced.
 func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Remaining(held)
 	switch {
@@ -146,9 +144,9 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	return nil
 }
 
-// Heaviest returns the source with the largest share, and whether the source other displaces one of
-// its entries. It does if its own share then stays below the largest, so that two sources never
-// displace each other alternately.
+// Heaviest returns the source with the largest share, and whether other displaces one of its
+// entries. Other must stay below the largest share, so that two sources never displace each other
+// in turn.
 func Heaviest(shares map[string]int, other string) (source string, yields bool) {
 	largest := 0
 	for each, n := range shares {
@@ -159,7 +157,7 @@ func Heaviest(shares map[string]int, other string) (source string, yields bool) 
 	return source, shares[other]+1 < largest
 }
 
-// shareOf returns the share of one sender, at least 1, in an inbox that other senders partly use.
+// At least 1.
 func shareOf(share, size, others int64) int64 {
 	if size <= 0 || others <= size/2 {
 		return share
@@ -168,8 +166,7 @@ func shareOf(share, size, others int64) int64 {
 	return max(1, int64(math.Ceil(float64(share)*free*free)))
 }
 
-// NoticeKind is the kind of a notice: the outcome of a step after the response to it, or a disabled
-// webhook.
+// NoticeKind is the outcome of a step after the response to it, or a disabled webhook.
 type NoticeKind string
 
 // The kinds of notices.
@@ -181,13 +178,13 @@ const (
 	NoticeDisabled      NoticeKind = "disabled"
 )
 
-// DelayNotice is the age of an undelivered step at which its signer receives a notice.
+// DelayNotice is the age at which the signer of an undelivered step is notified.
 const DelayNotice = 5 * time.Minute
 
 // Notice reports the outcome of a step to its signer, or a disabled webhook to its owner. It is not
-// a step: it is not in a log and is never answered.
+// a step, and is never answered.
 type Notice struct {
-	Cursor Cursor     `json:"-"` // the reader's next position; zero until it is filed
+	Cursor Cursor     `json:"-"` // zero until it is filed
 	Kind   NoticeKind `json:"kind"`
 	// Event is the step. Its actor is notified on the link of the step.
 	Event Event `json:"event,omitzero"`
@@ -196,11 +193,11 @@ type Notice struct {
 	// Webhook is the subject of a [NoticeDisabled] instead of a step. Its owner is notified on its
 	// participant link, otherwise on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
-	// To is the link, the peer or the DID of the delivery. It is empty for a notice about the whole
+	// To is the link, the peer or the DID of the delivery, or "" if the notice is about the whole
 	// step.
 	To   string    `json:"to,omitempty"`
-	Code string    `json:"code,omitempty"` // machine-readable reason: the code of a refusal or a [DeadReason]
-	Why  string    `json:"why,omitempty"`  // readable reason, without private data
+	Code string    `json:"code,omitempty"` // code of a refusal, or a [DeadReason]
+	Why  string    `json:"why,omitempty"`  // for people, without private data
 	At   time.Time `json:"at"`
 }
 
@@ -276,7 +273,7 @@ func (n Notice) Sentence() string {
 		text += "cannot be delivered to " + to
 	case NoticeRefused:
 		text += "was refused"
-	case NoticeDisabled: // has no step
+	case NoticeDisabled:
 	}
 	switch {
 	case n.Why != "":

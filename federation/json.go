@@ -15,16 +15,16 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// maxJSONDepth bounds nesting in signed JSON, so that hostile input cannot exhaust the stack.
-// Baton's own payloads have at most ten levels.
+// Bounds nesting, so that hostile input cannot exhaust the stack. Baton's own payloads have at most
+// ten levels.
 const maxJSONDepth = 64
 
-// maxExact is the greatest integer up to which an IEEE 754 double represents every integer.
+// Every integer up to here is an IEEE 754 double.
 const maxExact = 1 << 53
 
-// DecodeJSON decodes an untrusted JSON document. Unlike json.Unmarshal, which would read "Status"
-// as "status", it matches member names exactly and rejects repeated members, so that all readers
-// find the same values in the same bytes. It ignores unknown members.
+// DecodeJSON decodes an untrusted JSON document. Unlike json.Unmarshal, it matches member names
+// exactly and rejects repeated members, so that all readers find the same values. It ignores
+// unknown members.
 func DecodeJSON(text []byte, into any) error { return decodeJSON(text, into, false) }
 
 // DecodeStrictJSON is [DecodeJSON], but rejects unknown members.
@@ -44,8 +44,8 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	return err
 }
 
-// DecodeStrings decodes an untrusted JSON object of strings in one pass. It refuses everything that
-// [ExactJSON] refuses.
+// DecodeStrings decodes an untrusted JSON object of strings. It refuses everything that [ExactJSON]
+// refuses.
 func DecodeStrings(text []byte) (map[string]string, error) {
 	var values map[string]*string // a string would read null as ""
 	if err := exact.Unmarshal(text, &values); err != nil {
@@ -67,13 +67,13 @@ func DecodeStrings(text []byte) (map[string]string, error) {
 	return members, nil
 }
 
-// changesObject reports whether a member name can pollute the prototype of a JavaScript object.
+// It could change the prototype of a JavaScript object.
 func changesObject(name string) bool {
 	return name == "__proto__" || name == "constructor" || name == "prototype"
 }
 
-// MistypedMember returns the path of the member with a wrong type in an error of [DecodeJSON], and
-// the type of its value, such as "number". It returns "" for any other error.
+// MistypedMember returns the path of the member with the wrong type in an error of [DecodeJSON],
+// and the type of its value, such as "number". It returns "" for any other error.
 func MistypedMember(err error) (member, value string) {
 	if wrong, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
 		return wrong.Field, wrong.Value
@@ -82,7 +82,7 @@ func MistypedMember(err error) (member, value string) {
 }
 
 // ExactNames returns an error if an object is unsafe for a library with case-insensitive member
-// names. A member must not be repeated, or differ from one of names only in case.
+// names: a member is repeated, or differs from one of names only in case.
 func ExactNames(text []byte, names ...string) error {
 	var members map[string]jsontext.Value
 	if err := DecodeJSON(text, &members); err != nil {
@@ -108,7 +108,7 @@ func ExactNames(text []byte, names ...string) error {
 func ExactJSON(text []byte) error { return exactJSON(text, false) }
 
 // LosslessJSON is [ExactJSON] for a text to be rewritten as canonical JSON. It also refuses numbers
-// beyond ±2^53, which canonical JSON rounds to the nearest double.
+// beyond ±2^53, which would be rounded.
 func LosslessJSON(text []byte) error { return exactJSON(text, true) }
 
 func exactJSON(text []byte, lossless bool) error {
@@ -132,9 +132,9 @@ type exactWalk struct {
 	text     []byte
 	at       int
 	inside   []int // the enclosing objects and arrays, outermost first; 0 for an array
-	objects  int   // numbered from 1 as they open
-	named    bool  // the next token in this object is a value
-	lossless bool  // numbers beyond ±2^53 are refused
+	objects  int
+	named    bool // the next token in this object is a value
+	lossless bool // numbers beyond ±2^53 are refused
 	seen     map[member]bool
 }
 
@@ -188,7 +188,7 @@ func (w *exactWalk) string() error {
 	return w.name(w.text[start:w.at])
 }
 
-// name checks a member name, which may contain escapes.
+// The name may contain escapes.
 func (w *exactWalk) name(quoted []byte) error {
 	name := string(quoted[1 : len(quoted)-1])
 	if strings.Contains(name, `\`) {
@@ -226,8 +226,7 @@ func (w *exactWalk) number() error {
 	return nil
 }
 
-// pairedSurrogates refuses an escape of half a surrogate pair in valid JSON: some readers fail on
-// it, and others read U+FFFD.
+// Some readers fail on half a surrogate pair, and others read U+FFFD.
 func pairedSurrogates(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -250,7 +249,7 @@ func pairedSurrogates(text []byte) error {
 	return nil
 }
 
-// escaped returns the code unit of "uXXXX", and 0 for any other escape.
+// Returns 0 for any escape other than "uXXXX".
 func escaped(text []byte) rune {
 	if len(text) < len("uXXXX") || text[0] != 'u' {
 		return 0

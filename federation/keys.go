@@ -23,15 +23,15 @@ func KeyID(public ed25519.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// Document is the result of resolving a DID, with only the members used by Baton.
+// Document is a resolved DID document, with only the members used by Baton.
 type Document struct {
 	DID     DID
-	Keys    []ed25519.PublicKey // that may sign for it
-	Others  []PublicKey         // keys of other kinds, which sign no steps
-	Mailbox string              // address of the mailbox home in the document, or ""
-	Source  string              // its origin; empty if no fetch was needed
+	Keys    []ed25519.PublicKey
+	Others  []PublicKey // of other kinds, which sign no steps
+	Mailbox string      // address of the mailbox home in the document, or ""
+	Source  string      // empty if no fetch was needed
 	Fetched time.Time
-	Skipped []SkippedKey // keys unusable here
+	Skipped []SkippedKey
 }
 
 // KeyIDs returns the [KeyID] of each key that may sign for the DID or log in with it.
@@ -87,9 +87,9 @@ type KeySource interface {
 // KeyQuery selects the candidate keys for one signature.
 type KeyQuery struct {
 	DID      DID
-	KeyID    string // the key named by the signature, or ""
+	KeyID    string // as in the signature, or ""
 	Link     string
-	Name     string // name of the signer there: key lookups are counted by link and name
+	Name     string // of the signer there: key lookups are counted by link and name
 	Received time.Time
 }
 
@@ -106,7 +106,7 @@ type KeyOrigin string
 
 // The origins, each with the party that a reader trusts.
 const (
-	DocumentKey KeyOrigin = "document" // the DID's document: its owner
+	DocumentKey KeyOrigin = "document" // trusts the owner
 	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection authenticated as the DID
 	PeerKey     KeyOrigin = "peer"     // the key server of a peer: valid only for steps from that peer
 	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
@@ -114,8 +114,8 @@ const (
 	RevokedKey KeyOrigin = "revoked"
 )
 
-// KeyWindow is a period in which a key signs for a DID according to one source. If a source lists a
-// key again after its window has ended, a new window begins.
+// KeyWindow is a period in which a key signs for a DID according to one source. A key that the
+// source lists again later gets a new window.
 type KeyWindow struct {
 	DID    DID               `json:"did"`
 	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] known only by its id
@@ -131,14 +131,14 @@ type KeyWindow struct {
 // before the window.
 func (w KeyWindow) Good(at time.Time) bool { return w.Until.IsZero() || at.Before(w.Until) }
 
-// KeyReport is one source's statement at one time about the keys of a DID.
+// KeyReport is one source's statement about the keys of a DID.
 type KeyReport struct {
 	DID    DID
 	Origin KeyOrigin
 	Via    string
 	Keys   []ReportedKey
-	// Whole is true if the source listed all keys that sign for the DID. Keys listed before and
-	// missing now end at this time.
+	// Whole is true if the source listed all keys that sign for the DID. Missing keys end at this
+	// time.
 	Whole bool
 	At    time.Time
 }
@@ -146,22 +146,18 @@ type KeyReport struct {
 // ReportedKey is a key that a source lists for a DID.
 type ReportedKey struct {
 	Public ed25519.PublicKey
-	Until  time.Time // end of its use for signing according to the source; zero for no end
+	Until  time.Time // end of its use for signing; zero for no end
 }
 
-// maxKeyWindows bounds the windows of one source for one DID. It suffices for daily rotations for
-// most of a year.
+// Suffices for daily rotations for most of a year.
 const maxKeyWindows = 256
 
-// ErrTooManyKeys is returned by [Keys.Learn] for a report that exceeds the bound for one DID and
-// one source.
+// ErrTooManyKeys is returned by [Keys.Learn] for a report beyond the limit for one DID and source.
 var ErrTooManyKeys = errors.New("federation: too many keys from one source")
 
 // Apply returns the windows that a report changes or adds to the stored history of its DID. It
-// returns [ErrTooManyKeys] for a report that would exceed the bound.
-//
-// Apply never deletes a window and never moves an end back. A report older than the last one of the
-// same source ends no window.
+// returns [ErrTooManyKeys] if the history would exceed the limit. Apply never deletes a window and
+// never moves an end back. A report older than the last one of the same source ends no window.
 func (r KeyReport) Apply(kept KeyHistory) (changed KeyHistory, err error) {
 	var known KeyHistory // of the same source
 	for _, w := range kept {
@@ -197,7 +193,6 @@ func (r KeyReport) Apply(kept KeyHistory) (changed KeyHistory, err error) {
 	return changed, nil
 }
 
-// window returns the window of one reported key after the report, and whether it is new.
 func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWindow, bool) {
 	var last KeyWindow
 	for _, w := range known {
@@ -244,12 +239,12 @@ type KeyStanding int
 // The standings.
 const (
 	KeyUnknown KeyStanding = iota // no source listed it
-	KeyGood                       // it signed for the DID
-	KeyEnded                      // it no longer signed for the DID
+	KeyGood
+	KeyEnded
 )
 
-// Standing returns the standing of a key when a step was received. The caller selects the windows,
-// because the history does not decide which sources to trust.
+// Standing returns the standing of a key when a step was received. The caller selects the trusted
+// windows.
 //
 // The first window of a source has no beginning, because a step may arrive before its key. Between
 // two windows the key counts as ended.
@@ -284,30 +279,30 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 	return standing
 }
 
-// Keys stores the keys of each DID with their times and sources, so that a step is always judged by
-// the keys of its time. Nothing is deleted except the future ends of a network's own keys.
-// [store.Record] documents the methods.
+// Keys stores the keys of each DID with their times and sources, so that a step is judged by the
+// keys of its time. Only future ends of a network's own keys are deleted. [store.Record] documents
+// the methods.
 type Keys interface {
-	// Learn stores the report of a source (see [KeyReport.Apply]). A report without news changes
-	// nothing. If a report exceeds the bound, it returns [ErrTooManyKeys] and stores nothing.
+	// Learn stores the report of a source (see [KeyReport.Apply]), or returns [ErrTooManyKeys] and
+	// stores nothing.
 	Learn(ctx context.Context, report KeyReport) error
 	// Revoke ends a key of a DID permanently. Of two times, the earlier one counts.
 	Revoke(ctx context.Context, did DID, keyID string, at time.Time) error
-	// History returns the history of a DID in the order in which the windows began; empty for an
-	// unknown DID.
+	// History returns the history of a DID in the order in which the windows began. It is empty for
+	// an unknown DID.
 	History(ctx context.Context, did DID) (KeyHistory, error)
 }
 
 // OwnKey is the public part of a current or former signing key of this gateway.
 type OwnKey struct {
 	Public  ed25519.PublicKey
-	Since   time.Time // when it was created; zero if an external program keeps it
-	Retired time.Time // when it was replaced; zero for the signing key
+	Since   time.Time // zero if an external program keeps it
+	Retired time.Time // zero for the signing key
 	Until   time.Time // end of the validity of a retired key's signatures
 }
 
-// State returns the state of the key: "active" for the signing key, "retiring" until the end of
-// its overlap, and "retired" after that.
+// State returns "active" for the signing key, "retiring" until the end of its overlap, and then
+// "retired".
 func (k OwnKey) State(now time.Time) string {
 	switch {
 	case k.Retired.IsZero():
@@ -318,9 +313,9 @@ func (k OwnKey) State(now time.Time) string {
 	return "retired"
 }
 
-// KeyMark names a key or a secret of this gateway by a fingerprint, which reveals nothing about it.
+// KeyMark names a key or secret of this gateway by a fingerprint that reveals nothing about it.
 type KeyMark struct {
-	Name        string // name of its file
+	Name        string // of its file
 	Fingerprint string
-	Since       time.Time // when the record was first written with it
+	Since       time.Time // first use for the record
 }

@@ -21,17 +21,17 @@ const (
 	DeviceCode  LoginKind = "device"  // the user code of a device, which a party approves
 )
 
-// LoginCode is a short one-time code that a person types to log in an agent host.
+// LoginCode is a short one-time code for logging in an agent host.
 type LoginCode struct {
 	Digest     [32]byte // see [DigestLoginCode]
 	Kind       LoginKind
-	DID        DID    // the DID to log in as; "" for an unapproved device
-	Key        string // key of the session that created or approved it, as in [Session]
+	DID        DID    // to log in as; "" for an unapproved device
+	Key        string // of the session that created or approved it, as in [Session]
 	Bound      bool   // as in that session
 	Address    string // of the device; "" for a pairing code
 	Client     string // of the device, as in [Session]
 	ClientName string
-	Denied     bool // a person denied the device
+	Denied     bool // by a person
 	Expires    time.Time
 }
 
@@ -45,7 +45,7 @@ const (
 	MaxDevicesOfOrigin = 16   // pending, of one address
 )
 
-// loginAlphabet has 32 characters without look-alikes.
+// Without look-alikes.
 const loginAlphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 const loginCodeLength = 8

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// Text is a private message to a DID, or a line of a channel. It is not a step: it is not in logs
-// or passports, and does not change a handoff. Inboxes, outboxes, notices and webhooks carry steps
-// and text.
+// Text is a private message to a DID, or a line of a channel. It is not a step: it is in no log or
+// passport, and does not change a handoff.
 type Text struct {
 	ID     EventID
-	Order  HandoffID // [Conversation] or [ChatOrder]; texts with the same Order are delivered in order
+	Order  HandoffID // [Conversation] or [ChatOrder]
 	From   DID       // DID of the signing key, which a home keeps for the author
 	Author DID
 	To     DID    // of a private message; "" for a line of a channel
 	Venue  string // a channel, or the pair of DIDs of a private message
 	Body   string
-	About  HandoffID // related handoff, or zero
+	About  HandoffID
 	// Fields are the other signed fields, such as [Manner] and [Introduces].
 	Fields map[string]string
 
-	// Answers is the ID of the answered message on the link of a delivery, or "". It is set only in
-	// a delivery.
+	// Answers is the ID of the answered message on the link of a delivery, or "" outside
+	// deliveries.
 	Answers string
 
 	Signature Signature
@@ -33,8 +32,7 @@ type Text struct {
 	Arrival Arrival
 }
 
-// InChannel reports whether a text is a line of a channel. Other links show it in the channel of
-// the same name.
+// InChannel reports whether a text is a line of a channel.
 func (t Text) InChannel() bool { return t.To == "" }
 
 // Refuse returns the refusal of a text.
@@ -45,8 +43,8 @@ func (t Text) Refuse(code RefusalCode, detail string) *RefusalError {
 // TextVerb is the verb of text in metrics, records and APIs.
 const TextVerb = "message"
 
-// Row returns the form in which records and APIs keep text: an event with the verb [TextVerb]. Use
-// it only for tables, lists and logs with both text and steps.
+// Row returns the text as an event with the verb [TextVerb]. Use it only for tables, lists and logs
+// with both text and steps.
 func (t Text) Row() Event {
 	return Event{
 		ID: t.ID, Handoff: t.Order, Kind: TextVerb, Verb: TextVerb, From: t.From, For: t.Author, To: t.To, Venue: t.Venue, Note: t.Body,
@@ -68,19 +66,19 @@ const Manner = "manner"
 
 // The values of [Manner].
 const (
-	Action     = "action"  // the author's action, as in "/me waves"
+	Action     = "action"  // as in "/me waves"
 	NoticeText = "notice"  // needs no reply
 	React      = "react"   // the body is an emoji for the message in [Reply]
 	Unreact    = "unreact" // removes such an emoji
 )
 
-// Holder is the field of a message to a connected recipient without a DID: the key, on its link, of
-// the user with the nick at that time. The message is for that user under any nick, and for no
-// later user of the nick.
+// Holder is the field of a message to a recipient without a DID. It has the key of the user with
+// the nick at that time. The message is for that user under any nick, and for no later user of the
+// nick.
 const Holder = "holder"
 
-// Formatted is the field of text with colours or other formatting: the body with the formatting
-// codes of IRC. A network without these codes shows the body.
+// Formatted is the field with the body in IRC formatting codes. A network without them shows the
+// plain body.
 const Formatted = "formatted"
 
 // Reply is the field with the ID of the answered message. In a channel this is its [ChatID].
@@ -89,22 +87,21 @@ const Reply = "reply"
 // Away is the field with the away message of the author of channel text.
 const Away = "away"
 
-// Unkept is the field of text that is not stored in the history, because its link has history =
-// false.
+// Unkept is the field of text from a link with history = false, which is not stored in the history.
 const Unkept = "unkept"
 
-// MaxChatBytes bounds one line of channel text, so that networks have space for the author's name.
+// MaxChatBytes bounds one line of channel text, to leave space for the author's name.
 const MaxChatBytes = 320
 
 // MaxMessageChars bounds the text of one message: about ten lines of IRC.
 const MaxMessageChars = 4096
 
-// Introduces is the field of a sender's first message to a person. The first link that shows it
-// explains how to allow or block the sender.
+// Introduces is the field of a sender's first message to a person. It makes the first link explain
+// how to allow or block the sender.
 const Introduces = "introduces"
 
 // ChatID returns the ID of channel text with a message ID of a network. It is the same at each
-// gateway, so that a line is recognized if it returns through another gateway.
+// gateway, so that a returning line is recognized.
 func ChatID(messageID string) EventID {
 	if id, err := ParseEventID(messageID); err == nil {
 		return id
@@ -115,14 +112,12 @@ func ChatID(messageID string) EventID {
 	return id
 }
 
-// ChatOrder returns the ID that orders the text of a channel on a link: texts with the same ID are
-// delivered in order.
+// ChatOrder returns the order key for the text of a channel on a link.
 func ChatOrder(link, venue string) HandoffID {
 	return Conversation(DID("link "+link), DID("channel "+venue))
 }
 
-// Conversation returns the ID that orders the messages of one DID to another: messages with the
-// same ID are delivered in order.
+// Conversation returns the order key for the messages of one DID to another.
 func Conversation(from, to DID) HandoffID {
 	sum := sha256.Sum256([]byte("conversation " + string(from) + " " + string(to)))
 	var id HandoffID
@@ -130,20 +125,19 @@ func Conversation(from, to DID) HandoffID {
 	return id
 }
 
-// TextFiling is one text with all changes of its filing. The record writes it in one transaction or
-// not at all.
+// TextFiling is one text with all changes of its filing, written in one transaction.
 type TextFiling struct {
 	Fanout
 
 	Text     Text
 	Inboxes  []DID
 	Filed    time.Time
-	Newcomer DID     // a DID first seen with the text, or ""
-	Contact  Contact // stored with the text; zero if nothing changes
+	Newcomer DID     // first seen with the text, or ""
+	Contact  Contact // zero if nothing changes
 }
 
-// MaxContacts bounds the senders that one participant allows or blocks, and the undecided strangers
-// that write to it.
+// MaxContacts bounds the senders allowed or blocked by one participant, and its undecided
+// strangers.
 const MaxContacts = 10_000
 
 // ErrTooManyContacts is returned for a decision beyond [MaxContacts] senders.
@@ -163,13 +157,12 @@ const (
 // Contact is a participant's decision about a sender of messages.
 type Contact struct {
 	Person, Sender DID
-	Name           string // name of the sender on its network; "" if the name of its DID suffices
+	Name           string // "" if the name of its DID suffices
 	State          ContactState
 	Since          time.Time
 }
 
-// Position is a position among the steps at one place: at a step, or between two. The zero Position
-// is before all steps.
+// Position is a position at or between steps of one place. The zero Position is before all steps.
 type Position struct {
 	At time.Time // see [Event.ShownAt]
 	N  uint64    // distinguishes steps of one moment; 0 is before them
@@ -189,12 +182,11 @@ type TimelineEntry struct {
 
 // TimelineQuery selects a part of the history of a place, excluding both ends.
 type TimelineQuery struct {
-	// Place is the place of the handoffs. The link of a private venue is ignored: the exchange is
-	// the same on every link.
+	// Place is the place of the handoffs. The link of a private venue is ignored.
 	Place  ChannelRef
 	After  Position // zero for the start
 	Before Position // zero for the end
-	Newest bool     // return the newest steps if there are more than requested
+	Newest bool     // return the newest steps if there are too many
 	// TextOnly omits lines without text, see [Line.IsText].
 	TextOnly bool
 }
@@ -210,8 +202,8 @@ type Line struct {
 	Command string            // PRIVMSG, NOTICE, TAGMSG or TOPIC
 	Source  string            // nick!user@host
 	Text    string            // with its formatting
-	Account string            // the author's account, or ""
-	Proved  string            // DID proved by the author on another network, or ""
+	Account string            // of the author, or ""
+	Proved  string            // proved by the author on another network, or ""
 	Tags    map[string]string // client-only tags, by full name
 }
 
@@ -221,8 +213,8 @@ func (l Line) IsText() bool { return l.Command == "PRIVMSG" || l.Command == "NOT
 // MaxMarkers bounds the read markers of a user of the listener for IRC clients.
 const MaxMarkers = 256
 
-// ShownAt returns the time shown in all messages with a step: the time of its first arrival,
-// otherwise the time of its ID.
+// ShownAt returns the time shown in messages with the step: its first arrival, otherwise the time
+// of its ID.
 func (e Event) ShownAt() time.Time {
 	if e.Verb == Confirm || e.Arrival.Received.IsZero() {
 		return e.Time()

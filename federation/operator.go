@@ -14,7 +14,7 @@ import (
 // BoundName is an operator's binding of a name on a network to a DID.
 type BoundName struct {
 	Network string
-	Name    string // name of an account or an agent, as the network spells it
+	Name    string // account or agent, as the network spells it
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
 	Since   time.Time // zero for a binding in the configuration
@@ -26,7 +26,7 @@ type DeliveryState string
 // The states of a delivery.
 const (
 	DeliveryWaiting   DeliveryState = "waiting"   // being retried, not yet fetched, or without consent
-	DeliveryDelivered DeliveryState = "delivered" // final: the peer has it
+	DeliveryDelivered DeliveryState = "delivered" // the peer has it
 	DeliveryRefused   DeliveryState = "refused"   // final: the link can never carry it; see the code
 	DeliveryExpired   DeliveryState = "expired"   // final: the handoff ended, or it was not fetched in time
 	DeliveryDead      DeliveryState = "dead"      // abandoned, usually with a [DeadLetter]
@@ -36,31 +36,29 @@ const (
 type Delivered struct {
 	Event EventID
 	Link  string
-	// Queue names the destination of a pending delivery to a webhook or a registry on hold;
-	// otherwise "".
+	// Queue names the destination of a pending delivery to a webhook or a held registry, or "".
 	Queue       string
 	Participant string // handle; DID for [WebhookLink] and [InboxLink]; "" for a link that delivers to all
 	State       DeliveryState
 	Attempt     int
-	Next        time.Time // time of the next attempt of a pending delivery; zero for immediately
+	Next        time.Time // zero for immediately
 	Reason      string    // the last error, the code of a refusal, or the reason of a dead delivery
 	Ended       time.Time // zero while it is pending
 }
 
-// InboxLink is the link name of deliveries to an inbox that its DID reads here. No link has this
-// name. A step is delivered to the inbox if it has no other route to the DID: no link, no other
-// home, no webhook. If the DID reads its inbox here, this also applies to steps written in a
-// channel. In a remote handoff this gateway delivers only to its own participants.
+// InboxLink is the link name of deliveries to an inbox read here. No link has this name. A step is
+// delivered to the inbox if it has no other route to the DID, or if the DID reads its inbox here.
+// In a remote handoff this gateway delivers only to its own participants.
 const InboxLink = "inbox"
 
-// UnroutedLink is the name of the outbox of steps for DIDs without a known mailbox home, or with
-// one that is no longer a peer.
+// UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is unknown or no
+// longer a peer.
 const UnroutedLink = "homes"
 
 // Backlog is the queue of a link.
 type Backlog struct {
 	Rows   int
-	Oldest time.Time // filing time of the oldest; zero if there is none
+	Oldest time.Time // filing time; zero if there is none
 }
 
 // ErrInvalidScope is returned by [ParseScope].
@@ -92,10 +90,10 @@ func (s Scope) Covers(needed Scope) bool {
 	return has >= 0 && has >= slices.Index(scopes(), needed) && slices.Contains(scopes(), needed)
 }
 
-// OperatorToken describes a token that lets its bearer act as an operator. The token itself is
-// returned only at its creation, and is not stored.
+// OperatorToken describes the token of an operator. The token itself is returned only at its
+// creation, and is not stored.
 type OperatorToken struct {
-	Name    string // name of the bearer in the audit log; see [ValidTokenName]
+	Name    string // of the bearer, in the audit log; see [ValidTokenName]
 	Scope   Scope
 	Digest  [32]byte // see [DigestToken]
 	Created time.Time
@@ -105,8 +103,7 @@ type OperatorToken struct {
 // Good reports whether the token is valid at the given time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
-// A token is a prefix for people and secret scanners, and 256 random bits. A plain digest therefore
-// protects it.
+// The prefix is for people and secret scanners. A plain digest protects 256 random bits.
 const (
 	tokenPrefix = "baton_op_"
 	tokenBytes  = 32
@@ -122,8 +119,7 @@ func ValidTokenName(text string) bool {
 	return text != "" && len(text) <= maxTokenNameBytes && plain(rune(text[0])) && !strings.ContainsFunc(text, odd)
 }
 
-// NewOperatorToken returns the text of a token for its bearer, and its record without name, scope
-// and times.
+// NewOperatorToken returns the text of a token, and its record without name, scope and times.
 func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err error) {
 	secret := make([]byte, tokenBytes)
 	if _, err := io.ReadFull(random, secret); err != nil {
@@ -140,7 +136,7 @@ func DigestToken(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 type Change struct {
 	ID      int64 // in the order of recording, from 1
 	At      time.Time
-	Actor   string // name of the operator in the audit log
+	Actor   string // of the operator, in the audit log
 	What    string // the words of the command, such as "feed hold"
 	Subject string
 	Reason  string // given by the operator; may be empty

@@ -50,7 +50,7 @@ func divides(r rune) bool {
 	return '\t' <= r && r <= '\r' || r == 0x85 || r == 0x2028 || r == 0x2029
 }
 
-// ignorable reports whether a character has no shape of its own.
+// It has no shape of its own.
 func ignorable(r rune) bool {
 	switch {
 	case unicode.Is(unicode.Cc, r), r >= 0xE0000 && r <= 0xEFFFF: // plane 14 can carry text that no reader sees
@@ -61,8 +61,8 @@ func ignorable(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// shows reports whether an ignorable character of a cluster changes the shape of the characters
-// around it; last is the previously kept character, or -1 if there is none.
+// Shows reports whether an ignorable character changes the shape of its neighbours. The argument
+// last is the previously kept character, or -1 if there is none.
 //
 // spec: UAX #31 §2.3.1; UTS #51 ED-16
 func shows(cluster []rune, i int, last rune) bool {
@@ -90,8 +90,7 @@ const (
 	tagEnd             = '\U000E007F'
 )
 
-// joining returns the scripts in which a joiner changes the shape of a letter: scripts with cursive
-// letters, and scripts with a virama.
+// Scripts with cursive letters or a virama: a joiner changes the shape of their letters.
 //
 // spec: UAX #31 §2.3.1, A1, A2 and B
 func joining() []*unicode.RangeTable {
@@ -102,9 +101,6 @@ func joining() []*unicode.RangeTable {
 	}
 }
 
-// isTagFlag reports whether a cluster is a flag made of tag characters. These are removed from all
-// other text.
-//
 // spec: UTS #51 ED-27: England, Scotland, Wales
 func isTagFlag(cluster string) bool {
 	tags, isFlag := strings.CutPrefix(cluster, "\U0001F3F4")
@@ -118,7 +114,6 @@ func isTagFlag(cluster string) bool {
 	return false
 }
 
-// isMark reports whether a character only sets the direction of adjacent neutral characters.
 func isMark(r rune) bool { return r == 0x200E || r == 0x200F || r == 0x061C }
 
 func isRightToLeft(r rune) bool {
@@ -126,9 +121,9 @@ func isRightToLeft(r rune) bool {
 	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)
 }
 
-// SplitText splits a text into parts of at most maxBytes bytes, for networks with short lines. Each
-// line begins a new part; empty lines are omitted. A part ends at a space if its second half has
-// one, and never within a user-perceived character.
+// SplitText splits a text into parts of at most maxBytes bytes. Each line begins a new part; empty
+// lines are omitted. A part ends at a space if its second half has one, and never within a
+// user-perceived character.
 func SplitText(text string, maxBytes int) []string {
 	var parts []string
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {

@@ -9,8 +9,8 @@ import (
 	"filippo.io/edwards25519"
 )
 
-// Errors of [ParsePublicKey]. ErrKeyEncoding means that the bytes are not the one encoding of an
-// Ed25519 point. ErrWeakKey means a point of small order, for which anyone can forge signatures.
+// ErrKeyEncoding means that the bytes are not the one encoding of an Ed25519 point. ErrWeakKey
+// means a point of small order, for which anyone can forge signatures.
 var (
 	ErrKeyEncoding = errors.New("federation: not a canonical Ed25519 public key")
 	ErrWeakKey     = errors.New("federation: an Ed25519 public key of small order proves nothing")
@@ -41,8 +41,8 @@ func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
 	return bytes.Clone(raw), nil
 }
 
-// secondSpelling reports whether the y of a key, little-endian with the sign of x in its last bit,
-// may be at least p = 2^255 - 19.
+// The y of a key is little-endian, with the sign of x in its last bit. It may be at least p = 2^255
+// - 19.
 func secondSpelling(raw []byte) bool {
 	last := len(raw) - 1
 	return raw[last]&0x7f == 0x7f && raw[0] >= 0xed && bytes.Count(raw[1:last], []byte{0xff}) == last-1

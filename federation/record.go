@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// ErrStale is returned by Append and KeepPending of the record if another step was filed first. The
-// caller reads the view again and judges again.
+// ErrStale is returned by the record if another step was filed first. The caller must read the view
+// and judge again.
 var ErrStale = errors.New("federation: the log moved on")
 
-// ErrNotFound is returned by the ports of the record for an unknown name.
+// ErrNotFound is returned by the record for an unknown name.
 var ErrNotFound = errors.New("federation: not found")
 
-// ErrTaken is returned by the ports of the record for a name that is already owned, or bound to
-// another DID.
+// ErrTaken is returned by the record for a name already owned or bound to another DID.
 var ErrTaken = errors.New("federation: name taken")
 
 // ErrUnknownCursor is returned for a cursor that the inbox did not issue.
@@ -29,18 +28,17 @@ type Version uint64
 // Cursor is a position in one inbox, opaque to networks. The zero Cursor is the start.
 type Cursor string
 
-// View is the state of one handoff. It can be rebuilt from the log. The zero View is a handoff
-// without a log.
+// View is the state of one handoff, as rebuilt from its log. The zero View has no log.
 type View struct {
 	ID       HandoffID `json:"id"`
 	Kind     Kind      `json:"kind"`
-	Dialect  Dialect   `json:"dialect"` // of the offer; used by the whole handoff
+	Dialect  Dialect   `json:"dialect"` // of the offer, for the whole handoff
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
 	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway; it also ends unanswered offers
 	Numbered bool      `json:"numbered,omitempty"`   // Home numbers and rules on all steps, not only state changes
-	Venue    string    `json:"venue"`                // venue of its steps on a chat network
+	Venue    string    `json:"venue"`                // on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue signed in the offer, if different
 	Partial  []string  `json:"partial,omitempty"`    // links whose network lacks a step that was a command
@@ -60,23 +58,23 @@ type View struct {
 	Opened time.Time `json:"opened"`
 	Moved  time.Time `json:"moved"`
 
-	Erased time.Time `json:"erased,omitzero"` // time at which an operator erased its content; otherwise zero
+	Erased time.Time `json:"erased,omitzero"` // erasure of its content; otherwise zero
 
 	Answered Version   `json:"answered,omitempty"` // version of the step that left the initial state; 0 before
-	Over     bool      `json:"over,omitempty"`     // closed: no step can follow
+	Over     bool      `json:"over,omitempty"`     // no step can follow
 	Clock    Clock     `json:"clock,omitempty"`    // timeout that will end the handoff, or ""
 	Since    time.Time `json:"since,omitzero"`     // start of the clock; zero without Clock
 }
 
-// Clock names the timeout after which the home ends a handoff itself. The lifecycle of a kind
-// assigns clocks to states, and may have more than these.
+// Clock names the timeout after which the home ends a handoff. The lifecycle of a kind assigns
+// clocks to states, and may have more than these.
 type Clock string
 
 // The clocks of every home.
 const (
-	DeadlineClock   Clock = "deadline"   // runs from the deadline of an unanswered offer
-	UnansweredClock Clock = "unanswered" // runs from the last step of an offer without deadline
-	AbandonedClock  Clock = "abandoned"  // runs from the last step of assigned work
+	DeadlineClock   Clock = "deadline"   // from the deadline of an unanswered offer
+	UnansweredClock Clock = "unanswered" // from the last step of an offer without deadline
+	AbandonedClock  Clock = "abandoned"  // from the last step of assigned work
 )
 
 // Exists reports whether the handoff has a log.
@@ -93,7 +91,7 @@ func (v View) Others(actor DID) []DID {
 	return others
 }
 
-// MissingCaps returns the required capabilities of an offer that a DID has not declared; never nil.
+// MissingCaps returns the required capabilities that a DID has not declared; never nil.
 func (v View) MissingCaps(declared []string) []string {
 	missing := []string{}
 	for _, name := range v.Caps {
@@ -104,42 +102,40 @@ func (v View) MissingCaps(declared []string) []string {
 	return missing
 }
 
-// Addressee returns the DID named by the offer, or "" for an open offer: [View].Offeree, or the DID
-// of a key kept for it.
+// Addressee returns the DID named by the offer, or "" for an open offer.
 func (v View) Addressee() DID { return cmp.Or(v.Named, v.Offeree) }
 
-// Filing is one step with all changes of its filing: the event with its evidence, the view, the
-// inbox and outbox rows, and the effects. It has the [Binding] of the signer if the arrival names
-// one. The record writes it in one transaction or not at all.
+// Filing is one step with all changes of its filing, written in one transaction. It has the
+// [Binding] of the signer if the arrival names one.
 type Filing struct {
 	Fanout
 
 	Event   Event
-	After   Version // version against which the step was judged
+	After   Version // the step was judged against it
 	View    View
 	Inboxes []DID
 	Filed   time.Time
-	// Receipt is the home's confirmation of the step, delivered to the same links, or nil. It
-	// enters no log and no inbox.
+	// Receipt is the home's confirmation, delivered to the same links, or nil. It enters no log or
+	// inbox.
 	Receipt *Event
 	// Newcomer is a DID that is new to the record with this step, or "".
 	Newcomer DID
-	// Ruling is the ruling of another home that numbers the steps of the handoff, or nil. The step
-	// is then no longer pending.
+	// Ruling is the ruling of another home that numbers the steps of the handoff, or nil. It ends
+	// the wait of a pending step.
 	Ruling *Ruling
 }
 
-// Entry is one filed step, or text, as read from a log, an inbox or an outbox. Logs have only steps.
+// Entry is one filed step or text, as read from a log, an inbox or an outbox. Logs have only steps.
 type Entry struct {
-	Event   Event     `json:"event"`   // the step; zero for text
+	Event   Event     `json:"event"`   // zero for text
 	Text    *Text     `json:"-"`       // nil for a step
-	Version Version   `json:"version"` // position in the log of its handoff: 1 for the offer, 0 for a receipt
-	State   State     `json:"state"`   // state of the handoff after it
+	Version Version   `json:"version"` // position in the log: 1 for the offer, 0 for a receipt
+	State   State     `json:"state"`   // after it
 	Filed   time.Time `json:"filed"`
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
 	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps, in order of arrival
 	Waits   bool      `json:"-"` // not read there yet
-	Now     State     `json:"-"` // current state of the handoff, set when read from an inbox; "" for text
+	Now     State     `json:"-"` // current state, set when read from an inbox; "" for text
 }
 
 // Row returns the step, or the [Text.Row] of text.
@@ -182,37 +178,36 @@ type Binding struct {
 	Name    string    // the newest
 	First   string    // the first known name, the source of permanent aliases
 	Key     []byte    // raw public key that verified last
-	Seen    time.Time // time of the newest step, to the minute
+	Seen    time.Time // newest step, to the minute
 }
 
-// Judgement is the home's conclusion about one submitted step. It is also returned with a refusal,
-// for the log and the metrics.
+// Judgement is the home's conclusion about one submitted step, also returned with a refusal.
 type Judgement struct {
 	Verdict   Verdict // on the signature
 	Entry     Entry   // as filed; for an unfiled step, only the event with its ID
-	View      View    // state of the handoff after it; unchanged if the step was refused
+	View      View    // after it; unchanged if the step was refused
 	Fanout    Fanout
-	Duplicate bool // the step was already filed; Entry is the existing one
-	Conflicts int  // number of times this step was judged again because another step was filed first
-	// Newcomer is the DID of the step if it is new to the record; otherwise "".
+	Duplicate bool // Entry is the existing one
+	Conflicts int  // number of times it was judged again because another step was filed first
+	// Newcomer is the DID of the step if it is new to the record, or "".
 	Newcomer DID
-	// Awaits is true if the step is on disk but not yet in a log, because another home has not
-	// ruled on it. Entry has the step; View does not include it.
+	// Awaits is true if the step waits on disk for the ruling of another home. Entry has the step;
+	// View does not include it.
 	Awaits bool
 }
 
 // Fanout lists the destinations of a step, besides the inboxes of its parties.
 type Fanout struct {
 	Links []string
-	// Once names the Links that show a step at most once. Their first attempt counts at filing, so
-	// that it needs no separate write.
+	// Once names the Links that show a step at most once. Filing counts as their first attempt,
+	// which saves a write.
 	Once []string
 	// Effects are written with the step to the tables of their networks.
 	Effects []Effect
-	// Topics are woken once the step is filed, because of changes by the Effects.
+	// Topics are woken after the filing, because the Effects change them.
 	Topics []string
-	// Kept lists the keys that the gateway keeps for the parties. Other networks may now show their
-	// DIDs, so the record stores the owners.
+	// Kept lists the keys that the gateway keeps for the parties. Other networks may show the DIDs
+	// of these keys, so the record stores the owners.
 	Kept []KeptKey
 }
 
@@ -222,9 +217,8 @@ type KeptKey struct {
 	Owner DID
 }
 
-// Effect is a write to one network's own tables within the transaction of a filed step. It is
-// opaque to the record, which passes it to the tables that know its type. A [*RefusalError] of that
-// write prevents the filing.
+// Effect is a write to one network's own tables within the transaction of a filed step, opaque to
+// the record. A [*RefusalError] of that write prevents the filing.
 type Effect any
 
 // SnapshotQuery selects the data that a home reads from the record to judge a step.
@@ -232,35 +226,35 @@ type SnapshotQuery struct {
 	Step    Event
 	OpenOf  DID     // count the open handoffs offered by this DID, unless ""
 	Inboxes bool    // read the use of inboxes: of Step.To for an offer, otherwise of the parties
-	Version Version // version of the step in another home's ruling; 0 without one
+	Version Version // in another home's ruling; 0 without one
 }
 
 // Snapshot is a consistent state of one step and its handoff in the record.
 type Snapshot struct {
 	View View // zero without a log
-	// Filed is the same step (see [Event.Digest]) if it is already filed, otherwise nil.
+	// Filed is the same step (see [Event.Digest]) if it is already filed, or nil.
 	Filed *Entry
 	// Used is the reason why the step can never be filed, or nil: its signer used the ID for other
-	// bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
+	// bytes ([EventIDInUse]), or the step was pruned ([TerminalHandoff]).
 	Used      *RefusalError
 	Named     *Entry    // the step of the same handoff in Step.Accepts, or nil
-	Replaced  View      // view of the handoff named by Step.Replaces; zero if it has no log
+	Replaced  View      // handoff named by Step.Replaces; zero if it has no log
 	Reference HandoffID // handoff of the step that Step answers or confirms; zero if unknown
-	Pending   []Pending // steps of the handoff waiting for the ruling of its home, oldest first
+	Pending   []Pending // steps waiting for the ruling of the home, oldest first
 	Open      int       // see [SnapshotQuery].OpenOf
-	// Inboxes is the use of each non-empty inbox, in total and by the signer of the step.
+	// Inboxes has the use of each non-empty inbox, in total and by the signer.
 	Inboxes map[DID]InboxUse
 	Head    [32]byte // the [Link] after the newest step of View; zero without a log
 	Chain   [32]byte // the [Link] after the step at the version of the query, or zero
 	// Forked is true if the handoff provably has two histories. It is set only for a query with a
-	// version.
+	// Version.
 	Forked bool
 }
 
 // Judged reports whether the step is already filed or can never be filed.
 func (s Snapshot) Judged() bool { return s.Filed != nil || s.Used != nil }
 
-// Answers returns the event confirmed by a step, or the event or message ID that it answers, or "".
+// Answers returns the event confirmed by a step, or the event or message that it answers, or "".
 func (e Event) Answers() string {
 	if e.Verb == Confirm && !e.Subject.IsZero() {
 		return e.Subject.String()
@@ -268,42 +262,41 @@ func (e Event) Answers() string {
 	return e.ReplyTo
 }
 
-// ErrDeferralFull is returned by the record when the limit on deferred steps is reached, from one
-// origin or in total.
+// ErrDeferralFull is returned at the limit on deferred steps, of one origin or in total.
 var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 
 // Deferred is a step that cannot be judged yet, because its key was not found, or because it
-// depends on an earlier deferred step. It is not in a log and does not change the handoff.
+// depends on an earlier deferred step. It is in no log and does not change the handoff.
 type Deferred struct {
 	Row    int64 // order of arrival
 	Event  Event
-	Origin string // link on which it arrived; never empty
+	Origin string // link of its arrival; never empty
 	Since  time.Time
-	Tried  int // number of later attempts to judge it
+	Tried  int // later attempts to judge it
 	Next   time.Time
-	Reason string // why the last attempt failed; for operators
+	Reason string // why the last attempt failed, for operators
 }
 
-// DeferralLimits bound the number of deferred steps. Zero means no limit.
+// DeferralLimits bounds the number of deferred steps. Zero means no limit.
 type DeferralLimits struct {
-	PerUser   int // for one name on one link ([Arrival].Name); not for steps without a name
+	PerUser   int // one name on one link ([Arrival].Name); steps without a name are not counted
 	PerOrigin int
 	Total     int
 }
 
 // JournalWrite appends to a journal: a named list of entries kept by a link, such as the history of
-// a session. The entries are opaque to the record.
+// a session. Entries are opaque to the record.
 type JournalWrite struct {
 	Name    string // unique in the record; begins with the label of the network and a slash
-	Length  uint64 // length before the write; any other length is refused with [ErrStale]
+	Length  uint64 // before the write; any other length is refused with [ErrStale]
 	Entries [][]byte
-	Due     time.Time // time at which its owner checks the journal again; zero for never
+	Due     time.Time // next check by its owner; zero for never
 }
 
 // MaxJournalPage bounds the entries and names returned by one read of journals.
 const MaxJournalPage = 1024
 
-// Filter selects handoffs that match all of its members. A zero member matches all.
+// Filter selects handoffs. A zero member matches all.
 type Filter struct {
 	DIDs       []DID // one is its offerer, offeree or assignee
 	State      State

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// RefusalCode is the reason for a refusal, used throughout the program. Line-based networks write
-// it in upper case with underscores. Other networks have different words for a few codes; see their
-// edge.go.
+// RefusalCode is the reason for a refusal. Line-based networks write it in upper case with
+// underscores. Other networks translate a few codes in their edge.go.
 type RefusalCode string
 
 // The refusals of admission and of the lifecycle.
@@ -53,8 +52,7 @@ func (c RefusalCode) Upper() string {
 	return strings.ToUpper(strings.ReplaceAll(string(c), "-", "_"))
 }
 
-// Sentence returns the readable explanation of a code, which is the same on every network. A
-// network may translate only the code.
+// Sentence returns the explanation of a code, which is the same on every network.
 func (c RefusalCode) Sentence() string {
 	switch c {
 	case NeedSignature:
@@ -120,16 +118,16 @@ func (c RefusalCode) Sentence() string {
 }
 
 // RefusalError is a final refusal of one step, unless Waits is true. Detail is for the sender and
-// contains no private data. Each network renders it in its edge.go.
+// contains no private data.
 type RefusalError struct {
 	Code    RefusalCode
-	Event   EventID   // zero if it could not be read
-	Handoff HandoffID // zero if it could not be read
+	Event   EventID   // zero if unreadable
+	Handoff HandoffID // zero if unreadable
 	Detail  string    // added to the sentence of the code; may be empty
 	View    View      // current state of the handoff, or zero
 	// RetryAfter is the wait before a rate-limited step may be retried; otherwise zero.
 	RetryAfter time.Duration
-	// Waits is true if the step is on disk and will be judged later: this is not a final result.
+	// Waits is true if the step is on disk and will be judged later.
 	Waits bool
 }
 
@@ -149,8 +147,7 @@ func (e *RefusalError) Sentence() string {
 	return e.Code.Sentence() + ": " + e.Detail
 }
 
-// Subject identifies the refused step for its sender: its event ID, otherwise its handoff ID, or
-// "*" if neither could be read.
+// Subject returns the event ID, otherwise the handoff ID, or "*" if neither could be read.
 func (e *RefusalError) Subject() string {
 	switch {
 	case !e.Event.IsZero():
@@ -161,8 +158,7 @@ func (e *RefusalError) Subject() string {
 	return "*"
 }
 
-// UnavailableError is a temporary error: a peer, a key server or the record is unreachable. A retry
-// may help.
+// UnavailableError is a temporary error: a peer, a key server or the record is unreachable.
 type UnavailableError struct {
 	What       string
 	RetryAfter time.Duration // zero if unknown
