@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// JCS returns the canonical form of a JSON value by RFC 8785. It returns an error for an ambiguous
-// text; see [federation.ExactJSON].
+// JCS returns the canonical form of a JSON value by RFC 8785, or an error for a text that
+// [federation.ExactJSON] refuses.
 func JCS(text []byte) ([]byte, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err
@@ -22,8 +22,8 @@ func JCS(text []byte) ([]byte, error) {
 	return canonical(text)
 }
 
-// The library for RFC 8785 takes seven times as long as a comparison. Text is usually already
-// canonical, and then skips it.
+// A comparison is seven times as fast as the RFC 8785 library, and the text is usually canonical
+// already.
 func canonical(text []byte) ([]byte, error) {
 	same := jsontext.Value(bytes.Clone(text))
 	if err := same.Canonicalize(); err == nil && bytes.Equal(same, text) {
@@ -58,7 +58,7 @@ func without(text []byte, names ...string) ([]byte, error) {
 	return append(kept, '}'), nil
 }
 
-// memberLength returns the length of the first member in the rest of a canonical object.
+// Applies only to a canonical object.
 func memberLength(text []byte) int {
 	var depth int
 	for i := 0; ; i++ {
@@ -107,7 +107,6 @@ func canonicalObject[V any](object map[string]V) ([]byte, error) {
 	return canonical(text)
 }
 
-// The values of the object are strings.
 func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
 	members, err := federation.DecodeStrings(text)
 	if err != nil {

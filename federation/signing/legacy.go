@@ -32,8 +32,8 @@ func DecodedChallenge() Scheme {
 	return Scheme{Name: "airc-challenge-bytes", Document: decodedText, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// Rotation is the scheme of a request for another key, signed with the old key. The new key may sign
-// the same document, to prove that the agent has it.
+// Rotation is the scheme of a request for another key, signed with the old key. The new key may
+// sign the same document, to prove possession.
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Requests"
 func Rotation() Scheme {
@@ -58,8 +58,8 @@ func LegacyMessage() Scheme {
 	return Scheme{Name: "airc-legacy", Document: canonicalWithout("signature"), Encoding: asFound()}
 }
 
-// LegacyTextless is the scheme of clients that add the text again, as "text", after signing. A text
-// that differs from the body has no signature.
+// LegacyTextless is the scheme of clients that add "text" after signing. A text that differs from
+// the body has no signature.
 func LegacyTextless() Scheme {
 	return Scheme{Name: "airc-legacy-textless", Document: withoutText, Encoding: asFound()}
 }
@@ -69,8 +69,8 @@ func LegacyFive() Scheme {
 	return Scheme{Name: "airc-legacy-five", Document: canonicalOf("from", "to", "text", "timestamp", "nonce"), Encoding: asFound()}
 }
 
-// LegacyHeader is the scheme of a signature in a header, which covers the whole body of a request. It
-// covers neither sender nor time, so it does not prove the sender.
+// LegacyHeader is the scheme of a signature in a header over the body of a request. It covers
+// neither sender nor time, so it does not prove the sender.
 func LegacyHeader() Scheme {
 	return Scheme{Name: "airc-header", Document: canonicalWithout(), Encoding: asFound()}
 }
@@ -149,8 +149,7 @@ func escapedASCII(body []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// BoundRegistration is the scheme of a registration that names the registry. Its message is the
-// request.
+// BoundRegistration is the scheme of a registration that names the registry.
 //
 // spec: airc-shapes "Sessions and proofs"
 func BoundRegistration() Scheme {

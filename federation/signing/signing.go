@@ -1,10 +1,9 @@
 // Package signing writes the canonical documents that signatures cover, and verifies signatures.
 // Its functions are pure, except that some read keys from a [federation.KeySource].
 //
-// A [Scheme] describes how one format signs: which bytes, how the signature is written, how the
-// key is named. Steps in the tags of IRC have two schemes, one for each dialect. They are most of
-// the traffic, so they have separate functions: [Document], [Verify], [Seal]. AIRC messages have
-// [Envelope], [VerifyEnvelope] and [SignEnvelope].
+// A [Scheme] describes how one format signs. Steps in the tags of IRC are most of the traffic, so
+// they have separate functions: [Document], [Verify], [Seal]. AIRC messages have [Envelope],
+// [VerifyEnvelope] and [SignEnvelope].
 //
 // Every scheme is Ed25519 over RFC 8785 JSON, except for a few old ones. A text that two JSON
 // parsers could read as different values has no canonical form, except for numbers beyond ±2^53,
@@ -12,12 +11,12 @@
 //
 // Guarantees:
 //
-//   - All verification follows one rule, that of the standard library, so that two homes never disagree
-//     about a signature: the equation without the cofactor, S below the group order, and R compared as
+//   - All verification follows the rule of the standard library, so that homes never disagree about
+//     a signature: the equation without the cofactor, S below the group order, and R compared as
 //     bytes.
-//   - No signature is valid under a key that [federation.ParsePublicKey] refuses: small
-//     order, or no canonical encoding.
-//   - A key that cannot be found makes a signature unverifiable, never invalid.
+//   - No signature is valid under a key that [federation.ParsePublicKey] refuses: small order, or
+//     no canonical encoding.
+//   - A missing key makes a signature unverifiable, never invalid.
 //
 // spec: handofftag "Canonical document"; airc-v0.1.1 §6
 package signing
@@ -39,7 +38,7 @@ import (
 )
 
 // Document returns the canonical document of a step: its signed fields, the DID of the signer, the
-// venue, and the event ID if the signature covers it. In the act dialect it always does.
+// venue, and the event ID if the signature covers it.
 func Document(ev federation.Event) (string, error) {
 	if ev.From == "" || ev.Venue == "" || ev.Handoff.IsZero() || ev.Dialect == federation.ActTags && !ev.Stamped {
 		return "", errors.New("canonical document: signer, venue and ids are needed")
@@ -51,8 +50,8 @@ func Document(ev federation.Event) (string, error) {
 	return Canonical(ev.Fields, ev.From, ev.Venue, id)
 }
 
-// Canonical returns the document that a signature covers: a JSON object of strings, with the fields,
-// the signer as "from", the venue as "target" and the ID, if any. It is the same in both dialects.
+// Canonical returns the document that a signature covers: a JSON object of strings, with the
+// fields, the signer as "from", the venue as "target" and the ID, if any.
 //
 // spec: handofftag "Canonical document"; freeq-act "Canonical document"
 func Canonical(fields map[string]string, from federation.DID, target, id string) (string, error) {
@@ -74,7 +73,7 @@ func Canonical(fields map[string]string, from federation.DID, target, id string)
 	return string(canonical), nil
 }
 
-// Seal signs a step with a key that the gateway keeps. The signature covers the ID.
+// Seal signs a step, including its ID, with a key that the gateway keeps.
 func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (federation.Event, error) {
 	ev.Stamped = true
 	document, err := Document(ev)
@@ -93,9 +92,9 @@ func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (
 	return ev, nil
 }
 
-// Envelope returns the bytes that the signature of an AIRC message covers: its canonical JSON without
-// the member signature, and without seq, which the registry adds at delivery. Unknown members are
-// covered. It returns an error without a canonical form; see [federation.ExactJSON].
+// Envelope returns the bytes covered by the signature of an AIRC message: its canonical JSON
+// without the members signature and seq, which the registry adds at delivery. It returns an error
+// if there is no canonical form; see [federation.ExactJSON].
 //
 // spec: airc-v0.1.1 §6.2
 func Envelope(envelope []byte) ([]byte, error) {
@@ -113,8 +112,8 @@ func Message() Scheme {
 	return Scheme{Name: "airc", Document: Envelope, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// SignEnvelope returns an AIRC envelope as canonical JSON with its signature. The envelope is any
-// value that marshals to a JSON object.
+// SignEnvelope returns an AIRC envelope as canonical JSON with its signature. The envelope must
+// marshal to a JSON object.
 func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) ([]byte, error) {
 	text, err := json.Marshal(envelope)
 	if err != nil {
@@ -138,28 +137,26 @@ func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) 
 
 const algorithm = "ed25519:"
 
-// Encoding is the form of a signature in a scheme: base64 of its 64 bytes, after an optional prefix
-// and an optional key ID with a colon.
+// Encoding is the form of a signature: base64 after an optional prefix and an optional key ID with
+// a colon.
 type Encoding struct {
 	prefix string
 	named  bool // the key ID precedes the signature
 	base64 *base64.Encoding
-	lax    bool // accepts either alphabet, padded or not, with or without the prefix
+	lax    bool // accepts either alphabet, with or without padding and prefix
 }
 
 // The tag is "ed25519:<kid>:<base64url>".
 func inTag() Encoding { return Encoding{prefix: algorithm, named: true, base64: base64.RawURLEncoding} }
 
-// The text is base64url without padding.
 func inEnvelope() Encoding { return Encoding{base64: base64.RawURLEncoding} }
 
-// The text is "ed25519:" and padded base64 of the standard alphabet.
 func withAlgorithm() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding} }
 
-// asFound writes padded base64 of the standard alphabet, and accepts all forms that clients send.
+// Writes padded standard base64, and accepts all forms that clients send.
 func asFound() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding, lax: true} }
 
-// Write returns a signature in its wire form. Only encodings that name a key use the key ID.
+// Write returns a signature in its wire form. The key ID is ignored by encodings that name no key.
 func (e Encoding) Write(kid string, sig []byte) string {
 	prefix := e.prefix
 	if e.lax {
@@ -171,8 +168,8 @@ func (e Encoding) Write(kid string, sig []byte) string {
 	return prefix + e.base64.EncodeToString(sig)
 }
 
-// Read is the reverse of Write. It returns false for a signature of another algorithm. A signature of
-// other than 64 bytes never verifies. Each value has one spelling, except in the encoding asFound.
+// Read is the reverse of Write. It returns false for a signature of another algorithm. Except in a
+// lax encoding, each value has one spelling.
 func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	rest, found := strings.CutPrefix(text, e.prefix)
 	if !found && !e.lax {
@@ -190,7 +187,7 @@ func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	return kid, sig, true
 }
 
-// Either alphabet is valid, padded or not. The result is nil for invalid base64.
+// Returns nil for invalid base64.
 func decodeAnyBase64(s string) []byte {
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(s), "="))
 	if err != nil {
@@ -199,8 +196,8 @@ func decodeAnyBase64(s string) []byte {
 	return raw
 }
 
-// DecodeBase64URL decodes base64url without padding. Unused bits must be zero, so that each value has
-// one spelling.
+// DecodeBase64URL decodes base64url without padding. Unused bits must be zero, so that each value
+// has one spelling.
 func DecodeBase64URL(s string) ([]byte, error) { return decodeStrict(base64.RawURLEncoding, s) }
 
 func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
@@ -214,8 +211,8 @@ func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
 	return raw, nil
 }
 
-// The signature of a step is "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC,
-// without key ID, in either alphabet and padded or not. The result is false for another algorithm.
+// A signature is "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC. The result is
+// false for another algorithm.
 func parse(text string) (kid string, sig []byte, ours bool) {
 	if kid, sig, ours = inTag().Read(text); ours {
 		return kid, sig, true
@@ -226,17 +223,15 @@ func parse(text string) (kid string, sig []byte, ours bool) {
 	return asFound().Read(text)
 }
 
-// Scheme describes how one format signs, as data: the signed bytes, the encoding, and how a message
-// names the key. All schemes are Ed25519 under the one rule of this package.
+// Scheme describes how one format signs: the signed bytes, the encoding, and the name of the key.
 type Scheme struct {
 	Name string // in passports
-	// Document returns the bytes that the signature of a message covers. The message is JSON with or
-	// without its signature, unless the scheme defines otherwise. It returns an error for a message
-	// without such bytes.
+	// Document returns the bytes covered by the signature of a message, or an error if there are
+	// none. The message is JSON with or without its signature, unless the scheme defines otherwise.
 	Document func(message []byte) ([]byte, error)
 	Encoding Encoding
-	// KeyID returns the name of a key in the messages of the scheme. It is nil if messages name only
-	// the owner.
+	// KeyID returns the name of a key in messages of the scheme. It is nil if they name only the
+	// owner.
 	KeyID func(ed25519.PublicKey) string
 }
 
@@ -256,9 +251,9 @@ func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []b
 	return s.Encoding.Write(kid, sig), document, nil
 }
 
-// Verify verifies the signature of a message under one key. The verdict is [federation.Unverifiable]
-// for a message without a canonical form, and for a signature of another algorithm or naming another
-// key. The error explains why a message has no canonical form, and is nil otherwise.
+// Verify verifies the signature of a message under one key. The verdict is
+// [federation.Unverifiable] for a message without a canonical form, another algorithm, or another
+// named key. The error is non-nil only if the message has no canonical form.
 func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	document, err := s.Document(message)
 	if err != nil {
@@ -279,12 +274,12 @@ func (s Scheme) verify(document []byte, signature string, key ed25519.PublicKey)
 }
 
 // Match verifies the signature of a message that does not name its scheme. It returns the first
-// scheme under which the signature is valid. If there is none, the Scheme is zero, and the verdict is
+// scheme under which the signature is valid, or the zero Scheme. The verdict is then
 // [federation.Invalid] if any scheme could judge the signature.
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable
 	for _, s := range schemes {
-		judged, _ := s.Verify(message, signature, key) // a message without a canonical form in a scheme proves nothing
+		judged, _ := s.Verify(message, signature, key) // without a canonical form, a message proves nothing
 		switch judged {
 		case federation.Valid:
 			return s, federation.Valid
@@ -346,7 +341,6 @@ func actDocument(message []byte) ([]byte, error) {
 	return stepDocument(message, federation.ActTags, nil)
 }
 
-// receiptDocument finds the dialect by the tag in every step of a dialect.
 func receiptDocument(message []byte) ([]byte, error) {
 	document, err := stepDocument(message, federation.HandoffTags, checkReceipt)
 	if errors.Is(err, errOtherDialect) {
@@ -355,11 +349,9 @@ func receiptDocument(message []byte) ([]byte, error) {
 	return document, err
 }
 
-// errOtherDialect means that a document lacks the tag of its dialect.
 var errOtherDialect = errors.New("it is not a step of this dialect")
 
-// stepDocument refuses a document rejected by check, and members other than signed tags of the
-// dialect, which no link could have read.
+// Members other than signed tags are refused, because no link could have read them.
 func stepDocument(message []byte, dialect federation.Dialect, check func(map[string]string) error) ([]byte, error) {
 	canonical, members, err := canonicalStrings(message)
 	if err == nil {
@@ -398,7 +390,6 @@ func checkStep(members map[string]string, dialect federation.Dialect) error {
 	return nil
 }
 
-// checkReceipt refuses a document other than a receipt, and a receipt without a subject.
 func checkReceipt(members map[string]string) error {
 	verb, subject := members["handoff"], members["handoff-subject"]
 	if members["act"] != "" {
@@ -415,12 +406,10 @@ func checkReceipt(members map[string]string) error {
 	return nil
 }
 
-// homePrefix precedes the signed bytes of a message between homes, so that the signature is valid for
-// no other purpose.
+// Makes the signature invalid for any other purpose.
 const homePrefix = "baton-home/1\n"
 
-// SignHome returns the signature of a message from one home to another. It is not a [Scheme]: the
-// signature covers the bytes as sent, and is transmitted with them.
+// SignHome signs a message from one home to another. The signature covers the bytes as sent.
 func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (string, error) {
 	sig, err := key.Sign(ctx, homeDocument(message))
 	if err != nil {
@@ -457,8 +446,8 @@ func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.
 
 // HomeSigner signs for a home, and verifies the signatures of other homes.
 type HomeSigner struct {
-	Key  func() federation.SigningKey // current key of the home
-	Keys func() federation.KeySource  // keys of the other homes; it may block on their hosts
+	Key  func() federation.SigningKey
+	Keys func() federation.KeySource // may block on the hosts of the other homes
 }
 
 // Sign returns [SignHome] with the current key.

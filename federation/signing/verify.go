@@ -14,9 +14,9 @@ import (
 // fills in the document, the key ID and the key.
 //
 // The error is nil only for [federation.Valid]. It is a [*federation.RefusalError] for a missing or
-// invalid signature, the key of another DID, a did:key whose key cannot be an identity
-// ([federation.InvalidTag]), and a signature that cannot be judged now
-// ([federation.SignatureUnverifiable]). Any other error comes from the record behind the key source.
+// invalid signature, the key of another DID, an unusable did:key ([federation.InvalidTag]), and a
+// signature that cannot be judged now ([federation.SignatureUnverifiable]). Any other error comes
+// from the record behind the key source.
 func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.Text == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.NeedSignature, "")
@@ -58,7 +58,7 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 	return judgeStrangeKey(ctx, keys, ev)
 }
 
-// Query returns the query of [Verify] about a step, or false if the step needs none.
+// Query returns the key query of [Verify] for a step, or false if the step needs none.
 func Query(ev federation.Event) (q federation.KeyQuery, ok bool) {
 	if ev.Signature.Text == "" || ev.From == "" {
 		return federation.KeyQuery{}, false
@@ -73,7 +73,7 @@ func query(ev federation.Event, kid string) federation.KeyQuery {
 	}
 }
 
-// judgeStrangeKey refuses a key known to belong to another DID. An unknown key proves nothing.
+// Only a key known to belong to another DID is refused.
 func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.KeyID == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
@@ -90,13 +90,13 @@ func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federati
 	return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
 }
 
-// NamedKey returns the key ID in the wire form of a step's signature, or "".
+// NamedKey returns the key ID in a step's signature, or "".
 func NamedKey(text string) string {
 	kid, _, _ := inTag().Read(text)
 	return kid
 }
 
-// unverifiable joins the refusal for the sender with the reason for the operator.
+// The refusal is for the sender, and the cause for the operator.
 func unverifiable(ev federation.Event, cause error) error {
 	return errors.Join(federation.Refuse(ev, federation.SignatureUnverifiable, ""), fmt.Errorf("keys of %s: %w", ev.From, cause))
 }
@@ -107,16 +107,14 @@ func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (f
 	return Message().Verify(envelope, signature, key)
 }
 
-// verified refuses keys of small order, for which signatures need no private key, because an old
-// record may have such a key.
+// An old record may have a key of small order, for which signatures need no private key.
 func verified(key ed25519.PublicKey, document, sig []byte) bool {
 	public, err := federation.ParsePublicKey(key)
 	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
 }
 
-// VerifyAgain returns an error for a filed step whose signature is no longer valid. It uses no key
-// source and no clock, so it is deterministic. It uses the key of a did:key, from didKey, or
-// otherwise the key in the step.
+// VerifyAgain returns an error for a filed step whose signature is no longer valid. It is
+// deterministic: it uses the key of a did:key, from didKey, or otherwise the key in the step.
 func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
 	key := filedKey{ev, didKey}
 	again, _, err := Verify(ctx, key, ev)
@@ -131,7 +129,6 @@ func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federatio
 	return nil
 }
 
-// filedKey is a [federation.KeySource] with the key of one step.
 type filedKey struct {
 	ev     federation.Event
 	didKey func(federation.DID) (ed25519.PublicKey, error)
@@ -149,7 +146,7 @@ func (k filedKey) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.Publ
 	return []ed25519.PublicKey{key}, nil
 }
 
-// KeyOwner implements [federation.KeySource]: no other key has a known owner.
+// KeyOwner implements [federation.KeySource].
 func (filedKey) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
@@ -158,10 +155,9 @@ func (filedKey) KeyOwner(context.Context, string) (federation.DID, error) {
 // document is not a step.
 type Reader func(document string) (federation.Event, error)
 
-// Open verifies a step like [Verify], and reads the members of a valid step from its document. It
-// discards members set by a codec that are missing in the document. If the document has no ID, the
-// step keeps the ID set by its home. Provenance, evidence and arrival are not signed and do not
-// change.
+// Open verifies a step like [Verify], and reads the members of a valid step from its document.
+// Other members set by a codec are discarded. A step without a signed ID keeps the ID set by its
+// home. Provenance, evidence and arrival are not signed and do not change.
 func Open(ctx context.Context, keys federation.KeySource, read Reader, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	ev, verdict, err := Verify(ctx, keys, ev)
 	if err != nil {

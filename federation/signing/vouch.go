@@ -18,24 +18,24 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Writer returns the members of a step as the fields of its dialect, and the members that do not fit.
+// Writer returns the members of a step as the fields of its dialect, and the members that do not
+// fit.
 type Writer func(ev federation.Event) (fields map[string]string, losses []federation.Loss)
 
-// Referrer stores the inline context of a step and returns the step with a reference to it. It may
-// block, and returns any other step unchanged.
+// Referrer stores the inline context of a step and returns the step with a reference to it. It
+// returns any other step unchanged. It may block.
 type Referrer func(ctx context.Context, ev federation.Event) (federation.Event, error)
 
-// Vouch returns a step signed by a gateway for its author, with a key that the gateway keeps for the
-// author. The draft has an ID, the members, the dialect, the venue and the arrival. It has For if the
-// key does not name the author, and evidence if the author wrote an original. A context that does not
-// fit is stored first. The losses are the members missing in the signed document.
+// Vouch returns a step signed by a gateway with the key kept for its author. The draft has For if
+// the key does not name the author, and evidence if the author wrote an original. A context that
+// does not fit is stored first. The losses are the members missing in the signed document.
 func Vouch(ctx context.Context, key federation.SigningKey, draft federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	draft.From, draft.Provenance = key.DID, federation.Vouched
 	return SealFitted(ctx, key, draft, write, refer)
 }
 
-// SealFitted writes the members of a step, and seals it. Like [Vouch], it stores a context that does
-// not fit, and returns the losses.
+// SealFitted writes and seals a step. Like [Vouch], it stores a context that does not fit, and
+// returns the losses.
 func SealFitted(ctx context.Context, key federation.SigningKey, ev federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	fields, losses := write(ev)
 	unhashed := ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" // of a context that may be stored here
@@ -53,16 +53,15 @@ func SealFitted(ctx context.Context, key federation.SigningKey, ev federation.Ev
 
 // Original is the foreign message of a vouched step.
 type Original struct {
-	Network   string    // as in [federation.Arrival]
-	Received  time.Time // first arrival
-	Document  string    // the message exactly as received, or the signed document
-	Signature string    // of a signed document; empty if Document contains it
+	Network   string // as in [federation.Arrival]
+	Received  time.Time
+	Document  string // the message exactly as received, or the signed document
+	Signature string // of a signed document; empty if Document contains it
 	KeyID     string
 	Key       ed25519.PublicKey
 }
 
-// EvidencePath is the path below which a gateway serves originals, each by its SHA-256 in
-// hexadecimal.
+// EvidencePath is the path below which a gateway serves originals, by SHA-256 in hexadecimal.
 const EvidencePath federation.URLPath = "/evidence"
 
 // OriginalOf returns a signed step, or text, as the original of a rendition.
@@ -72,10 +71,9 @@ func OriginalOf(signed federation.Signature, at federation.Arrival) Original {
 	}
 }
 
-// Evidence returns the evidence of an original for a step at a venue: canonical JSON, and its address
-// at the gateway, by the SHA-256. It is deterministic. Readers other than the parties may see the
-// digest. The address of private evidence therefore has a capability, made with the key named
-// [EvidenceSecret].
+// Evidence returns the evidence of an original for a step at a venue: canonical JSON, and its
+// address at the gateway. It is deterministic. The address of private evidence contains a
+// capability made with the key [EvidenceSecret], because other readers may see the digest.
 //
 // spec: airc-shapes "A step as payload"
 func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret federation.SigningKey) (federation.Evidence, error) {
@@ -110,7 +108,6 @@ func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret 
 
 const capabilityQuery = "k"
 
-// A capability is a truncated signature over a digest.
 const capabilityBytes = 16
 
 // EvidenceSecret is the name of the kept key that makes capabilities. It signs nothing else.
@@ -122,8 +119,7 @@ func OpensEvidence(ctx context.Context, digest [sha256.Size]byte, query url.Valu
 	return err == nil && hmac.Equal([]byte(capability), []byte(query.Get(capabilityQuery))), err
 }
 
-// evidenceCapability returns a part of an Ed25519 signature, which is deterministic, and unknown
-// without the key.
+// An Ed25519 signature is deterministic, and unknown without the key.
 func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key federation.SigningKey) (string, error) {
 	signature, err := key.Sign(ctx, append([]byte("baton evidence capability v1\x00"), digest[:]...))
 	if err != nil {
@@ -132,8 +128,8 @@ func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key feder
 	return base64.RawURLEncoding.EncodeToString(signature[:capabilityBytes]), nil
 }
 
-// SealText returns a text signed with the key that the gateway keeps for the author. The evidence is
-// valid only for this text, because an author may write the same line twice.
+// SealText returns a text signed with the key kept for the author. The evidence is valid only for
+// this text, because an author may write the same line twice.
 func SealText(ctx context.Context, key federation.SigningKey, t federation.Text) (federation.Text, error) {
 	document, err := textDocument(t)
 	if err != nil {
@@ -168,9 +164,8 @@ func textDocument(t federation.Text) (string, error) {
 	return string(canonical), err
 }
 
-// ReadText returns the private text in a document made by [SealText], with the signature in the form
-// of [federation.Signature]. The function didKey returns the key of a did:key. The error is a
-// [*federation.RefusalError], even for a signature with a key that does not belong to From.
+// ReadText returns the private text in a document made by [SealText]. The function didKey returns
+// the key of a did:key. The error is a [*federation.RefusalError].
 func ReadText(document, signature string, didKey func(federation.DID) (ed25519.PublicKey, error)) (federation.Text, error) {
 	var members map[string]string
 	err := federation.ExactJSON([]byte(document))
@@ -191,7 +186,7 @@ func ReadText(document, signature string, didKey func(federation.DID) (ed25519.P
 			return t, t.Refuse(federation.InvalidTarget, err.Error())
 		}
 	}
-	t.About, _ = federation.ParseEventID(members["about"]) // zero for none
+	t.About, _ = federation.ParseEventID(members["about"])
 	t.Order, t.Venue = federation.Conversation(t.Author, t.To), federation.PrivateVenue(t.Author, t.To)
 	for _, name := range []string{"message", "from", "for", "to", "text", "about"} {
 		delete(members, name)
@@ -208,7 +203,7 @@ func ReadText(document, signature string, didKey func(federation.DID) (ed25519.P
 
 var errText = errors.New("signing: the text differs from the signed text")
 
-// VerifyText returns nil for a filed text unchanged since [SealText] signed it. The key is that of
+// VerifyText returns nil for a filed text unchanged since [SealText] signed it, with a key as in
 // [VerifyAgain].
 func VerifyText(t federation.Text, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
 	key, err := didKey(t.From)
