@@ -1,10 +1,10 @@
-// Package fault contains panics. A fault in the code of one connection, request or job ends only
+// Package fault contains panics. A panic in the code of one connection, request or job ends only
 // that one, with an error.
 //
 // A panic in a goroutine ends the process, regardless of deferred calls in its parent. Each
-// goroutine of the gateway therefore runs in a [Group], in [Func] or in [Catch]. The contained
-// panic becomes an error, or by [Again] a panic of the waiting goroutine. It reaches the one place
-// that logs and counts it: the supervisor of a link, the HTTP server, or the runner of a job.
+// goroutine of the gateway therefore runs in a [Group], in [Func] or in [Catch]. The panic becomes
+// an error, or with [Again] a panic of the waiting goroutine. Only one place logs and counts it:
+// the supervisor of a link, the HTTP server, or the runner of a job.
 package fault
 
 import (
@@ -48,14 +48,14 @@ func Func(do func() error) func() error {
 	return func() error { return Catch(do) }
 }
 
-// Of returns the contained panic in the tree of an error, or nil.
+// Of returns the contained panic in an error tree, or nil.
 func Of(err error) *Error {
 	caught, _ := errors.AsType[*Error](err)
 	return caught
 }
 
-// Again panics with the contained panic in err, so that it counts as a panic of the calling
-// goroutine. It does nothing for other errors.
+// Again panics with the contained panic in err, so that it counts as a panic of the caller. It does
+// nothing for other errors.
 func Again(err error) {
 	if caught := Of(err); caught != nil {
 		panic(caught)
