@@ -17,17 +17,17 @@ const canaryTitle = "canary"
 const completed = federation.State("completed")
 
 const (
-	canaryLife = 15 * time.Second       // time limit for completion by the other home
+	canaryLife = 15 * time.Second       // for the other home to complete it
 	canaryPoll = 250 * time.Millisecond // polling, because the end of a link causes no wake-up
 )
 
-// Steps submits and reads the steps of this home itself.
+// Steps submits and reads the steps of this home.
 type Steps interface {
-	// Submit judges and files a step. It has the errors of the home.
+	// Submit judges and files a step, with the errors of the home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns the view of a handoff.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log returns the steps of a handoff after a version, in order. Version 0 returns all steps.
+	// Log returns the steps of a handoff after a version, in order.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Read marks entries of an inbox as read. It blocks until that is on disk.
 	Read(ctx context.Context, to federation.DID, ids []federation.EventID, now time.Time) error
@@ -35,8 +35,8 @@ type Steps interface {
 	Arrivals(did federation.DID) (wake <-chan struct{}, stop func())
 }
 
-// Canary is a handoff between only two homes: one home offers it, and the other accepts and completes
-// it automatically. It shows whether steps arrive in both directions.
+// Canary is a handoff that one home offers, and another home accepts and completes automatically.
+// It shows whether steps arrive in both directions.
 type Canary struct {
 	Home      federation.HomeID
 	PublicURL string // of this home, for the operator of the other home
@@ -51,7 +51,7 @@ type Canary struct {
 // CanaryReport is the result of a canary.
 type CanaryReport = federation.CanaryReport
 
-// Send offers a canary to a home and waits at most fifteen seconds for its completion. After that, it
+// Send offers a canary to a home and waits at most fifteen seconds for its completion. Then it
 // cancels the offer. The error is that of this home.
 func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, error) {
 	start := time.Now()
@@ -75,8 +75,7 @@ func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, 
 	return report, c.cleanUp(context.WithoutCancel(ctx), offer, view)
 }
 
-// await returns once the canary has ended or timed out, or once the other home has responded that
-// this home is unknown.
+// Returns early if the other home does not know this home.
 func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federation.HomeID, wake <-chan struct{}) (federation.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryLife)
 	defer cancel()
@@ -95,7 +94,7 @@ func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federati
 }
 
 // Answer accepts and completes a canary offer of another home, and ignores every other step. The
-// error is that of this home; the other home sees that its canary failed.
+// error is that of this home.
 func (c *Canary) Answer(ctx context.Context, offer federation.Event, from federation.HomeID) error {
 	if offer.Verb != federation.Offer || offer.Title != canaryTitle || offer.From != from.DID() || offer.To != c.Home.DID() {
 		return nil
@@ -139,7 +138,6 @@ func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Ev
 
 const network = "home"
 
-// unknownAt reports whether another home responded that this home is not its peer.
 func (c *Canary) unknownAt(home federation.HomeID) bool {
 	link, ok := c.Link(string(home))
 	return ok && !link.Up && strings.Contains(link.LastError, "status 403")
@@ -158,7 +156,7 @@ func (c *Canary) reason(to federation.HomeID, view federation.View) string {
 	return "it is " + string(view.State) + " after " + canaryLife.String() + ": " + string(to) + " did not answer it in time"
 }
 
-// No client reads the inbox of this home, so cleanUp marks the steps as read.
+// No client reads the inbox of this home, so its steps are marked as read.
 func (c *Canary) cleanUp(ctx context.Context, offer federation.Event, view federation.View) error {
 	if !view.Over {
 		if _, err := c.submit(ctx, reply(offer, federation.Cancel)); err != nil {

@@ -14,29 +14,27 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// httpsWait bounds the HTTPS read of a document before the hub is tried, because connections to a
-// home behind NAT time out.
+// Short, because connections to a home behind NAT time out before the hub is tried.
 const httpsWait = 2 * time.Second
 
-// httpsTimeout bounds the HTTPS read of a document if no hub can deliver it.
 const httpsTimeout = 10 * time.Second
 
-// The documents of homes and agents have about 6 KiB.
+// Documents of homes and agents have about 6 KiB.
 const maxDocumentBytes = 64 << 10
 
 // Linked is another home whose documents are read. The functions block on the network.
 type Linked struct {
 	Home federation.HomeID
-	URL  string // without a path; empty for a home reached only through the hub
+	URL  string // without a path; empty if reached only through the hub
 	Key  string // ID of the configured key, or ""
 	// Get reads an address of the home by HTTPS, with the errors of [identity.Fetcher].
 	Get func(ctx context.Context, address string) ([]byte, error)
-	// Lookup reads a document through the hub. The error wraps [federation.ErrNotFound] if the home
-	// has no such document, and [*federation.UnavailableError] if it does not answer. It is nil for a
-	// home not reached through a hub.
+	// Lookup reads a document through the hub, or is nil without a hub. The error wraps
+	// [federation.ErrNotFound] if the home has no such document, and [*federation.UnavailableError]
+	// if it does not answer.
 	Lookup func(ctx context.Context, path federation.URLPath) (Answer, error)
-	// Vouches reports whether each home has its own account at the hub, so that the hub vouches for
-	// the sender of a response.
+	// Vouches reports whether the hub vouches for the sender of a response, because each home has
+	// its own account.
 	Vouches func(ctx context.Context) (bool, error)
 }
 
@@ -52,29 +50,29 @@ type KeyHistories interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
-// Documents reads the published documents of other homes: their own DID documents, and the
-// documents of their agents. It reads by HTTPS and, if that fails, through the hub.
+// Documents reads the published DID documents of other homes and of their agents. It reads by HTTPS
+// and, if that fails, through the hub.
 //
 // Over HTTPS the certificate proves the home. Through a hub, the home signs the response, and
 // [Documents] trusts these keys:
 //
-//   - the key of the configuration, if it names one;
+//   - the key in the configuration, if any;
 //   - a key on record for the home;
-//   - for a home without a key on record, or without an address, the key that the document
-//     names, at a hub that gives each home an account.
+//   - for a home without a key on record, or without an address, the key that the document names,
+//     at a hub that gives each home an account.
 //
 // Its methods may be called concurrently.
 type Documents struct {
 	Linked func(home federation.HomeID) (Linked, bool)
-	// Keys verifies the answers with documents of agents.
+	// Keys verifies responses with documents of agents.
 	Keys      func() federation.KeySource
 	Histories KeyHistories
 	Log       *slog.Logger
 }
 
 // Read returns the document at a path of a home, and whether there is such a home. The error wraps
-// [federation.ErrNotFound] if the home has no such document, and [*federation.UnavailableError] if it
-// cannot be read now.
+// [federation.ErrNotFound] if the home has no such document, and [*federation.UnavailableError] if
+// it cannot be read now.
 func (d *Documents) Read(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error) {
 	home, ok := d.Linked(federation.HomeID(name))
 	if !ok {
@@ -100,7 +98,6 @@ func unavailable(home federation.HomeID, err error) error {
 	return &federation.UnavailableError{What: "home " + string(home), Err: err}
 }
 
-// The timeout is two seconds if the hub may deliver the document, and otherwise ten.
 func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
 	if home.URL == "" {
 		return nil, unavailable(home.Home, errors.New("it has no url"))
@@ -141,7 +138,6 @@ func (d *Documents) byHub(ctx context.Context, home Linked, path federation.URLP
 	return answer.Document, nil
 }
 
-// verifyHome returns an error unless a trusted key of the home signed the document.
 func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) error {
 	now, did := time.Now(), home.Home.DID()
 	listed, err := identity.ParseDocument(did, answer.Document)
@@ -175,7 +171,6 @@ func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) 
 	return d.believe(ctx, home, id, ids)
 }
 
-// believe returns an error if the key is not accepted as a key of the home, given the keys on record.
 func (d *Documents) believe(ctx context.Context, home Linked, key string, known []string) error {
 	if slices.Contains(known, key) {
 		return nil

@@ -1,9 +1,7 @@
 // Package peering adds other homes to a running gateway, and removes them.
 //
-// [Peering.Add] first inspects a home: it fetches the home's profile and DID document, and checks
-// name, TLS, signature, clock, version and limits (see [Peering.Inspect]). If all checks pass, the
-// home is recorded and linked. Then a [Canary] shows whether handoffs work: this home offers one, and
-// the other home accepts and completes it automatically.
+// [Peering.Add] inspects a home (see [Peering.Inspect]), and records and links it if all checks
+// pass. Then a [Canary] shows whether handoffs work.
 //
 // [Peering.Run] synchronizes the linked homes with the recorded homes, which the replicas of a home
 // share. Methods may be called concurrently.
@@ -43,9 +41,9 @@ type Links interface {
 	Added() []federation.KnownHome
 	// IsPeer reports whether a home or a registry has the name.
 	IsPeer(name string) bool
-	// Relink links the unlinked recorded homes, and ends the links to homes that are no longer
-	// recorded. It does not change configured links, and blocks until the ended links are closed. The
-	// new links run until ctx ends.
+	// Relink links recorded homes, and ends the links to homes that are no longer recorded. It does
+	// not change configured links. It blocks until the ended links are closed. The new links run
+	// until ctx ends.
 	Relink(ctx context.Context) error
 	// ForgetKeys drops the cached keys of a DID.
 	ForgetKeys(did federation.DID)
@@ -55,9 +53,9 @@ type Links interface {
 
 // Link is one link of the gateway.
 type Link struct {
-	Home      bool // to another home
+	Home      bool
 	URL       string
-	Added     bool // added by an operator while a gateway ran
+	Added     bool // by an operator while a gateway ran
 	Up        bool
 	LastError string
 }
@@ -65,10 +63,10 @@ type Link struct {
 // Config configures a [Peering].
 type Config struct {
 	Home      federation.HomeID
-	Path      string                // to added homes: relay or https
+	Path      string
 	Batch     federation.HomeLimits // the largest batch that this home sends
-	ClockSkew func() time.Duration  // tolerated clock difference to another home
-	// Fetch limits the addresses. Private ones are fetched if both it and the request allow them.
+	ClockSkew func() time.Duration  // tolerated for another home
+	// Fetch limits the addresses. Private ones also need the permission of the request.
 	Fetch  identity.FetchConfig
 	Record Record
 	Links  Links
@@ -79,7 +77,7 @@ type Config struct {
 type Peering struct {
 	cfg     Config
 	relinks chan chan<- error
-	ended   chan struct{} // closed at the end of Run
+	ended   chan struct{}
 }
 
 // New returns a peering. Its other methods wait for [Peering.Run] if they change links.
@@ -93,7 +91,7 @@ type Reason string
 // The reasons.
 const (
 	Malformed   Reason = "malformed"
-	Unknown     Reason = "unknown"     // no such home
+	Unknown     Reason = "unknown"
 	Conflict    Reason = "conflict"    // a check failed, or the configuration names the home
 	Unreachable Reason = "unreachable" // the other home does not answer now
 	Unreadable  Reason = "unreadable"  // the response of the other home is not a profile
@@ -123,7 +121,7 @@ type Added struct {
 	Canary *CanaryReport // nil if none was sent
 }
 
-// Add inspects a home, stores and links it, and sends it a canary. It blocks until the canary is
+// Add inspects, stores and links a home, and sends it a canary. It blocks until the canary is
 // completed, for at most about thirty seconds. The error is a [*RequestError], or comes from the
 // record or the gateway.
 func (p *Peering) Add(ctx context.Context, ask Request) (Added, error) {
@@ -165,9 +163,9 @@ func (p *Peering) checkRequest(ask Request) error {
 	return nil
 }
 
-// Remove deletes a home added by an operator, and ends the link to it. Its pending deliveries wait
-// for another route, or until the home is added again. With dry, it only looks for the home. The
-// error is a [*RequestError], or comes from the record.
+// Remove deletes a home added by an operator, and ends the link to it. Pending deliveries wait for
+// another route, or until the home is added again. With dry, it only looks for the home. The error
+// is a [*RequestError], or comes from the record.
 func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
 	known, err := p.cfg.Record.KnownHomes(ctx)
 	if err != nil {
@@ -209,8 +207,7 @@ func (p *Peering) Run(ctx context.Context) {
 	}
 }
 
-// The links start in [Peering.Run] because they must outlive the request; relink waits until the
-// recorded homes are linked.
+// The links run in [Peering.Run] because they must outlive the request.
 func (p *Peering) relink(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {
@@ -223,8 +220,7 @@ func (p *Peering) relink(ctx context.Context) error {
 	}
 }
 
-// TakeUp links the homes added by operators at other replicas of this home, and ends the links to
-// removed ones.
+// TakeUp applies changes made by operators at other replicas of this home.
 func (p *Peering) TakeUp(ctx context.Context) error {
 	known, err := p.cfg.Record.KnownHomes(ctx)
 	if err != nil || sameLinks(known, p.cfg.Links.Added()) {
@@ -233,7 +229,6 @@ func (p *Peering) TakeUp(ctx context.Context) error {
 	return p.relink(ctx)
 }
 
-// The order does not matter.
 func sameLinks(a, b []federation.KnownHome) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(one federation.KnownHome) bool {
 		return !slices.ContainsFunc(b, func(other federation.KnownHome) bool {
@@ -242,8 +237,8 @@ func sameLinks(a, b []federation.KnownHome) bool {
 	})
 }
 
-// Linkable returns the recorded homes to link in addition to the links with the given names. It omits
-// homes with one of these names, and returns an error.
+// Linkable returns the recorded homes to link. It omits homes with a taken name, and returns an
+// error for them.
 func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]federation.KnownHome, error) {
 	var free []federation.KnownHome
 	var errs []error
@@ -259,7 +254,7 @@ func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]fed
 
 const inspectTimeout = 10 * time.Second
 
-// certificateEnds is the remaining validity of a certificate below which an operator is warned.
+// Operators are warned of a certificate that ends earlier.
 const certificateEnds = 14 * 24 * time.Hour
 
 const documentPath federation.URLPath = "/.well-known/did.json"
@@ -320,8 +315,7 @@ func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) 
 	}, nil
 }
 
-// checkName warns if the name is not the host of the address, because then no certificate proves the
-// name.
+// No certificate proves a name other than the host of the address.
 func (p *Peering) checkName(home federation.HomeID, address string) federation.Finding {
 	f := federation.Finding{What: "name", State: federation.FindingOK, Detail: string(home)}
 	link, taken := p.cfg.Links.Link(string(home))
@@ -404,7 +398,6 @@ func checkLimits(takes, sent federation.HomeLimits) federation.Finding {
 	return f
 }
 
-// documentKeys is a [federation.KeySource] with the keys of a DID document.
 type documentKeys []ed25519.PublicKey
 
 // Keys implements [federation.KeySource].
@@ -417,8 +410,7 @@ func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// homeKeys reads the keys of a home from the DID document at its address, because the keys stored
-// here may be older.
+// The keys stored here may be older.
 func homeKeys(ctx context.Context, client *identity.PeerClient, address string, did federation.DID) (documentKeys, error) {
 	documentAt, err := federation.JoinURL(address, documentPath, nil)
 	if err != nil {
