@@ -1,6 +1,6 @@
-// Package agents holds the types of a registry of agents: an [Agent] with its keys, a [Message],
-// and the [Consent] of one handle to another. The registry itself (bridge/airc) declares the ports
-// that store them, and federation/store/registry implements these.
+// Package agents has the types of a registry of agents: an [Agent] with its keys, a [Message], and
+// the [Consent] of one handle to another. The registry (bridge/airc) declares the ports that store
+// them, and federation/store/registry implements these.
 //
 // It imports only package federation, so that a network and the record may share it. Its functions
 // are pure. Its values are safe for concurrent use.
@@ -17,42 +17,41 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Link is the name of the link to the agents. A step for an agent is filed with this name, and
-// delivered once the agent has fetched it.
+// Link is the name of the link to the agents. A step is delivered on it once the agent has fetched
+// it.
 const Link = "airc"
 
 // ErrDuplicate is returned for a message ID that its sender used within [MessageIDWindow].
 var ErrDuplicate = errors.New("agents: message id used before")
 
-// ReservedName reports whether a name on a link implies a DID. No agent can register it, and no
-// operator can bind it to another DID.
+// ReservedName reports whether a name on a link implies a DID. It cannot be registered, or bound to
+// another DID.
 func ReservedName(link, name string) bool {
 	return link == Link && slices.ContainsFunc([]string{"plc_", "web_", "key_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }
 
-// ReadHere reports whether an agent of this registry fetches the messages to a handle. It is false
-// for a handle of another registry, a DID of another network, and a role.
+// ReadHere reports whether an agent of this registry fetches the messages to a handle.
 func ReadHere(handle string) bool {
 	return !strings.Contains(handle, "@") && !ReservedName(Link, handle) && handle != "system" && handle != "anyone"
 }
 
-// Agent is an identity registered here. Its Keys record whether it proved them.
+// Agent is an identity registered here.
 type Agent struct {
 	Handle       string
 	DID          federation.DID  // did:key kept by this gateway for it; its identity on other networks
-	OwnDID       federation.DID  // did:key of its primary key if proved, otherwise DID; reaches the same inbox
+	OwnDID       federation.DID  // did:key of its primary key if proved, otherwise DID; with the same inbox
 	Keys         []Key           // in order of registration
 	Capabilities json.RawMessage // as registered, or nil
 	Metadata     json.RawMessage // as registered, or nil
 	Registered   time.Time
-	KeptKey      ed25519.PublicKey // kept key of DID
+	KeptKey      ed25519.PublicKey // of DID
 	Shows        Shows
-	Account      Account   // account used for the registration, or zero
-	Released     time.Time // time at which an operator released its handle for reuse; otherwise zero
-	// Began is the method of the first registration; "" for an older agent, which proved its first
-	// key.
+	Account      Account   // used for the registration, or zero
+	Released     time.Time // release of its handle for reuse by an operator; otherwise zero
+	// Began is the method of the first registration, or "" for an older agent, which proved its
+	// first key.
 	Began federation.Began
 	// Recovery is the key that may replace and revoke the agent's keys, or nil. It is never shown.
 	Recovery ed25519.PublicKey
@@ -65,8 +64,8 @@ type Agent struct {
 // spec: airc-v0.1.1 §11.4
 type Account struct {
 	Issuer, Subject string
-	// Since rejects a registration if its account has registered another agent since then. It is
-	// the issue time of a token without a nonce, otherwise zero. It is not stored.
+	// Since is the issue time of a token without a nonce, otherwise zero. A registration fails if
+	// its account has registered another agent since then. It is not stored.
 	Since time.Time
 }
 
@@ -82,15 +81,15 @@ const (
 	VisibleNone     Visibility = "none"
 )
 
-// Shows defines the visible parts of an agent. By default (zero), its contacts see its presence,
-// and no agent sees its activity.
+// Shows defines the visible parts of an agent. By default, its contacts see its presence, and no
+// agent sees its activity.
 type Shows struct {
 	Presence Visibility // empty for [VisibleContacts]
 	Context  Visibility // the agent's handoffs; empty for [VisibleNone]
 }
 
 // StandsFor returns the DID that represents an agent in a handoff, if it is not the agent's first
-// DID. It is the DID of one of its keys, or the DID bound to its handle.
+// DID. It belongs to one of its keys, or is bound to its handle.
 func (a Agent) StandsFor(v federation.View) federation.DID {
 	parties := v.Others("")
 	if slices.Contains(parties, a.DID) {
@@ -128,7 +127,7 @@ func (a Agent) Key(id string) Key {
 // DIDs returns all DIDs of an agent, first the DID kept by the gateway.
 func (a Agent) DIDs() []federation.DID {
 	dids := []federation.DID{a.DID}
-	if a.OwnDID != a.DID { // an agent without a key has no other
+	if a.OwnDID != a.DID {
 		dids = append(dids, a.OwnDID)
 	}
 	for _, key := range a.Keys {
@@ -139,8 +138,7 @@ func (a Agent) DIDs() []federation.DID {
 	return dids
 }
 
-// Is reports whether an agent may act as a DID: one of its own, or one bound to its handle by an
-// operator that vouches for it. No agent is the empty DID.
+// Is reports whether an agent may act as a DID: its own, or one for which an operator vouches.
 func (a Agent) Is(did federation.DID) bool {
 	if did == "" {
 		return false
@@ -167,14 +165,13 @@ const (
 	ConsentBlocked  ConsentState = "blocked"  // messages are rejected
 )
 
-// Consent is one directed edge: whether From may write to To.
+// Consent reports whether From may write to To.
 type Consent struct {
-	From, To string // handles
+	From, To string
 	State    ConsentState
 	Updated  time.Time
-	Version  uint64 // number of changes of this edge
-	// Barred is the time before which From may not ask again, because To unblocked it after
-	// blocking a request; otherwise zero.
+	Version  uint64
+	// Barred is the time before which From may not ask again after it was unblocked, or zero.
 	Barred time.Time
 }
 
@@ -182,8 +179,7 @@ type Consent struct {
 //
 // spec: airc-v0.1.1 §9.6
 const (
-	// MaxRequests bounds the recipients that a sender may ask within [RequestWindow], without
-	// recipients that accepted.
+	// MaxRequests bounds the recipients asked within [RequestWindow], except recipients that accepted.
 	MaxRequests   = 10
 	RequestWindow = time.Hour
 	// UnblockBar is the wait of an unblocked sender before its next request.
@@ -203,25 +199,24 @@ const (
 	KeyStatusExpired KeyStatus = "expired" // no longer signs
 )
 
-// MaxKeys bounds the stored keys of one agent, valid or not. Above it the oldest invalid key is
-// deleted.
+// MaxKeys bounds the stored keys of one agent. Above it the oldest invalid key is deleted.
 const MaxKeys = 64
 
 // Key is one signing key of an agent.
 type Key struct {
 	ID      string         // the kid of its messages
-	DID     federation.DID // its did:key, a DID of the agent; empty for an unproved key
+	DID     federation.DID // empty for an unproved key
 	Public  ed25519.PublicKey
 	Created time.Time
 	Expires time.Time // zero for never
 	// Revoked is the time from which it is invalid: the receipt of its revocation, or the end of
-	// the overlap with its successor; zero if neither is known.
+	// the overlap with its successor. It is zero if neither is known.
 	Revoked time.Time
 	Reason  string // given by the agent for a revocation
 }
 
-// Status returns the status of a key at the given time. It applies to messages received at
-// that time, regardless of the time claimed by the sender.
+// Status returns the status of a key for messages received at the given time, regardless of the
+// time claimed by the sender.
 func (k Key) Status(at time.Time) KeyStatus {
 	switch {
 	case !k.Revoked.IsZero() && !at.Before(k.Revoked):
@@ -241,16 +236,16 @@ func (k Key) Signs(at time.Time) bool {
 }
 
 // EndWindow returns the entry for the key's end in the history of its DID. The end may be in the
-// future: steps signed from then on are not the agent's.
+// future.
 func (k Key) EndWindow(end, seen time.Time) federation.KeyWindow {
 	return federation.KeyWindow{DID: k.DID, KeyID: federation.KeyID(k.Public), Origin: federation.RevokedKey, Since: end, Seen: seen}
 }
 
-// Proved reports whether the key's did:key was proven to belong to its agent.
+// Proved reports whether the agent proved possession of the key.
 func (k Key) Proved() bool { return k.DID != "" }
 
 // Begin returns a session of the agent with the end of its key, or [federation.ErrSessionEnded] if
-// the key is no longer valid. An agent whose keys have all ended cannot begin a session.
+// no key is valid.
 func (a Agent) Begin(s federation.Session) (federation.Session, error) {
 	if s.Key == "" && (len(a.Keys) == 0 || a.Primary(s.Created).Signs(s.Created)) {
 		return s, nil
@@ -275,16 +270,16 @@ const MessageIDWindow = 24 * time.Hour
 // Message is one signed envelope in a registry.
 type Message struct {
 	ID       string
-	From, To string // handles
+	From, To string
 	Seq      uint64 // position in their thread, from 1; zero while held
 	Envelope []byte // exactly as signed, without seq
 	Event    federation.EventID
 	Handoff  federation.HandoffID // both zero for a message without a step
 	Received time.Time
-	// Told is its delivery time in milliseconds, later than that of every earlier message in its
-	// thread. It is zero while held.
+	// Told is its delivery time in milliseconds, later than that of earlier messages in its thread.
+	// It is zero while held.
 	Told   time.Time
-	Cursor federation.Cursor // position after it in the inbox of To; set when read from there
+	Cursor federation.Cursor // next position in the inbox of To; set when read from there
 	Now    federation.State  // current state of Handoff, set when read; "" without a handoff
 }
 
@@ -302,50 +297,47 @@ func (m Message) About() federation.HandoffID { return m.Handoff }
 // Place implements [federation.Content]: the position in its thread.
 func (m Message) Place() uint64 { return m.Seq }
 
-// Unverified begins the handle of a sender without a registry's signature. The marked address
-// differs from the plain one: consent to one does not imply consent to the other.
+// Unverified begins the handle of a sender without a registry's signature. Consent to the marked
+// address does not imply consent to the plain one, nor the reverse.
 const Unverified = "?"
 
-// Held is a message of an unverified sender, held until its recipient consents, with its number in
-// the record.
+// Held is a message of an unverified sender, held until its recipient consents.
 type Held struct {
 	ID int64
 	Message
 }
 
-// Posting is one message with the other changes of its filing. It is the [federation.Effect] of a
+// Posting is one message with the other changes of its filing, as the [federation.Effect] of a
 // registry.
 type Posting struct {
 	Message Message
-	// Held keeps the message back until its recipient consents. The edge From → To
-	// becomes pending.
+	// Held keeps the message back until its recipient consents. The edge From → To becomes pending.
 	Held bool
-	// Edge is the handle whose consent the message waits for, if it is not From: the registry's own
-	// messages about an offer wait with the offer.
+	// Edge is the handle whose consent is needed, if not From: the registry's own messages about an
+	// offer wait with the offer.
 	Edge string
-	// Quiet hides from From whether it was blocked: while it is barred, the message is dropped
-	// instead of refused.
+	// Quiet hides from From whether it was blocked: while barred, its messages are dropped, not
+	// refused.
 	Quiet bool
-	// Relay is queued with the message for the registry of its recipient, or nil for a recipient
-	// here.
+	// Relay is the delivery to the registry of the recipient, or nil for a local recipient.
 	Relay *federation.PeerDelivery
-	// Handshake is filed, as delivered, only with the first message held on an edge. It is nil for
-	// a message that is not held.
+	// Handshake is filed as delivered, only with the first message held on an edge. It is nil
+	// unless the message is held.
 	Handshake *Message
-	// FirstContacts bounds the messages held for To by all senders; zero for no limit. It applies
-	// only to a message with a new request: a filed step is always accepted.
+	// FirstContacts bounds the messages held for To by all senders; zero for no limit. It does not
+	// apply to filed steps, which are always accepted.
 	FirstContacts federation.InboxLimits
-	// Source is the origin of From: a site, a link or a registry, or "". If the list of first
-	// contacts is full, the newest entry of the source with the largest share is dropped.
+	// Source is the origin of From: a site, a link or a registry, or "". A full list of first
+	// contacts drops the newest entry of the source with the largest share.
 	Source string
-	// Blob is a blob that the message refers to, kept as long as its handoff, or "".
+	// Blob is a blob to keep as long as its handoff, or "".
 	Blob federation.Capability
 }
 
-// Conversation contains the messages between two handles, as visible to one of them.
+// Conversation has the messages between two handles, as visible to one of them.
 type Conversation struct {
 	With   string // the other handle
 	Count  int    // without deleted messages
-	Unread int    // unread messages to the handle
+	Unread int
 	Last   Message
 }
