@@ -15,17 +15,16 @@ import (
 
 // Address is the location of a DID.
 type Address struct {
-	// MailboxLocation has no home if none is known. For the DID of a kept key, it has the DID of the
-	// owner.
+	// MailboxLocation has no home if none is known. For a kept key, it has the DID of the owner.
 	federation.MailboxLocation
-	Agent   bool               // the DID is an agent of this home
+	Agent   bool
 	Binding federation.Binding // with which it last signed, or to which it was bound; may be zero
-	// Link is the link of this home on which it last signed. For a DID that never signed and is not
-	// an agent, it is the link on which it is logged in, or "".
+	// Link is the link of this home on which it last signed. Without a signature, it is the link of
+	// its login, or "".
 	Link string
 }
 
-// Resolve returns the address of a DID. The package comment describes the precedence. It blocks on
+// Resolve returns the address of a DID, with the precedence in the package comment. It blocks on
 // the record and on the owners of links, and returns record errors.
 func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, error) {
 	a, err := l.Recorded(ctx, did)
@@ -77,7 +76,6 @@ func (l *Locator) named(did federation.DID) federation.HomeID {
 	return peer.Home
 }
 
-// The home of a lost location is no longer a peer.
 func (l *Locator) lost(home federation.HomeID) bool {
 	if home == "" || home == l.home {
 		return false
@@ -86,9 +84,8 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// The DID was seen at this home if it is the home itself, a local agent or a user of a network here.
-// Otherwise it was seen at the home that sent its steps, or to which an operator bound it. For an
-// unseen DID, the location has no home.
+// The DID was seen here if it is the home itself, a local agent or a user of a network. Otherwise
+// it was seen at the home that sent its steps, or to which an operator bound it.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {
@@ -131,9 +128,9 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 }
 
 // MaySpeakFor reports whether this gateway trusts the statements of one of these homes about a DID:
-// the mailbox is there, or the only known location is the claim of a home. If the mailbox is known to
-// be at another peer, MaySpeakFor asks that peer whether it has moved, and blocks on the network. The
-// error is that of the record, or a [*federation.UnavailableError] if the peer does not answer.
+// the mailbox is there, or only a home's claim is known. If the mailbox is at another peer, it asks
+// that peer whether it has moved, and blocks on the network. The error comes from the record, or is
+// a [*federation.UnavailableError] if the peer does not answer.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, homes ...federation.HomeID) (bool, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {
@@ -149,7 +146,7 @@ func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, homes ...
 	return err == nil && !still, err
 }
 
-// OfParties returns the mailbox locations of the parties of a handoff, or nothing if this home never
+// OfParties returns the mailbox locations of the parties of a handoff, or none if this home never
 // had peers.
 func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
 	if knows, err := l.KnowsHomes(ctx); err != nil || !knows {
@@ -201,8 +198,7 @@ func (l *Locator) alone() bool {
 	return true
 }
 
-// LocalName returns the name that a DID has at another home, or "" for a DID seen here, which keeps
-// its local name.
+// LocalName returns the name of a DID at another home, or "" for a DID seen here.
 func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string) (string, error) {
 	at := Address{MailboxLocation: federation.MailboxLocation{DID: did}}
 	err := l.see(ctx, &at)
@@ -212,8 +208,7 @@ func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string
 	return name, err
 }
 
-// maxKept bounds the keys between a DID and its owner, because a gateway may keep a key for the DID
-// of a kept key.
+// Bounds the chain to an owner, because a gateway may keep a key for the DID of a kept key.
 const maxKept = 4
 
 // KeyOwners looks up the owners of keys. It blocks on the record.
@@ -223,8 +218,8 @@ type KeyOwners interface {
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }
 
-// Owners resolves the DIDs of keys that this gateway keeps for others. Other networks show such a DID
-// as the author of a step, so people write to it. The zero Owners keeps no keys.
+// Owners resolves the DIDs of keys kept for others. Other networks show such a DID as the author of
+// a step, so people write to it. The zero Owners keeps no keys.
 type Owners struct {
 	Record KeyOwners
 	// Kept returns the key that the gateway keeps for a name.
@@ -233,12 +228,12 @@ type Owners struct {
 	DIDKey func(federation.DID) (ed25519.PublicKey, error)
 }
 
-// KeptFor returns the key that the gateway keeps for a DID, in the form of the record.
+// KeptFor returns the key that the gateway keeps for a DID.
 func (o Owners) KeptFor(did federation.DID) federation.KeptKey {
 	return federation.KeptKey{ID: federation.KeyID(o.kept(did).Public), Owner: did}
 }
 
-// KeptDID returns the DID of the key that the gateway keeps for a DID; false if it keeps no keys.
+// KeptDID returns the DID of the key kept for a DID, or false if no keys are kept.
 func (o Owners) KeptDID(did federation.DID) (federation.DID, bool) {
 	if o.Kept == nil {
 		return "", false
@@ -250,17 +245,17 @@ func (o Owners) kept(did federation.DID) federation.SigningKey {
 	return o.Kept("person:" + string(did))
 }
 
-// KeepsFor reports whether kept is the DID of the key that the gateway keeps for another DID.
+// KeepsFor reports whether kept is the DID of the key kept for another DID.
 func (o Owners) KeepsFor(kept, of federation.DID) bool {
-	if kept.Method() != "key" { // deriving a key takes longer
+	if kept.Method() != "key" {
 		return false
 	}
 	did, keeps := o.KeptDID(of)
 	return keeps && did == kept
 }
 
-// Owner returns the owner of a did:key whose key the gateway keeps, and any other DID
-// unchanged. It ignores an owner whose kept key differs. It returns record errors.
+// Owner returns the owner of a kept did:key, and any other DID unchanged. It ignores an owner whose
+// kept key differs. It returns record errors.
 func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
 	for range maxKept {
 		if o.Record == nil || did.Method() != "key" {
@@ -284,10 +279,9 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 	return did, nil
 }
 
-// LearnFromStep records that a home sent a step or text of a DID: its mailbox is there, unless
-// another location is known. A signed step also overrules an earlier login here, and the earlier
-// claim of another home to the mailbox, which may have moved since. It logs a failed write; the next
-// step retries it.
+// LearnFromStep records that a home sent a step or text of a DID, unless another location is known.
+// A signed step also overrules an earlier login here, and the earlier claim of another home. It
+// only logs a failed write; the next step retries it.
 func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by federation.Provenance, home federation.HomeID, now time.Time) {
 	defer l.routed(ctx, did)
 	kept, err := l.record.MailboxLocation(ctx, did)
@@ -299,9 +293,8 @@ func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by fede
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }
 
-// LearnFromLogin records that a DID logged in here: its mailbox is here if no location is known, if
-// its route is lost, or if another home only claims it. It logs a failed write; the next login
-// retries it.
+// LearnFromLogin records that a DID logged in here. It changes only an unknown location, a lost
+// route, or a mere claim of another home. It only logs a failed write; the next login retries it.
 func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	switch {
@@ -314,7 +307,6 @@ func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now ti
 	}
 }
 
-// learn stores a location for a DID without a known location, or with a lost route.
 func (l *Locator) learn(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {

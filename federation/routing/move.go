@@ -12,14 +12,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// forwardFor bounds the forwarding of late steps for a DID that moved away. The homes of its handoffs
-// get the new location with the first receipt after the move.
+// Bounds the forwarding of late steps. The homes of a handoff learn the new location from the first
+// receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
 const (
-	movingDevice = "inbox move" // leases the entries
+	movingDevice = "inbox move"
 	movingLease  = time.Minute
-	movingBatch  = 64 // entries
+	movingBatch  = 64
 )
 
 const maxFormer = 16
@@ -40,7 +40,7 @@ func (e *ElsewhereError) Error() string {
 type Moved = federation.MovedInbox
 
 // MovedHere reports whether operators moved the mailbox of a DID from a home to here. It may have
-// left since.
+// moved again since.
 func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) (bool, error) {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -67,8 +67,7 @@ func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Tim
 	return gone
 }
 
-// movedAway returns the location of a mailbox that moved away from here within the last thirty days;
-// the zero value for any other one.
+// Returns the zero value unless the mailbox moved within the last thirty days.
 func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Time) (federation.MailboxLocation, error) {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
@@ -80,9 +79,8 @@ func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Ti
 	return at, nil
 }
 
-// movedTo returns the home to which the mailbox of a DID moved from here, which may have given it to
-// another one since; "" if it did not move within the last thirty days. That home accepts forwarded
-// steps: a later one does not know that the mailbox was here.
+// Returns the first home after this one: later homes would refuse forwarded steps, because they do
+// not know that the mailbox was here.
 func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.movedAway(ctx, did, now)
 	if i := slices.Index(at.Former, l.home); i > 0 {
@@ -106,9 +104,9 @@ func (l *Locator) keepMove(ctx context.Context, did federation.DID, from, to fed
 }
 
 // TakeOver makes this home the mailbox home of a DID that another home moves. If a third home is
-// known to have the mailbox, TakeOver sends that home a request, and blocks on the network. A
-// non-empty readable reason means that the third home confirms it. The error is a
-// [*federation.UnavailableError] if it does not answer.
+// known to have the mailbox, TakeOver asks that home, and blocks on the network. A non-empty reason
+// means that the third home confirms it. The error is a [*federation.UnavailableError] if it does
+// not answer.
 func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error) {
 	at, err := l.Locate(ctx, did)
 	switch {
@@ -122,8 +120,8 @@ func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federat
 	return "", l.keepMove(ctx, did, from, l.home, now)
 }
 
-// LearnMove records that a home moved the mailbox of a DID to another home. It ignores a home without
-// the mailbox, and a new home that is not a peer.
+// LearnMove records that a home moved the mailbox of a DID. It ignores a home without the mailbox,
+// and a new home other than a peer.
 func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error {
 	at, err := l.Locate(ctx, gone.DID)
 	if err != nil || at.Home != from || gone.Home == l.home {
@@ -138,8 +136,8 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 // Move moves the mailbox of a DID to another home, with its unread entries. It blocks until each
 // entry is receipted or refused. A second call moves the rest. With dry, it only counts them.
 //
-// The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other home,
-// or from the record or the network.
+// The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other
+// home, or comes from the record or the network.
 func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.HomeID, dry bool, now func() time.Time) (Moved, error) {
 	done := Moved{DID: did, Home: to}
 	if _, ok := l.peers.Peer(to); !ok {
@@ -177,7 +175,7 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 	return done, err
 }
 
-// Entries that the home refuses, or that a device has leased, stay. They are counted.
+// Refused or leased entries stay, and are counted.
 func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) (err error) {
 	var left []federation.Lease // for a device or a second call
 	defer func() {

@@ -12,10 +12,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Recipients returns the outboxes of other homes for a filed step, with the handoff after it. These
-// are the mailbox homes of the parties, and all homes for an open offer. [Unrouted] stands for an
-// unknown home, or a home that is not a peer. The home of a remote handoff sends its steps; this home
-// only forwards them to parties that moved to another home.
+// Recipients returns the outboxes of other homes for a filed step, given the view after it: the
+// mailbox homes of the parties, and all homes for an open offer. [Unrouted] stands for a home that
+// is unknown or not a peer. Steps of a remote handoff are only forwarded to parties that moved
+// away.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	knows, err := l.KnowsHomes(ctx)
 	switch {
@@ -59,16 +59,13 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	return names, nil
 }
 
-// A home that submitted a step gets it with the answer. A home that gives a lost step back gets it
-// like the others. Homes compare only handoffs with a step delivered to the other home, and that home
-// may be restored later.
+// A home that submitted a step gets it with the answer. A home that returns a lost step gets it
+// like the others, because homes compare only handoffs with a delivered step.
 func submittedBy(home string, ev federation.Event) bool {
 	return ev.Arrival.Link == home && string(ev.Arrival.Home) == home
 }
 
-// servedOnLink reports whether the gateway wrote a private offer on a network of this home because
-// its recipient is logged in there. The link of an offer by a user of that network names only the
-// offerer, and not the recipient.
+// The link of a private offer names only the offerer, so the login of the recipient decides.
 func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev federation.Event, v federation.View) (bool, error) {
 	_, home := l.peers.Peer(federation.HomeID(v.Link))
 	if did != v.Offeree || v.Link == "" || home || ev.Arrival.Link == v.Link || !federation.Private(v.Venue) {
@@ -81,8 +78,7 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// forwards returns the names of the homes to which a step of another home is forwarded. No step is
-// sent to a home that it passed through.
+// No step is sent to a home that it passed through.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	if !after.Numbered { // no ruling proves the step to a third home
 		return nil, nil
@@ -101,32 +97,30 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 	return names, nil
 }
 
-// reroutePage bounds the deliveries, or inboxes, rerouted by one write.
+// Deliveries, or inboxes, of one write.
 const reroutePage = 256
 
-// Outboxes stores the pending deliveries of the record. Its methods block on the disk and return
-// record errors.
+// Outboxes stores the pending deliveries of the record. Its methods block on the disk.
 type Outboxes interface {
 	// OutboxNames returns the sorted names of the outboxes with a pending delivery.
 	OutboxNames(ctx context.Context) ([]string, error)
-	// Outbox returns up to limit deliveries of an outbox after one, oldest first. The zero Delivery
-	// is before the first.
+	// Outbox returns up to limit deliveries of an outbox after the given one, oldest first. The
+	// zero Delivery is before the first.
 	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
 	// Reroute moves deliveries from one outbox to another. It skips a delivery that has ended.
 	Reroute(ctx context.Context, from, to string, rows []int64) error
 	// UnlocatedReaders returns up to limit DIDs after a DID, in order, with waiting inbox entries
 	// here and no known mailbox location.
 	UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error)
-	// RouteUnread files a delivery in an outbox for each step waiting in the inbox of a DID and not
-	// delivered by a link. It returns their number.
+	// RouteUnread files a delivery in an outbox for each undelivered step in the inbox of a DID. It
+	// returns their number.
 	RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error)
 }
 
-// Reroute moves the deliveries without a link to [Unrouted]: the pending deliveries to former peers,
-// and the steps in inboxes here whose readers have no known mailbox location. The latter were filed
-// while this home had no peers. Call Reroute at startup and after each change of the set of peers. It
-// returns the number of moved deliveries. It blocks on the disk, and a second call completes an
-// interrupted one.
+// Reroute moves two kinds of deliveries to [Unrouted]: those to former peers, and steps in inboxes
+// here whose readers have no known mailbox location. Call it at startup and after each change of
+// the set of peers. It returns the number of moved deliveries, and blocks on the disk. A second
+// call completes an interrupted one.
 func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err error) {
 	names, err := l.outboxes.OutboxNames(ctx)
 	if err != nil {
@@ -180,8 +174,7 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 	}
 }
 
-// wasHome reports whether an outbox belongs to another home: the mailbox of a party of one of its
-// deliveries is there, or the DID of a party is below the name of the home.
+// Another home has, or could have, the mailbox of a party of one of the deliveries.
 func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
 	for _, d := range page {
 		dids := d.View.Others("")
@@ -201,7 +194,6 @@ func (l *Locator) wasHome(ctx context.Context, name string, page []federation.De
 	return false, nil
 }
 
-// routeUnread files deliveries for the entries in inboxes of DIDs without a known location.
 func (l *Locator) routeUnread(ctx context.Context, now time.Time) (routed int, err error) {
 	last := federation.DID("")
 	for {

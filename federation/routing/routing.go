@@ -46,10 +46,10 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Unrouted is the outbox of steps for DIDs whose mailbox home is unknown, or is no longer a peer.
+// Unrouted is the outbox of steps for DIDs whose mailbox home is unknown, or no longer a peer.
 const Unrouted = federation.UnroutedLink
 
-// homeNetwork is the network of the bindings of DIDs whose steps another home sent.
+// Network of bindings of DIDs whose steps another home sent.
 const homeNetwork = "home"
 
 // Record is the part of the record that a [Locator] reads and writes.
@@ -89,7 +89,7 @@ type Peer struct {
 }
 
 // Peers is the set of other homes. The methods that block on the network return an error wrapping
-// [*federation.UnavailableError] for an unreachable home, and for a former peer.
+// [*federation.UnavailableError] for an unreachable home or a former peer.
 type Peers interface {
 	// All returns the peers, in the order of the configuration.
 	All() iter.Seq[Peer]
@@ -98,11 +98,11 @@ type Peers interface {
 	// Houses reports whether a home has the mailbox of a DID. It sends that home a request, and
 	// blocks on the network.
 	Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error)
-	// Give requests that a home take over the mailbox of a DID. It blocks on the network. A refusal
-	// is a [*federation.RefusalError].
+	// Give asks a home to take over the mailbox of a DID. It blocks on the network. A refusal is a
+	// [*federation.RefusalError].
 	Give(ctx context.Context, home federation.HomeID, did federation.DID) error
-	// Deliver sends a step to a home. It blocks until the home has receipted it. A
-	// [*federation.RefusalError] is final.
+	// Deliver sends a step to a home, and blocks until its receipt. A [*federation.RefusalError] is
+	// final.
 	Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error
 	// DeliverText sends private text to a home, as Deliver sends a step.
 	DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error
@@ -126,8 +126,8 @@ type Config struct {
 	Outboxes  Outboxes
 	Peers     Peers
 	Documents Documents
-	// LoggedInto returns the link of this home on which a user is logged in as a DID, or "". It
-	// blocks on the owners of links, and may be nil.
+	// LoggedInto returns the link of this home on which a DID is logged in, or "". It blocks on the
+	// owners of links, and may be nil.
 	LoggedInto func(ctx context.Context, did federation.DID) string
 	// Routed is called with a DID whose location became known, or with "" if any DID may have a new
 	// route. It may be nil, and may block on the disk.
@@ -149,9 +149,9 @@ type Locator struct {
 
 	mu     sync.Mutex
 	asked  map[federation.DID]time.Time // last query to the peers
-	linked bool                         // this home has, or had, peers
-	read   bool                         // the record was searched for other homes
-	// The time of the first of successive rounds in which several homes claimed the mailbox of a DID.
+	linked bool
+	read   bool
+	// First of successive rounds in which several homes claimed the mailbox.
 	contested map[federation.DID]time.Time
 }
 
@@ -169,8 +169,8 @@ func New(cfg Config) *Locator {
 
 const (
 	askedAgain  = time.Minute // between two rounds of queries about one DID
-	askedAtOnce = 32          // concurrent queries to peers about one DID
-	maxAsked    = 4096        // DIDs with a stored time of the last round, at about 100 bytes each
+	askedAtOnce = 32          // per DID
+	maxAsked    = 4096        // DIDs, at about 100 bytes each
 	// Both homes of a move claim the mailbox until the former one has the other's answer.
 	contestedFor = 10 * time.Minute // until the claims are offences
 )
@@ -178,9 +178,8 @@ const (
 var errNoHome = errors.New("no home is known to have its mailbox")
 
 // Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its handoff.
-// It blocks on the network during the search. The error is a [*federation.UnavailableError] while one
-// is not found. A [*federation.RefusalError] means that the handoff has already ended, so the step is
-// dropped.
+// It blocks on the network. The error is a [*federation.UnavailableError] while one is not found. A
+// [*federation.RefusalError] means that the handoff has ended, so the step is dropped.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {
@@ -205,8 +204,8 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 	return nil
 }
 
-// DeliverText sends text of the outbox [Unrouted] to the mailbox home of its recipient, as Deliver
-// sends a step. For a recipient now at this home, it returns a [*federation.RefusalError].
+// DeliverText sends text of the outbox [Unrouted] to the mailbox home of its recipient. For a
+// recipient now at this home, it returns a [*federation.RefusalError].
 func (l *Locator) DeliverText(ctx context.Context, t federation.Text, now time.Time) error {
 	home, err := l.find(ctx, t.To, now)
 	switch {
@@ -224,9 +223,8 @@ func noRoute(did federation.DID, home federation.HomeID) error {
 	return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
 }
 
-// If no location is known, or its route is lost, find reads the DID document and the well-known
-// document of its host, and then queries the peers. The first source that names a home wins, and the
-// record stores the location. A moved mailbox is not searched.
+// Searches only if no location is known, or its route is lost. The DID document wins over the
+// document of its host, and both over the peers. A moved mailbox is not searched.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
@@ -268,8 +266,8 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 	return "", why
 }
 
-// Linked records that the link to another home is up. Queries about each DID are allowed again, and
-// the steps of [Unrouted] are retried. It may block on the disk.
+// Linked records that the link to another home is up. Queries are allowed again, and the steps of
+// [Unrouted] are retried. It may block on the disk.
 func (l *Locator) Linked(ctx context.Context) {
 	l.mu.Lock()
 	clear(l.asked)
@@ -281,7 +279,7 @@ func notFound(did federation.DID, why error) error {
 	return &federation.UnavailableError{What: "home of " + string(did), Err: why}
 }
 
-// due counts the round as begun.
+// Counts the round as begun.
 func (l *Locator) due(did federation.DID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,7 +293,7 @@ func (l *Locator) due(did federation.DID, now time.Time) bool {
 	return true
 }
 
-// documented returns "" for a home that is not a peer.
+// Returns "" unless the home is a peer.
 func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	named, err := l.documents.MailboxURL(ctx, did)
 	if err != nil || named == "" {
@@ -310,7 +308,7 @@ func (l *Locator) documented(ctx context.Context, did federation.DID) (federatio
 	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", named)
 }
 
-// hosted returns "" for a home that is not a peer, and for DIDs other than did:web.
+// Returns "" unless the home is a peer, and for DIDs other than did:web.
 func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
@@ -331,9 +329,8 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// ask returns the only peer that has the mailbox. If several claim it, it trusts none of them, and
-// reports the offence of each if they have done so for longer than a move takes. If none does, it
-// returns the errors of the peers that did not respond.
+// If several peers claim the mailbox, none is trusted, and each is reported if this lasts longer
+// than a move. If none does, the errors of the unresponsive peers are returned.
 func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {
@@ -348,7 +345,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (f
 			return nil
 		})
 	}
-	_ = group.Wait() // each query has its own error
+	_ = group.Wait()
 	fault.Again(errors.Join(errs...))
 	var claim []string
 	for i, home := range peers {
@@ -373,7 +370,6 @@ func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (f
 	return "", fmt.Errorf("%s each claim to have its mailbox", all)
 }
 
-// contest returns the time since which several homes have claimed the mailbox.
 func (l *Locator) contest(did federation.DID, several bool, now time.Time) (since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
