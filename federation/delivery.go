@@ -306,7 +306,7 @@ type PeerDeliveryKind string
 // The kinds of deliveries to peers.
 const (
 	MessageDelivery  PeerDeliveryKind = "message"  // to a participant of the peer
-	DecisionDelivery PeerDeliveryKind = "decision" // a local participant's decision about a participant of the peer
+	DecisionDelivery PeerDeliveryKind = "decision" // a local decision about such a participant
 )
 
 // PeerDelivery is a document of a network for one of its peers, such as another registry.

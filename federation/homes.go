@@ -70,7 +70,7 @@ const (
 	LocatedByStep     LocationSource = "step"     // the home sent a step of the DID
 	LocatedByMove     LocationSource = "move"     // an operator moved it
 	LocatedByLogin    LocationSource = "login"    // the DID was proved to this gateway
-	LocatedByHost     LocationSource = "host"     // the well-known document of a did:web's host names a home
+	LocatedByHost     LocationSource = "host"     // the well-known document of its host names it
 
 	// These locations are not stored, but looked up each time.
 

@@ -36,8 +36,8 @@ type View struct {
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway; it also ends unanswered offers
-	Numbered bool      `json:"numbered,omitempty"`   // Home numbers and rules on all steps, not only state changes
+	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway, which also ends unanswered offers
+	Numbered bool      `json:"numbered,omitempty"`   // Home rules on all steps, not only state changes
 	Venue    string    `json:"venue"`                // on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue signed in the offer, if different
@@ -60,7 +60,7 @@ type View struct {
 
 	Erased time.Time `json:"erased,omitzero"` // erasure of its content; otherwise zero
 
-	Answered Version   `json:"answered,omitempty"` // version of the step that left the initial state; 0 before
+	Answered Version   `json:"answered,omitempty"` // step that left the initial state; 0 before
 	Over     bool      `json:"over,omitempty"`     // no step can follow
 	Clock    Clock     `json:"clock,omitempty"`    // timeout that will end the handoff, or ""
 	Since    time.Time `json:"since,omitzero"`     // start of the clock; zero without Clock
