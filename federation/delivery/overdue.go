@@ -7,23 +7,21 @@ import (
 )
 
 const (
-	// The interval of checks for overdue deliveries.
 	overdueLook = 5 * time.Second
-	// Maximum number of deliveries ended by one write. Such a write delays a filing by about a
-	// millisecond.
+	// Such a write delays a filing by about a millisecond.
 	overdueBatch = 16
 )
 
-// Overdue is one kind of pending delivery that gets a notice after [Policy.Delayed] and is
-// abandoned after [Policy.Expires].
+// Overdue is one kind of pending delivery, with a notice after [Policy.Delayed] and an end after
+// [Policy.Expires].
 type Overdue struct {
 	// Policy is read at each check, because the configuration may be reloaded.
 	Policy func() Policy
-	// Delay files a notice for up to limit deliveries queued at or before a given time without
-	// one, and returns their number. It is nil for deliveries without such a notice.
+	// Delay files a notice for up to limit deliveries queued at or before a given time without one,
+	// and returns their number. It may be nil.
 	Delay func(ctx context.Context, before, now time.Time, limit int) (int, error)
-	// Expire abandons at most limit deliveries queued at or before a given time, and returns
-	// their number.
+	// Expire abandons up to limit deliveries queued at or before a given time, and returns their
+	// number.
 	Expire func(ctx context.Context, before, now time.Time, limit int) (int, error)
 	// Expired is called with the number of expired deliveries, if any. It may be nil.
 	Expired func(ctx context.Context, rows int)
@@ -53,7 +51,7 @@ func CheckOverdue(ctx context.Context, now time.Time, kinds ...Overdue) error {
 	return nil
 }
 
-// repeat repeats a change until it processes less than a full batch, and returns the sum.
+// Returns the sum.
 func repeat(ctx context.Context, change func(ctx context.Context, before, now time.Time, limit int) (int, error), before, now time.Time) (sum int, err error) {
 	for {
 		n, err := change(ctx, before, now, overdueBatch)

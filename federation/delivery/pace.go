@@ -8,32 +8,31 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How a [Pace] adapts. A rate is in messages per second.
+// Rates are in messages per second.
 const (
-	learnable  = 10          // initial rate without an advertised rate, after the first rate limit error
-	unseeded   = 0.5         // factor of the rate after such an error, without an advertised rate
-	seeded     = 0.8         // factor of the rate after such an error, with an advertised rate
-	faster     = 1.05        // factor of the rate, up to the seed, after fasterPer messages
-	fasterPer  = 8           // consecutive messages accepted by the peer
-	slowest    = 1.0 / 60    // the lowest rate
+	learnable  = 10   // initial rate without an advertised one, after the first rate limit error
+	unseeded   = 0.5  // factor after such an error, without an advertised rate
+	seeded     = 0.8  // factor after such an error, with an advertised rate
+	faster     = 1.05 // factor of the rate, up to the seed, after fasterPer messages
+	fasterPer  = 8    // consecutive messages accepted by the peer
+	slowest    = 1.0 / 60
 	unlimited  = 1 << 20     // higher than any rate of the gateway
 	longestEnd = time.Minute // longest pause of all messages that a peer can request
 )
 
-// Pace limits the messages to one destination by a token bucket with the rate of the destination.
-// The rate falls after a rate limit error of the destination, and rises again up to its original
-// value. A Pace is safe for concurrent use.
+// Pace limits the messages to one destination by a token bucket. Its rate falls after a rate limit
+// error, and rises again up to its original value. A Pace is safe for concurrent use.
 type Pace struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter
 	seed   rate.Limit
-	burst  int       // burst of the seed
-	took   int       // messages since the last rate change
-	until  time.Time // no message is sent before
+	burst  int
+	took   int // messages since the last rate change
+	until  time.Time
 }
 
-// NewPace returns the pace of a destination that accepts perMinute messages per minute, even in
-// one burst; 0 means no limit.
+// NewPace returns the pace of a destination that accepts perMinute messages per minute, even in one
+// burst. 0 means no limit.
 func NewPace(perMinute int) *Pace {
 	p := &Pace{seed: unlimited, burst: unlimited}
 	if perMinute > 0 {
@@ -77,7 +76,7 @@ func (p *Pace) Wait(now time.Time) time.Duration {
 	return slot.DelayFrom(now)
 }
 
-// Took records that the destination accepted a message, which may raise the rate.
+// Took records that the destination accepted a message.
 func (p *Pace) Took(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +93,7 @@ func (p *Pace) Took(now time.Time) {
 	}
 }
 
-// TooMuch records a rate limit error of the destination, and the wait before it accepts the next
-// message. The rate falls.
+// TooMuch records a rate limit error of the destination, and the wait before its next message.
 func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +110,6 @@ func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.bucket.SetBurstAt(now, 1) // the burst was too large
 }
 
-// wait counts one message, and blocks until it may be sent or ctx ends.
 func (p *Pace) wait(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := p.Take(time.Now())

@@ -15,25 +15,23 @@ type Policy struct {
 	Window int
 	Page   int  // deliveries of one lane before another lane begins
 	InTurn bool // senders take turns even if the destination has no rate limit
-	// Attempt is the timeout of one attempt. The delivery is retried later, and other lanes
-	// continue.
+	// Attempt is the timeout of one attempt.
 	Attempt time.Duration
 	Look    time.Duration // poll interval, because a wake-up may be lost
 	Retry   Backoff       // for a failed delivery
 	Pause   Backoff       // for a destination that did not respond
-	// Failures is the number of failures at a reachable destination after which a delivery becomes
-	// a dead letter. 0 means no limit.
+	// Failures is the number of failures at a reachable destination before a delivery becomes a
+	// dead letter. 0 means no limit.
 	Failures int
 	// Delayed is the age at which the signer of a pending delivery gets a notice. Expires is the
-	// age at which it is abandoned: see [Overdue]. 0 means never.
+	// age at which it is abandoned. 0 means never.
 	Delayed, Expires time.Duration
 	// Routine is true if a failed attempt needs no attention, because a reader may be offline for
 	// days.
 	Routine bool
 }
 
-// ToLink is the policy of links, including links to other homes. The configuration sets the expiry
-// of deliveries.
+// ToLink is the policy of links, including links to other homes. The configuration sets the expiry.
 func ToLink() Policy {
 	return Policy{
 		Window: 64, Page: 64, Attempt: 3 * time.Minute /* longer than any link keeps a silent peer */, Look: time.Second, Failures: 12,
@@ -42,8 +40,7 @@ func ToLink() Policy {
 	}
 }
 
-// ToReaders is the policy of the notices that a link shows to its users. A notice for an offline
-// reader waits a minute, and delays no other notice.
+// ToReaders is the policy of the notices that a link shows to its users.
 func ToReaders() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 30 * time.Second, Routine: true,
@@ -52,8 +49,8 @@ func ToReaders() Policy {
 }
 
 // ToRegistry is the policy of other registries. A registry receives everything within five minutes
-// of its return. The backoff of a delivery is for a missing consent, because a registry cannot
-// report when its agent consents.
+// of its return. The backoff is for a missing consent, because a registry cannot report when its
+// agent consents.
 func ToRegistry() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 5 * time.Second,
@@ -63,8 +60,7 @@ func ToRegistry() Policy {
 	}
 }
 
-// ToWebhook is the policy of webhooks, which have a number of attempts, each with a few calls and a
-// timeout.
+// ToWebhook is the policy of webhooks. A webhook has few concurrent calls.
 func ToWebhook(attempts int, timeout time.Duration) Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * timeout, Look: 30 * time.Second, Failures: attempts,
@@ -80,21 +76,21 @@ type Backoff struct {
 	// count.
 	Young time.Duration
 	Share int
-	// Jitter makes a wait up to a quarter shorter, so that destinations are not called all at once.
+	// Jitter shortens a wait by up to a quarter, to spread the calls of many destinations.
 	Jitter bool
 }
 
-// maxDoublings is the number of failures after which the wait is the longest.
+// The wait is the longest after this many failures.
 const maxDoublings = 20
 
-// After returns the wait after a number of consecutive failures of a delivery with a given age.
+// After returns the wait after a number of consecutive failures of a delivery of a given age.
 func (b Backoff) After(failures int, age time.Duration) time.Duration {
 	longest := b.Longest
 	if b.Share > 0 {
 		longest = min(max(b.Young, age/time.Duration(b.Share)), b.Longest)
 	}
 	waits := backoff.ExponentialBackOff{InitialInterval: min(b.First, longest), MaxInterval: longest, Multiplier: 2}
-	if b.Jitter { // the library varies an interval in both directions
+	if b.Jitter {
 		waits.InitialInterval, waits.MaxInterval, waits.RandomizationFactor = waits.InitialInterval*7/8, longest*7/8, 1.0/7
 	}
 	wait := waits.NextBackOff()
@@ -107,14 +103,14 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 // Destination is a destination of deliveries. The result of Deliver determines the outcome of a
 // delivery:
 //
-//   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
-//     receipt of another home, a PONG, a 2xx answer.
+//   - nil: the destination has proved its receipt, for example by a receipt of another home, a
+//     PONG, or a 2xx answer.
 //   - a [*federation.RefusalError]: it permanently refuses this delivery.
 //   - a [*federation.DeadLetterError]: the delivery is a dead letter at once.
 //   - an [*AbsentError]: only a party is absent.
 //   - a [*LaterError]: it is retried at the time in the error.
-//   - a [*federation.UnavailableError]: it is retried without limit. A destination that sets a retry
-//     time receives fewer deliveries from then on.
+//   - a [*federation.UnavailableError]: it is retried without limit. A retry time in the error
+//     lowers the rate of the destination.
 //   - any other error: it is retried, up to [Policy.Failures] times.
 type Destination struct {
 	Name   string
@@ -125,22 +121,22 @@ type Destination struct {
 	Away int
 	// Deliver makes one attempt.
 	Deliver func(ctx context.Context, d federation.Delivery) error
-	// ShowsOnce reports whether an attempt is counted before it is made: see bridge.OnceShower. Nil
-	// means never.
+	// ShowsOnce reports whether an attempt must be counted before it is made, as for
+	// bridge.OnceShower. Nil means never.
 	ShowsOnce func(d federation.Delivery) bool
 	// Counts is true if Deliver itself records its attempts.
 	Counts bool
 	// Shown is true if people have seen the delivered content.
 	Shown bool
-	// Ended is called after the end of a number of deliveries is recorded. It may be nil.
+	// Ended is called after the end of deliveries is recorded. It may be nil.
 	Ended func(ctx context.Context, d federation.Delivery, rows int, how federation.Settlement)
-	// Pause records that the destination is not called before a given time; nil if this need not
-	// survive a restart. The failures are 0 after a response.
+	// Pause records that the destination is not called before a given time. It is nil if this need
+	// not survive a restart. The failures are 0 after a response.
 	Pause func(ctx context.Context, failures int, next time.Time) error
 }
 
 // AbsentError reports that a step reached its channel, but not an absent party. The next call of
-// Deliver for the step has [federation.Delivery.Personal] set, and is only for that party.
+// Deliver has [federation.Delivery.Personal] set, and is only for that party.
 type AbsentError struct{ Err error }
 
 // Error implements error.
@@ -150,7 +146,7 @@ func (e *AbsentError) Error() string { return e.Err.Error() }
 func (e *AbsentError) Unwrap() error { return e.Err }
 
 // LaterError reports a failed attempt, and the wait before the next one. It does not wrap its
-// cause, so that only LaterError decides.
+// cause, so that no wrapped error determines the outcome.
 type LaterError struct {
 	Err  error
 	Wait time.Duration // for this delivery; 0 for the backoff of the policy
@@ -159,11 +155,10 @@ type LaterError struct {
 	// Away is true if the destination did not respond. The whole destination waits by
 	// [Policy.Pause], and at least for Pause. The delivery itself stays due.
 	Away bool
-	// TooMuch is true if the destination rejected the delivery because of a rate limit. Its pace
-	// decreases.
+	// TooMuch is true if the destination reported a rate limit. Its pace decreases.
 	TooMuch bool
-	// TooSoon is true if the destination accepts deliveries again after Pause. The attempt counts
-	// only if it is the first one after such a pause.
+	// TooSoon is true if the destination accepts deliveries again after Pause. Only the first
+	// attempt after such a pause counts.
 	TooSoon bool
 	// Untried is true if no attempt was made.
 	Untried bool

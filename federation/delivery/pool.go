@@ -12,18 +12,15 @@ import (
 	"github.com/baton-gateway/baton/federation/store/deliveries"
 )
 
-// Bounds of a [Pool].
 const (
-	// Maximum number of destinations served concurrently, at about 50 KB each during a TLS
-	// handshake.
+	// Concurrent destinations, at about 50 KB each during a TLS handshake.
 	maxTurns = 64
-	// Time after which a turn begins no further delivery, because other destinations may wait.
+	// A turn begins no delivery after this time, because other destinations may wait.
 	turnLength = 10 * time.Second
-	// Margin of a lease over the longest turn. After it, the destinations of a dead gateway are
-	// served again.
+	// Margin of a lease over the longest turn. Then the destinations of a dead gateway are served
+	// again.
 	leaseMargin = 10 * time.Second
-	// Maximum number of destinations with state kept between turns. Other destinations begin with
-	// their first sender.
+	// Destinations with state kept between turns. Others begin with their first sender.
 	maxKept = 4096
 	// Pause between two checks, so that a thousand wake-ups per second cause few checks.
 	breath = 20 * time.Millisecond
@@ -33,7 +30,7 @@ const (
 
 // Pool serves the destinations of one kind without a connection. Each destination with a due
 // delivery gets a turn, the longest waiting first. A slow one delays others for at most one
-// attempt, as long as there are more workers than slow destinations.
+// attempt, while there are more workers than slow destinations.
 type Pool struct {
 	Kind   federation.DestinationKind
 	Policy Policy
@@ -41,18 +38,18 @@ type Pool struct {
 	// Open returns the destination for a delivery. It may block on the network, and returns
 	// [federation.ErrNotFound] if there is nothing to deliver now.
 	Open func(ctx context.Context, due federation.Destination) (Destination, error)
-	// Fault is called with a contained panic, which ends the turn of one destination.
+	// Fault is called with a panic, which ends the turn of one destination.
 	Fault func(ctx context.Context, err error)
 	Log   *slog.Logger
 }
 
 type turns struct {
 	free  chan struct{} // one token per free slot
-	ended chan struct{} // signals the end of a turn; has capacity for one token
+	ended chan struct{} // has capacity for one token
 	group fault.Group
 
 	mu   sync.Mutex
-	kept map[string]*Worker // workers of destinations that continue later
+	kept map[string]*Worker // of destinations that continue later
 }
 
 func (t *turns) worker(to Destination, rows deliveries.Rows) *Worker {
@@ -77,7 +74,7 @@ func (t *turns) keep(w *Worker) {
 	t.kept[w.to.Name] = w
 }
 
-// Run serves destinations until ctx ends, and returns when all turns have ended. It checks for due
+// Run serves destinations until ctx ends, and returns when all turns have ended. It looks for due
 // destinations when wake has a token.
 func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
 	t := &turns{free: make(chan struct{}, maxTurns), ended: make(chan struct{}, 1), kept: map[string]*Worker{}}
@@ -132,8 +129,7 @@ func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
 	}
 }
 
-// serve gives one destination its turn, and ends its lease. A panic in its code ends only this
-// turn.
+// A panic in the code of the destination ends only this turn.
 func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) {
 	again := time.Now()
 	err := fault.Catch(func() error {
@@ -165,5 +161,5 @@ func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) 
 	}
 }
 
-// shouldLog reports whether to log an error: the end of the pool is not an error.
+// The end of the pool is not an error.
 func shouldLog(ctx context.Context, err error) bool { return err != nil && ctx.Err() == nil }

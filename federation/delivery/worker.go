@@ -1,7 +1,6 @@
 // Package delivery is the engine for all pending deliveries: steps and texts to links and other
 // homes, documents to other registries, inbox entries to webhooks, and notices to their readers. A
-// destination supplies a function that makes one attempt, and a [Policy]. The engine handles the
-// order of lanes, the turns of senders, the pace, retries, pauses and dead letters.
+// destination supplies a function that makes one attempt, and a [Policy].
 //
 // A [Worker] serves one destination while it is connected. A [Pool] serves destinations without a
 // connection: it leases destinations with a due delivery, so that replicas share them.
@@ -30,19 +29,18 @@ import (
 
 const headsPage = 256
 
-// staleProgress is the age from which a progress report is skipped if a newer one follows. Younger
-// reports are all delivered, for users that watch the channel.
+// A progress report of this age is skipped if a newer one follows. Younger ones are for users that
+// watch the channel.
 const staleProgress = 10 * time.Second
 
-// ErrUnnoted is returned for an attempt if the record could not be read or could not store the
-// result. It does not count as a failure of the delivery. The worker then pauses, because the
-// record would return the same deliveries at once.
+// ErrUnnoted is returned for an attempt if the record could not be read or written. It is not a
+// failure of the delivery. The worker then pauses, because the record would return the same
+// deliveries at once.
 var ErrUnnoted = errors.New("delivery: not noted")
 
 // Worker serves one destination. It delivers many lanes concurrently, so that a failing lane delays
-// no other one, and starts due lanes by ascending rank. With a rate limit, or by its policy, a
-// started lane makes one delivery and senders take turns. The record keeps the time of each next
-// attempt.
+// no other one, and starts due lanes by ascending rank. With a rate limit, or by its policy, a lane
+// makes one delivery at a time and senders take turns.
 type Worker struct {
 	to     Destination
 	rows   deliveries.Rows
@@ -50,12 +48,12 @@ type Worker struct {
 	probes chan federation.DID // capacity one: the sender of a step while a delivery waits
 	stuck  atomic.Bool         // a delivery may wait for a later attempt
 
-	// The following fields belong to the goroutine that runs the worker.
+	// Owned by the goroutine that runs the worker.
 
 	last   federation.DID // sender of the last turn
-	until  time.Time      // no lane begins before it
-	called bool           // accepted a delivery since the last pause
-	away   int            // consecutive failures to respond
+	until  time.Time
+	called bool // accepted a delivery since the last pause
+	away   int
 	waits  *backoff.ExponentialBackOff
 }
 
@@ -64,12 +62,11 @@ func NewWorker(to Destination, rows deliveries.Rows) *Worker {
 	return &Worker{to: to, rows: rows, probes: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
-// maxFresh bounds the untried steps of a worker. If a link is down, steps above this number are not
-// shown on it.
+// If a link is down, steps above this number are not shown on it.
 const maxFresh = 1 << 14
 
-// fresh is the set of steps with a first attempt that was counted at filing and not made yet. It is
-// safe for concurrent use.
+// The first attempt of these steps was counted at filing, but not yet made. Safe for concurrent
+// use.
 type fresh struct {
 	mu    sync.Mutex
 	steps map[federation.EventID]bool
@@ -95,18 +92,18 @@ func (f *fresh) remove(id federation.EventID) bool {
 }
 
 // Probe requests one attempt on a pending delivery, because the peer or a DID on it sent something.
-// It does not block. It is called for each step, and is cheap while no delivery is pending.
+// It does not block, and is cheap while no delivery is pending.
 func (w *Worker) Probe(did federation.DID) {
 	if !w.stuck.Load() {
 		return
 	}
 	select {
 	case w.probes <- did:
-	default: // an attempt is already requested
+	default:
 	}
 }
 
-// running has the current lanes of a worker, and is owned by one goroutine.
+// Owned by one goroutine.
 type running struct {
 	busy  map[string]bool
 	ready []string // due, and not begun
@@ -118,14 +115,14 @@ type running struct {
 type passed struct {
 	lane      string
 	delivered int
-	unnoted   bool        // the record could not be read or written
-	later     *LaterError // nil unless the destination waits
-	fault     error       // contained panic, or nil
+	unnoted   bool // the record could not be read or written
+	later     *LaterError
+	fault     error // contained panic, or nil
 	passing
 }
 
-// Expect records that a step will be filed with its first attempt counted. The attempt of any other
-// step counts as made.
+// Expect announces a step filed with its first attempt counted. The attempt of any other step
+// counts as made.
 func (w *Worker) Expect(id federation.EventID) { w.fresh.add(id) }
 
 // Run delivers until ctx ends or the code of the destination panics. It returns after all lanes
@@ -158,8 +155,7 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	return cmp.Or(failed, w.drain(r))
 }
 
-// rest returns the time until the next poll without a wake-up, at most [Policy.Look]. If no lane
-// runs and a delivery waits, it is the time until the next one is due.
+// The time until the next poll without a wake-up, at most [Policy.Look].
 func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Duration {
 	look := w.to.Policy.Look
 	if len(r.busy) > 0 || !w.stuck.Load() {
@@ -172,8 +168,8 @@ func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Du
 	return min(time.Until(next), look)
 }
 
-// Turn makes the due deliveries, until none is left or the destination must wait, and begins
-// nothing after end. It reports whether more may be due, and when the worker may continue.
+// Turn makes the due deliveries, until none is left or the destination must wait, and begins none
+// after end. It reports whether more may be due, and when the worker may continue.
 func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more bool, err error) {
 	r := &running{busy: map[string]bool{}, done: make(chan passed), end: end}
 	for ctx.Err() == nil {
@@ -197,7 +193,7 @@ func (w *Worker) drain(r *running) (failed error) {
 	return failed
 }
 
-// pause returns a channel that is ready when lanes may begin again, or nil if they may begin now.
+// The channel is nil if lanes may begin now.
 func (w *Worker) pause() <-chan time.Time {
 	if wait := time.Until(w.until); wait > 0 {
 		return time.After(wait)
@@ -207,8 +203,7 @@ func (w *Worker) pause() <-chan time.Time {
 
 func (w *Worker) inTurn() bool { return w.to.Policy.InTurn || w.to.Pace.Limited() }
 
-// fill begins due lanes, up to [Policy.Window]. It reads at most once: the end of each lane
-// triggers another call.
+// Reads the record at most once: the end of each lane triggers another call.
 func (w *Worker) fill(ctx context.Context, r *running) {
 	now := time.Now()
 	if r.more = true; now.Before(w.until) || !r.end.IsZero() && !now.Before(r.end) {
@@ -228,9 +223,8 @@ func (w *Worker) fill(ctx context.Context, r *running) {
 	}
 }
 
-// fillInTurn begins due lanes, as many as the destination accepts deliveries now. Senders take
-// turns, so that none waits behind all deliveries of another sender. The rank orders the lanes of
-// each sender.
+// Senders take turns, so that none waits behind all deliveries of another sender. The rank orders
+// the lanes of each sender.
 func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	r.ready = nil
 	if len(r.busy) >= w.to.Policy.Window {
@@ -267,7 +261,7 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	}
 }
 
-// unread records that the record could not be read. A worker whose senders take turns then waits.
+// A worker whose senders take turns then waits.
 func (w *Worker) unread(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
@@ -292,7 +286,7 @@ func (w *Worker) look(ctx context.Context, r *running) {
 type passing struct {
 	paced  bool // its first delivery already counts in the pace
 	probe  bool
-	before federation.DID // sender of the previous turn
+	before federation.DID // of the previous turn
 }
 
 func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) {
@@ -308,7 +302,7 @@ func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) 
 	}()
 }
 
-// over records the end of a lane. After a successful probe, every waiting lane is due.
+// After a successful probe, every waiting lane is due.
 func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	delete(r.busy, p.lane)
 	now := time.Now()
@@ -328,7 +322,6 @@ func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	}
 }
 
-// wait makes the whole destination wait if a lane ended with that result.
 func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 	away, pause := 0, time.Duration(0)
 	if p.later != nil {
@@ -356,8 +349,7 @@ func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 	}
 }
 
-// tryStuck makes one attempt on a waiting lane. The attempt counts: after a failure the lane waits
-// longer.
+// The attempt counts: after a failure the lane waits longer.
 func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
 	if _, held, err := w.rows.Held(ctx, w.to.Name); held || err != nil || len(r.busy) >= w.to.Policy.Window {
 		return
@@ -372,8 +364,7 @@ func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
 	}
 }
 
-// lane delivers one lane in order, up to the first delivery that must wait. If senders take turns,
-// it makes only one delivery.
+// Ends at the first delivery that must wait. If senders take turns, it makes only one delivery.
 func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 	rows, err := w.rows.PendingOf(ctx, w.to.Name, p.lane, w.to.Policy.Page)
 	if err != nil {
@@ -407,8 +398,7 @@ func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 	}
 }
 
-// newest returns the next delivery of a lane, and the rows that end with it. If several old
-// progress reports follow each other, only the last one is delivered, and the others end with it.
+// Of several old progress reports in a row, only the last is delivered. The others end with it.
 func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, covered []int64) {
 	for i, each := range lane {
 		d, covered = each, append(covered, each.Row)
@@ -434,13 +424,12 @@ func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) 
 }
 
 type attempt struct {
-	paced   bool // already counted in the pace
-	called  bool // the destination accepted a delivery since its last pause
-	counted bool // recorded before the attempt
+	paced   bool
+	called  bool // since the last pause
+	counted bool
 }
 
-// row makes one delivery and settles the rows that end with it. After a nil error the delivery has
-// ended: delivered, refused or abandoned.
+// A nil error means that the delivery has ended: delivered, refused or abandoned.
 func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64, a attempt) error {
 	if d.Broken != "" {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
@@ -477,8 +466,6 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	return w.failed(ctx, d, covered, a, err)
 }
 
-// failed records a failed attempt and returns its error, or abandons the delivery after
-// [Policy.Failures].
 func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, a attempt, err error) error {
 	if ctx.Err() != nil {
 		return err // the connection has ended: the attempt does not count
@@ -529,8 +516,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	return err
 }
 
-// settle ends a delivery with all rows that it covers, even after the connection has ended, so that
-// no proved delivery is repeated.
+// Ends the delivery even after the connection has ended, so that no proved delivery is repeated.
 func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
 	ctx = context.WithoutCancel(ctx)
 	how.At = time.Now()
