@@ -8,8 +8,7 @@ import (
 	"github.com/baton-gateway/baton/federation/lifecycle"
 )
 
-// Rules are the rules of a home for steps. Their methods are pure: the same arguments give the same
-// result.
+// Rules are the rules of a home for steps. Their methods are pure.
 type Rules struct {
 	ID    federation.HomeID
 	Kinds lifecycle.Kinds
@@ -27,19 +26,19 @@ type Authority int
 
 // The authorities.
 const (
-	Signer  Authority = iota // the step is accepted if the rules allow it
+	Signer  Authority = iota // accepted if the rules allow it
 	Receipt                  // the home of the handoff confirmed the pending step
 	Own                      // this home ends one of its own handoffs
 )
 
-// Submission is a step to be judged. Its signature is verified and it has an ID.
+// Submission is a step to be judged, with a verified signature and an ID.
 type Submission struct {
 	Event federation.Event
-	Since time.Time // time of its first arrival, to compare with the time in a signed ID
+	Since time.Time // first arrival, to compare with the time in a signed ID
 	By    Authority
-	// Resumed is true if the step waited for a key: it was admitted on arrival.
+	// Resumed is true if the step waited for a key, and so was admitted on arrival.
 	Resumed bool
-	Ruling  *federation.Ruling // of the handoff's home, if that is another home; otherwise nil
+	Ruling  *federation.Ruling // by the other home of the handoff, or nil
 }
 
 // Action is the action for a step.
@@ -57,7 +56,7 @@ const (
 // Decision is the home's conclusion about a step.
 type Decision struct {
 	Action  Action
-	Event   federation.Event // the step in its filed form; zero if it was not judged
+	Event   federation.Event // in its filed form; zero if it was not judged
 	Before  federation.View
 	After   federation.View
 	Inboxes []federation.DID
@@ -69,7 +68,7 @@ type Decision struct {
 }
 
 // Decide judges one step. The error is a [*federation.RefusalError], or a [*federation.GapError]
-// for a ruling with missing predecessors. The decision always contains the current handoff.
+// for a ruling with missing predecessors. The decision always has the current handoff.
 func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, error) {
 	switch {
 	case sub.By == Own:
@@ -94,8 +93,7 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	return r.decideStep(s, s.View, ev, now)
 }
 
-// file returns the decision to file a step. A state-changing step of a person, in the act dialect,
-// needs the receipt of this home for its own handoff.
+// In the act dialect, a state-changing step of a person needs the receipt of this home.
 //
 // spec: handofftag "Confirm"
 func (r Rules) file(before federation.View, ev federation.Event, after federation.View) Decision {
@@ -108,8 +106,7 @@ func (r Rules) file(before federation.View, ev federation.Event, after federatio
 	}
 }
 
-// checkClock compares the time in a signed ID with the clock. An ID accepted by another home may be
-// old.
+// An ID accepted by another home may be old.
 func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	if !ev.Stamped || ev.Arrival.Home != "" || r.Limits.ClockSkew <= 0 {
 		return nil
@@ -120,8 +117,8 @@ func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	return nil
 }
 
-// resolve returns a step with the party that sent it and, if its kind has accepting steps, with the
-// DID of the accepted step.
+// Adds the party that sent the step and, if its kind has accepting steps, the DID of the accepted
+// step.
 func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	ev.Arrival.ActingFor, ev.Arrival.AcceptedFrom = s.Party, ""
 	if s.Named == nil {
@@ -133,8 +130,7 @@ func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	return ev
 }
 
-// decideStep judges a step against a current or assumed view of its handoff. The first error found
-// determines the code.
+// The first error found determines the code.
 //
 // spec: handofftag "Lifecycle"
 func (r Rules) decideStep(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {

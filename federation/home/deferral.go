@@ -21,19 +21,16 @@ import (
 // enough to free the space used by junk.
 const DeferralTime = 24 * time.Hour
 
-// Bounds of the backoff before a step is judged again. The maximum also bounds the delay of a key
-// that arrives without a notification.
+// The maximum also bounds the delay of a key that arrives without a notification.
 const (
 	firstWait = 30 * time.Second
 	lastWait  = 10 * time.Minute
 )
 
-// maxDeferredInHandoff bounds the deferred steps of one handoff, which are read and judged
-// together.
+// They are read and judged together.
 const maxDeferredInHandoff = 64
 
-// maxLearned bounds the DIDs whose keys arrived since the last retry. Steps of further DIDs are
-// judged again when they are due.
+// DIDs since the last retry. Steps of further DIDs are judged again when they are due.
 const maxLearned = 1024
 
 // DeferralEnd is the end of a deferral.
@@ -48,11 +45,10 @@ type DeferralEnd struct {
 type DeferralConfig struct {
 	Record Record
 	// Seek starts the lookup of a missing key, and does not block. The caller calls
-	// [Deferral.Learned] when the lookup has found a key. It is nil if the key source looks keys up
-	// itself.
+	// [Deferral.Learned] when a key is found. It is nil if the key source looks keys up itself.
 	Seek func(ctx context.Context, ev federation.Event)
-	// Blocked returns the refusal of a step whose source was blocked after its arrival; nil blocks
-	// nothing.
+	// Blocked returns the refusal of a step whose source was blocked after its arrival. It may be
+	// nil.
 	Blocked func(ctx context.Context, ev federation.Event) error
 	// Ended is called for each step at the end of its deferral, before the step is deleted. After
 	// an error, it is called again later.
@@ -61,24 +57,23 @@ type DeferralConfig struct {
 	Confirmed func() time.Time
 }
 
-// Deferral manages steps that wait for a key, for example because the host of the key does not
-// respond. Each such step is on disk. It is judged again with exponential backoff, and at once when
-// a key of its signer arrives. After [DeferralTime] it is abandoned, and the sender is notified.
-// The number of steps is limited for each origin and in total. A step above the limit is refused,
-// and may be sent again.
+// Deferral manages steps that wait for a key, for example because its host does not respond. Each
+// such step is on disk. It is judged again with exponential backoff, and at once when a key of its
+// signer arrives. After [DeferralTime] it is abandoned, and the sender is notified. Above the
+// limits for each origin and in total, a step is refused, and may be sent again.
 //
 // The deferred steps of one handoff are judged in order of arrival, by the keys and the time of
 // their first arrival. An invalid step waits behind an earlier step if filing that step could make
 // it valid. A valid step does not wait, because any client can send an unverifiable step in the
-// name of any DID, and must not be able to block a handoff.
+// name of any DID, and must not block a handoff.
 //
 // One Deferral serves all configurations of a home. Create it with [NewDeferral].
 type Deferral struct {
 	cfg DeferralConfig
 
 	mu      sync.Mutex
-	busy    map[federation.HandoffID]bool // handoffs whose steps are being judged again
-	learned map[federation.DID]bool       // DIDs with keys that arrived since the last retry
+	busy    map[federation.HandoffID]bool // being judged again
+	learned map[federation.DID]bool       // with keys that arrived since the last retry
 }
 
 // NewDeferral returns a Deferral.
@@ -86,8 +81,8 @@ func NewDeferral(cfg DeferralConfig) *Deferral {
 	return &Deferral{cfg: cfg, busy: map[federation.HandoffID]bool{}, learned: map[federation.DID]bool{}}
 }
 
-// Learned records that a key of a DID arrived: its steps are judged again with the next
-// [Home.Retry]. It does not block.
+// Learned records that a key of a DID arrived. The next [Home.Retry] judges its steps again. It
+// does not block.
 func (d *Deferral) Learned(did federation.DID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,12 +91,10 @@ func (d *Deferral) Learned(did federation.DID) {
 	}
 }
 
-// checkable reports whether a step was refused only because a key is missing.
 func checkable(refused *federation.RefusalError, ev federation.Event) bool {
 	return refused.Code == federation.SignatureUnverifiable && len(ev.Signature.Bytes) == ed25519.SignatureSize
 }
 
-// maySucceedLater reports whether a step refused with a code may be valid after other steps.
 func maySucceedLater(code federation.RefusalCode) bool {
 	switch code { //nolint:exhaustive // no other step repairs the codes that are not named here
 	case federation.UnknownHandoff, federation.IllegalStep, federation.WrongSender, federation.WrongReference:
@@ -110,7 +103,7 @@ func maySucceedLater(code federation.RefusalCode) bool {
 	return false
 }
 
-// deferStep stores a step until it is judged again. A step above the limits is refused.
+// A step above the limits is refused.
 func (h *Home) deferStep(
 	ctx context.Context, judged federation.Judgement, waiting []federation.Deferred, cause error, why string, now time.Time,
 ) (federation.Judgement, error) {
@@ -150,9 +143,8 @@ func alike(a, b federation.Event) bool {
 	return a.From == b.From && signing.NamedKey(a.Signature.Text) == signing.NamedKey(b.Signature.Text)
 }
 
-// retryBefore rejudges the deferred steps that share the handoff and the signing key of a new step.
-// It runs before the key lookup for the new step, to keep the order of the sender. It returns the
-// steps that are still deferred.
+// Runs before the key lookup for a new step, to keep the order of its sender. It returns the steps
+// that are still deferred.
 func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Time) ([]federation.Deferred, error) {
 	p := retryPass{Deferral: h.Deferral, home: h, now: now, fits: func(w federation.Deferred) bool { return alike(w.Event, ev) }}
 	if err := p.handoff(ctx, ev.Handoff); err != nil {
@@ -161,10 +153,9 @@ func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Ti
 	return h.Deferral.cfg.Record.DeferredIn(ctx, ev.Handoff)
 }
 
-// Bounds of one retry.
 const (
-	maxRetried    = 256 // handoffs per call
-	retriedAtOnce = 16  // concurrent handoffs: enough for their commits to share an fsync
+	maxRetried    = 256 // per call
+	retriedAtOnce = 16  // enough for their commits to share an fsync
 )
 
 // Retry judges the due steps again, with all deferred steps of their handoffs. The result more
@@ -223,7 +214,7 @@ type retryPass struct {
 	home *Home
 	now  time.Time
 	fits func(federation.Deferred) bool
-	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key, or nil
+	seek func(ctx context.Context, ev federation.Event) // may be nil
 
 	away sync.Map // DIDs with unavailable keys, so that their host is queried only once
 }
@@ -233,11 +224,10 @@ type retryOutcome int
 const (
 	waits retryOutcome = iota
 	ended
-	limited // valid, but over a rate limit now: later steps must wait too
+	limited // valid, but over a rate limit: later steps must wait too
 )
 
-// handoff judges the deferred steps of one handoff in order. It does nothing while another
-// goroutine judges them.
+// Does nothing while another goroutine judges the handoff.
 func (p *retryPass) handoff(ctx context.Context, id federation.HandoffID) error {
 	if !p.claim(id) {
 		return nil
@@ -278,8 +268,7 @@ func (d *Deferral) leave(id federation.HandoffID) {
 	delete(d.busy, id)
 }
 
-// judge judges one step again. After an error of the record or of [DeferralConfig].Ended, the step
-// stays deferred.
+// After an error of the record or of [DeferralConfig].Ended, the step stays deferred.
 func (p *retryPass) judge(ctx context.Context, w federation.Deferred, behind bool) (retryOutcome, error) {
 	if _, away := p.away.Load(w.Event.From); away {
 		return p.wait(ctx, w, "the host of its keys did not answer a moment ago")
@@ -318,7 +307,6 @@ func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (fede
 	return p.home.judge(ctx, Submission{Event: w.Event, Since: w.Since, Resumed: true}, p.now)
 }
 
-// wait postpones a step, or abandons it after [DeferralTime].
 func (p *retryPass) wait(ctx context.Context, w federation.Deferred, why string) (retryOutcome, error) {
 	last := w.Since.Add(DeferralTime)
 	if !p.ends().Before(last) {
@@ -347,8 +335,7 @@ func waitAfter(tried int) time.Duration {
 	return wait
 }
 
-// end reports the end of a deferral, and then deletes the step. If the report fails, both are
-// retried later.
+// Reports the end before it deletes the step. If the report fails, both are retried later.
 func (p *retryPass) end(ctx context.Context, r DeferralEnd) (retryOutcome, error) {
 	if err := p.cfg.Ended(ctx, r); err != nil {
 		return waits, errors.Join(err, p.cfg.Record.DeferAgain(ctx, r.Step.Row, p.now.Add(waitAfter(r.Step.Tried)), err.Error()))

@@ -2,9 +2,8 @@
 // the first valid step wins, by compare-and-set on the log.
 //
 // A [Home] does no I/O itself: the record, the keys and the routes are ports, and the time is an
-// argument. It judges each step in three parts: it reads a [Snapshot], calls [Rules.Decide] with
-// it, and writes the [Decision]. If another step was filed meanwhile, it starts again with a new
-// snapshot.
+// argument. It reads a [Snapshot], calls [Rules.Decide], and writes the [Decision]. If another step
+// was filed meanwhile, it starts again with a new snapshot.
 package home
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxRaces bounds how often a step is judged again because another step was filed meanwhile. More
-// consecutive conflicts in one handoff indicate an attack. The sender may submit the step again.
+// More consecutive conflicts in one handoff indicate an attack. The sender may submit the step
+// again.
 const maxRaces = 16
 
 // Limits are the limits of a home. Zero means no limit.
@@ -35,8 +34,8 @@ type Limits struct {
 	// Unanswered is the lifetime of an offer without a deadline. Abandoned is the maximum time
 	// between steps of assigned work.
 	Unanswered, Abandoned time.Duration
-	// ClaimCaps requires a DID to have declared all required capabilities to claim an open offer,
-	// or to bid for it.
+	// ClaimCaps requires a DID to have declared the required capabilities of an open offer before
+	// it claims the offer or bids for it.
 	ClaimCaps bool
 }
 
@@ -47,7 +46,7 @@ type Home struct {
 	Key    federation.SigningKey // for the home's own steps and receipts
 	Record Record
 	Keys   federation.KeySource
-	// Route returns the recipients of a step besides the inboxes of its parties; nil means none. It
+	// Route returns the recipients of a step besides the inboxes of its parties. It may be nil. It
 	// is called before the step is filed, with the view after the step.
 	Route func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
 	// Declared returns the declared capabilities of a DID, if any.
@@ -62,23 +61,22 @@ type Home struct {
 	// capabilities. It is needed only with [OffersOfAgents].
 	IsAgent  func(ctx context.Context, did federation.DID) (bool, error)
 	Rates    *Rates
-	Deferral *Deferral // of steps with a missing key; nil refuses them
-	// Strangers counts DIDs that are new to the record. It is nil without limits for them.
+	Deferral *Deferral // nil refuses steps with a missing key
+	// Strangers counts DIDs new to the record. It is nil without limits for them.
 	Strangers *Strangers
-	// Write writes the fields of a step of the home, in the dialect of the step. These steps are
-	// short and fit every dialect.
+	// Write writes the fields of a step of the home. These steps fit every dialect.
 	Write signing.Writer
 	// Read parses the signed document of a step.
 	Read    signing.Reader
-	Entropy io.Reader // source of IDs for steps received without one; safe for concurrent use
+	Entropy io.Reader // for IDs of steps received without one; safe for concurrent use
 }
 
 // Submit judges one step and files it with its inboxes and deliveries. A nil error means that it is
 // on disk. A repeated step returns its first entry.
 //
-// It returns a [*federation.RefusalError] if the step is finally refused or deferred. For a
-// deferral, Waits is true and the step is on disk, even if ctx ends meanwhile. It returns an error
-// wrapping [*federation.UnavailableError] if a retry may help. The judgement is set in each case.
+// A [*federation.RefusalError] is final unless Waits is true: then the step is deferred on disk,
+// even if ctx ends meanwhile. An error wrapping [*federation.UnavailableError] may be retried. The
+// judgement is set in each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	sub := Submission{Event: ev, Since: now}
 	if h.Deferral == nil {
@@ -102,9 +100,8 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	return judged, err
 }
 
-// judge processes a step: key, verify, admit, snapshot, decide, route, commit. It decides again
-// with another snapshot if another step was filed meanwhile. A valid step is written even if ctx
-// ends meanwhile.
+// Decides again with another snapshot if another step was filed meanwhile. A valid step is written
+// even if ctx ends meanwhile.
 func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged federation.Judgement, err error) {
 	address := sub.Event.Arrival.Address
 	judged.Verdict = federation.Valid
@@ -175,7 +172,7 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 	return judged, &federation.UnavailableError{What: "handoff " + sub.Event.Handoff.String(), RetryAfter: time.Second, Err: federation.ErrStale}
 }
 
-// checkForm refuses a malformed step, unless its home has ruled on it and so has judged its form.
+// Another home that ruled on a step has judged its form.
 func (h *Home) checkForm(sub Submission) error {
 	ev := sub.Event
 	switch {
@@ -200,9 +197,7 @@ func (h *Home) route(ctx context.Context, d Decision) (to federation.Fanout, err
 	return to, err
 }
 
-// commit writes a step with its inboxes, deliveries and receipt and, for a handoff of another home,
-// with the ruling of that home. It returns [federation.ErrStale] if the handoff has changed since
-// its snapshot.
+// Returns [federation.ErrStale] if the handoff has changed since its snapshot.
 func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decision, to federation.Fanout, now time.Time) (federation.Judgement, error) {
 	filing := federation.Filing{
 		Event: d.Event, After: d.Before.Version, View: d.After, Filed: now,
@@ -216,7 +211,7 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 		filing.Receipt = &receipt
 	}
 	entry, err := h.Record.Append(ctx, filing)
-	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Event.IsZero() { // about one of its messages
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Event.IsZero() { // it concerns one of its messages
 		named := *refused
 		named.Event, named.Handoff = d.Event.ID, d.Event.Handoff
 		return judged, &named
@@ -224,17 +219,16 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 	switch {
 	case err != nil:
 		return judged, fmt.Errorf("file step %s: %w", d.Event.ID, err)
-	case !entry.Filed.Equal(now): // filed meanwhile by another caller
+	case !entry.Filed.Equal(now): // by another caller
 		return judged, federation.ErrStale
 	}
 	judged.Entry, judged.View, judged.Fanout = entry, d.After, to
 	return judged, nil
 }
 
-// judgedBefore handles a step that does not verify now. If a step with the same signature is
-// already filed, it was valid with the keys of its time, and this is a repeat. The key may have
-// been revoked since, or its directory may be unreachable. Any other unverifiable step gets its ID,
-// so that it can be judged later.
+// An unverifiable step with the signature of a filed step is a repeat: its key may have been
+// revoked since, or its directory may be unreachable. Any other one gets its ID, so that it can be
+// judged later.
 func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
 	if len(ev.Signature.Bytes) == 0 {
 		return judged, refused

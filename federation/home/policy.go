@@ -13,8 +13,7 @@ import (
 // Requirement is the minimum proof for a step.
 type Requirement string
 
-// The requirements. A step that is signed neither by its actor nor by a gateway for the actor
-// satisfies none of them.
+// A step signed neither by its actor nor by a gateway for the actor satisfies none of them.
 const (
 	RequireSigned  Requirement = "signed"  // by the actor
 	RequireVouched Requirement = "vouched" // or by a gateway for the actor
@@ -22,8 +21,8 @@ const (
 	Deny           Requirement = "deny"    // always
 )
 
-// Policy decides which DID may send which step. The first matching rule decides, or Require if none
-// matches. The zero Policy accepts vouched steps.
+// Policy decides which DID may send which step. The first matching rule decides, otherwise Require.
+// The zero Policy accepts vouched steps.
 type Policy struct {
 	Require    Requirement
 	Rules      []Rule
@@ -45,13 +44,12 @@ const (
 type Rule struct {
 	Verbs      []federation.Verb
 	Peers      []string
-	Recipients []federation.DID // recipient of an offer; the other parties for any other step
-	Senders    []federation.DID // actor of the step
+	Recipients []federation.DID // of an offer; the other parties for any other step
+	Senders    []federation.DID // actors
 	Require    Requirement
 }
 
-// checkPolicy refuses a step that does not meet the requirement of the policy. The view is the
-// state after the step.
+// The view is the state after the step.
 func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.View) error {
 	require, invited := r.Policy.Require, false
 	if i := slices.IndexFunc(r.Policy.Rules, func(rule Rule) bool { return rule.fits(s, ev, after) }); i >= 0 {
@@ -68,8 +66,8 @@ func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.Vie
 	return nil
 }
 
-// invites reports whether a matching rule lists the sender of an offer, or offers of its link. The
-// offer may then be made in any channel.
+// An offer is invited by a rule that lists its sender, or offers of its link. It may be made in any
+// channel.
 func (r Rule) invites(ev federation.Event) bool {
 	return len(r.Senders) > 0 || slices.Contains(r.Peers, ev.Arrival.Link) && slices.Contains(r.Verbs, federation.Offer)
 }
@@ -78,7 +76,7 @@ func (r Rule) mayFit(ev federation.Event) bool {
 	return (len(r.Verbs) == 0 || slices.Contains(r.Verbs, ev.Verb)) && (len(r.Peers) == 0 || slices.Contains(r.Peers, ev.Arrival.Link))
 }
 
-// fits reports whether a rule matches a step. A list may contain any of the names of a DID.
+// A list may contain any of the names of a DID.
 func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool {
 	lists := func(dids []federation.DID, did federation.DID) bool {
 		return slices.ContainsFunc(dids, func(listed federation.DID) bool { return s.same(did, listed) })
@@ -90,7 +88,6 @@ func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool 
 		slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool { return lists(r.Recipients, party) })
 }
 
-// alike returns the DIDs in the policy that belong to the actor or a party of a step.
 func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) (map[[2]federation.DID]bool, error) {
 	found := map[[2]federation.DID]bool{}
 	compare := func(did, listed federation.DID) (same bool, err error) {
@@ -170,8 +167,7 @@ func ParseRule(text RuleText, require Requirement, kinds lifecycle.Kinds, peers 
 	return rule, mistakes
 }
 
-// check checks a step allowed by the lifecycle, in this order: the policy, the answered step, the
-// request, and the quotas. The first violation determines the code.
+// The first violation determines the code.
 func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.View) error {
 	if err := r.checkPolicy(s, ev, after); err != nil {
 		return err
@@ -190,10 +186,9 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 	return r.checkInboxes(s, ev, before, after)
 }
 
-// checkInboxes refuses an offer if an inbox, or its sender's share of it, is full. It also refuses
-// progress from a sender that has used its share, because unlimited progress would lock out other
-// senders. The few other steps of an admitted offer are never refused, so that other senders cannot
-// make a party lose an expected response.
+// Refuses progress from a sender that has used its share, because unlimited progress would lock out
+// other senders. The few other steps of an admitted offer are never refused, so that a party cannot
+// lose an expected response.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox
 	switch {

@@ -8,8 +8,8 @@ import (
 )
 
 // Record is the port of a home to the record, which documents the methods. They block on the disk,
-// and return an error wrapping a [*federation.UnavailableError] while the record cannot be used.
-// After a nil error a change survives a power failure.
+// and return an error wrapping [*federation.UnavailableError] while the record is unusable. After a
+// nil error a change survives a power failure.
 type Record interface {
 	Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error)
 	Append(ctx context.Context, f federation.Filing) (federation.Entry, error)

@@ -14,15 +14,14 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxRated bounds the DIDs counted at once. More active DIDs in a minute are a flood of new DIDs,
-// which a rate per DID cannot stop. Full buckets are dropped first to make room, then the fullest
-// of the others, so that a flood does not reset the rate of a DID.
+// More active DIDs in a minute are a flood of new DIDs, which a rate per DID cannot stop. Full
+// buckets are dropped first, then the fullest, so that a flood does not reset the rate of a DID.
 const maxRated = 1 << 16
 
 const keptRated = maxRated * 3 / 4
 
-// Rates counts the steps of each DID: a bucket that starts full with one minute's worth. It is safe
-// for concurrent use. Create it with [NewRates].
+// Rates counts the steps of each DID in a bucket that starts full with one minute's worth. It is
+// safe for concurrent use. Create it with [NewRates].
 type Rates struct {
 	mu      sync.Mutex
 	buckets map[federation.DID]*rate.Limiter
@@ -31,8 +30,7 @@ type Rates struct {
 // NewRates returns counters at zero.
 func NewRates() *Rates { return &Rates{buckets: map[federation.DID]*rate.Limiter{}} }
 
-// Take counts one step and returns the wait until it is allowed, or zero. A limit of zero means no
-// limit.
+// Take counts one step and returns the wait until it is allowed. A limit of zero means no limit.
 func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Duration {
 	if perMinute <= 0 {
 		return 0
@@ -46,7 +44,7 @@ func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Dura
 		r.buckets[did] = bucket
 	}
 	if every := rate.Limit(perMinute) / 60; bucket.Limit() != every || bucket.Burst() != perMinute {
-		bucket = rate.NewLimiter(every, perMinute) // new, or the limit has changed
+		bucket = rate.NewLimiter(every, perMinute)
 		r.buckets[did] = bucket
 	}
 	reservation := bucket.ReserveN(now, 1)
@@ -90,14 +88,13 @@ func (r *Rates) makeRoom(now time.Time) {
 	}
 }
 
-// admit counts a step for its rate, and returns its DID if it is new to the record. It refuses a
-// step over the rate limit of its DID, and a stranger that must retry later. Strangers are admitted
-// if they are parties of the handoff, or signers of deferred steps, which were admitted on arrival.
-// It does not count steps of the home itself. It also does not count steps admitted by another
-// home, because their signers would not be notified of this home's limits.
+// Returns the DID of the step if it is new to the record. Strangers are admitted as parties of the
+// handoff, or as signers of deferred steps, which were admitted on arrival. Steps of the home, and
+// steps admitted by another home, are not counted: their signers would not be notified of this
+// home's limits.
 //
-// A step signed with the gateway's key for a DID counts for that DID, so that the DID has one rate.
-// Any other signer could name any DID in For, so its steps count for the signer.
+// A step signed with the gateway's key for a DID counts for that DID. Any other signer could name
+// any DID in For, so its steps count for the signer.
 func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcomer federation.DID, err error) {
 	ev := sub.Event
 	if ev.From == h.ID.DID() || ev.Arrival.Home != "" || sub.Ruling != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxPending bounds the pending steps of one remote handoff. If its home responds, there is usually
-// one; concurrent parties may have more.
+// Usually there is one; concurrent parties may have more.
 const maxPending = 64
 
 // Ruling is the outcome of a step that was pending at another home.
@@ -21,8 +20,8 @@ type Ruling struct {
 	Refused   *federation.RefusalError // if the step was ruled out
 }
 
-// visit judges a step in a remote handoff. It files steps of that home itself, and steps that do
-// not change the state. Any other step waits for the ruling of that home.
+// Files steps of that home, and steps that do not change the state. Any other step waits for the
+// ruling of that home.
 func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Event: ev, Before: s.View}
 	fromHome := ev.Arrival.Home == s.View.Home && ev.From == s.View.Home.DID()
@@ -43,8 +42,8 @@ func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, 
 	return r.await(s, assumed, ev, now)
 }
 
-// await decides whether a step waits for its home. An illegal step of a local party is refused at
-// once; steps of other parties are judged by their own server.
+// An illegal step of a local party is refused at once; steps of other parties are judged by their
+// own server.
 func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Action: Await, Event: ev, Before: s.View}
 	for _, each := range s.Pending {
@@ -78,7 +77,7 @@ func (r Rules) assume(s Snapshot, actor federation.DID) federation.View {
 	return v
 }
 
-// confirmed finds the step confirmed by a receipt. Servers send each receipt more than once.
+// Servers send each receipt more than once.
 func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error) {
 	d := Decision{Action: Repeat, Event: receipt, Before: s.View, Entry: federation.Entry{Event: receipt, State: s.View.State}}
 	i := slices.IndexFunc(s.Pending, func(each federation.Pending) bool { return each.Event.ID == receipt.Subject })
@@ -91,10 +90,10 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 	return d, nil
 }
 
-// Settle reviews the pending steps of a remote handoff after its state has changed. It files the
-// steps that can be filed now without changing the state, and returns them with the steps that can
-// never be filed. The latter stay pending, so that their senders can be notified before
-// [Home.Drop].
+// Settle reviews the pending steps of a remote handoff after its state has changed. It files and
+// returns the steps that can be filed without changing the state. It also returns the steps that
+// can never be filed. The latter stay pending until [Home.Drop], so that their senders can be
+// notified first.
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.ListPendingIn(ctx, id)
 	if err != nil {
@@ -125,8 +124,7 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 	return rulings, nil
 }
 
-// settle files a pending step, rules it out, or leaves it pending. The map assumed has the future
-// state of the handoff for each actor with earlier pending steps.
+// The map assumed has the future state of the handoff for each actor with earlier pending steps.
 func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed map[federation.DID]federation.View, now time.Time) (ruling Ruling, waits bool, err error) {
 	ev := sub.Event
 	view, ahead := s.View, assumed[ev.Actor()]
@@ -164,11 +162,10 @@ func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 }
 
 // FileRuled files a step of a remote handoff at the position given by its home. The caller has
-// verified the signature of the ruling. FileRuled itself checks the signature of the step, that the
-// step is allowed after the earlier steps, and that both homes have the same hash chain.
+// verified the signature of the ruling. FileRuled checks the signature of the step, that the step
+// is allowed after the earlier steps, and that both homes have the same hash chain.
 //
-// A ruling of this home itself is for a step that this home lost by a restore: another home returns
-// the step.
+// A ruling of this home itself returns a step that this home lost by a restore.
 //
 // It returns a [*federation.GapError] if earlier steps are missing. It returns a
 // [*federation.ForkError] for a ruling that contradicts an earlier one; the proof is then on disk.
@@ -221,15 +218,13 @@ func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	return d, nil
 }
 
-// ruledSince refuses a step that this home ruled on before a restore, if it has filed another step
-// in its place since then.
+// After a restore, this home may have filed another step in its place.
 func ruledSince(ev federation.Event) error {
 	return federation.Refuse(ev, federation.WrongSender, "the record of its home was restored, and has another step in its place")
 }
 
-// afterRuling returns the view after a ruled step. This home decides only whether an offer may
-// reach its local parties. After that, the home of the handoff decides, within the rules of the
-// lifecycle.
+// This home decides only whether an offer may reach its local parties. The rest is up to the home
+// of the handoff, within the rules of the lifecycle.
 func (r Rules) afterRuling(s Snapshot, ev federation.Event, now time.Time) (federation.View, error) {
 	if s.View.Exists() {
 		return r.Kinds.Check(s.View, ev, now)

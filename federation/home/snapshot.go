@@ -9,13 +9,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Snapshot contains all data for judging one step.
+// Snapshot has all data for judging one step.
 type Snapshot struct {
 	federation.Snapshot
 
-	// Party is the party of the handoff that sent the step, if the signer is another DID of that
-	// party; otherwise "". Data of this gateway takes precedence over statements of the signer's
-	// home.
+	// Party is the party that sent the step, if the signer is another of its DIDs; otherwise "".
+	// Data of this gateway takes precedence over statements of the signer's home.
 	Party federation.DID
 	// Same has pairs of DIDs of one agent, for the policy: the actor and the parties, each with the
 	// DIDs listed in the policy.
@@ -65,8 +64,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	return s, err
 }
 
-// addressed replaces the DID of a kept key in an offer with the DID of its owner. The signed
-// document does not change.
+// The signed document does not change.
 func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	ev.Arrival.Recipient = ""
 	if ev.Verb != federation.Offer || ev.To == "" || h.Owner == nil {
@@ -79,8 +77,8 @@ func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, err
 }
 
-// party returns [Snapshot].Party for a handoff and a step. If the handoff names the author by its
-// kept key, a vouched step counts as signed by the DID of that key.
+// If the handoff names the author by its kept key, a vouched step counts as signed by the DID of
+// that key.
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) (federation.DID, error) {
 	said, parties := ev.Arrival.ActingFor, v.Others("")
 	ev.Arrival.ActingFor = ""
@@ -103,8 +101,7 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	return said, nil
 }
 
-// readActor reads whether the offerer is a member of the channel of its offer. For a step allowed
-// for anyone, it also reads the declared capabilities of the actor.
+// Reads only the data needed by the step.
 func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
 	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
 	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {
@@ -125,9 +122,8 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 	return nil
 }
 
-// asSent restores data from the first arrival of a step, if it arrived here before the ruling of
-// its home. These are the link that needs no further notice, the evidence, and the later statements
-// of this home. An offer is filed at the home that receives it.
+// Restores the data from the first arrival of a step, if it arrived here before the ruling of its
+// home. An offer is filed at the home that receives it.
 func (s Snapshot) asSent(sub Submission) federation.Event {
 	ev := sub.Event
 	if sub.Ruling == nil || ev.Verb == federation.Offer {

@@ -10,16 +10,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxMet bounds the counted newcomers, at about 200 bytes each. Without a lower limit, the oldest
-// are dropped first.
+// Newcomers at about 200 bytes each. The oldest are dropped first.
 const maxMet = 1 << 16
 
-// maxAcquainted bounds the cached known DIDs, at about 100 bytes each.
+// Known DIDs at about 100 bytes each.
 const maxAcquainted = 1 << 16
 
 const growthRetry = 5 * time.Minute
 
-// StrangerLimits bound the actions of DIDs new to the record. Zero means no limit.
+// StrangerLimits bounds the actions of DIDs new to the record. Zero means no limit.
 type StrangerLimits struct {
 	DIDs        int   // new DIDs within an hour
 	PerAddress  int   // new DIDs of one address within an hour
@@ -39,8 +38,7 @@ type Strangers struct {
 	growth     int64
 }
 
-// newcomer is a DID first recorded within the hour, with an empty address if unknown. A displaced
-// newcomer is not part of the total count.
+// The address may be empty. A displaced newcomer is not in the total count.
 type newcomer struct {
 	did           federation.DID
 	address, site string
@@ -55,8 +53,8 @@ func NewStrangers() *Strangers {
 	}
 }
 
-// Count records a new DID. If the total exceeds limit (0 means none), the newest DID of the site
-// with the largest share is displaced.
+// Count records a new DID. If the total exceeds limit, the newest DID of the site with the largest
+// share is displaced. A limit of 0 means none.
 func (s *Strangers) Count(did federation.DID, address string, at time.Time, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +135,7 @@ func (s *Strangers) drop(n int) {
 	s.met = slices.Delete(s.met, 0, n)
 }
 
-// recall reports whether a DID is cached, and whether it has been known for more than an hour.
+// The result long means for more than an hour.
 func (s *Strangers) recall(did federation.DID, now time.Time) (long, has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,9 +156,9 @@ func (s *Strangers) remember(did federation.DID) {
 	s.acquainted[did] = struct{}{}
 }
 
-// check rejects a new DID over a limit. Over the limit of all DIDs, a site is still admitted if its
-// share stays below the largest share. A DID recorded within the hour was already counted, so only
-// the growth of the record can cause its rejection.
+// Over the total limit, a site is still admitted if its share stays below the largest share. A DID
+// recorded within the hour was already counted, so only the growth of the record can cause its
+// rejection.
 func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +180,7 @@ func (s *Strangers) yields(address string) bool {
 	return yields
 }
 
-// leaves returns the time until the oldest newcomer from an address, or from any address for "", is
-// no longer counted.
+// An empty address stands for all of them.
 func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	for _, each := range s.met {
 		if address == "" || each.address == address {
@@ -193,9 +190,9 @@ func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	return federation.AcquaintanceAge
 }
 
-// Admit returns a [*federation.NewDIDLimitError] for a new DID that must retry later: there were
-// too many new DIDs within the hour, or the record grows too fast. It reports whether the DID is
-// new. Known DIDs are never refused.
+// Admit returns a [*federation.NewDIDLimitError] for a new DID if there were too many within the
+// hour, or the record grows too fast. It reports whether the DID is new. Known DIDs are never
+// refused.
 func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {
 	if h.Strangers == nil {
 		return false, nil

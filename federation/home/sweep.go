@@ -16,21 +16,19 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// sweepBatch bounds the overdue handoffs ended by one pass. Later passes end the rest, so that a
-// long outage does not delay other work.
+// Later passes end the rest, so that a long outage does not delay other work.
 const sweepBatch = 100
 
-// unseenLife is the lifetime of an offer without a deadline that was not shown to its recipient. It
-// is the same for an undecided recipient and for one that blocked the offerer, so that the end of
-// an offer does not reveal the difference.
+// The same lifetime for an undecided recipient and one that blocked the offerer hides the
+// difference.
 //
 // spec: airc-shapes "First contact"
 const unseenLife = 24 * time.Hour
 
 const ownNetwork = "home"
 
-// Sweep ends overdue handoffs, each once, with the final step of its kind, and returns the filed
-// steps. It is called at startup and every few seconds.
+// Sweep ends overdue handoffs with the final step of their kind, and returns the filed steps. It is
+// called at startup and every few seconds.
 //
 // spec: handofftag "Expiry"
 func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
@@ -79,7 +77,7 @@ func (h *Home) End(ctx context.Context, views []federation.View, note string, no
 	return filed, nil
 }
 
-// windows returns the duration of each clock; zero means forever.
+// Zero means forever.
 func (h *Home) windows() map[federation.Clock]time.Duration {
 	windows := h.Kinds.Windows()
 	windows[federation.DeadlineClock] = lifecycle.Tolerance
@@ -98,8 +96,7 @@ func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	return h.Kinds.Then(v), v.Since.Add(window)
 }
 
-// end files a final step of the home itself. It judges the step from the view and reads nothing. It
-// returns [federation.ErrStale] if the handoff has changed.
+// Reads nothing. It returns [federation.ErrStale] if the handoff has changed.
 func (h *Home) end(ctx context.Context, view federation.View, note string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	ev, err := h.own(ctx, view, federation.Event{Verb: h.Kinds.Then(view), Note: note}, now)
@@ -137,7 +134,6 @@ func (h *Home) Receipt(ctx context.Context, entry federation.Entry, v federation
 	return h.sign(ctx, v, ev, entry.Filed)
 }
 
-// own returns an event of the home itself about a handoff, signed with its key.
 func (h *Home) own(ctx context.Context, view federation.View, ev federation.Event, now time.Time) (federation.Event, error) {
 	id, err := federation.NewEventID(now, h.Entropy)
 	if err != nil {
@@ -160,9 +156,8 @@ func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Eve
 }
 
 // EndOrphan ends an orphaned remote handoff here, with an operator's reason as its note. The step
-// belongs to this home: it has no ruling of the other home, and no other home is notified. It
-// returns [federation.ErrStale] if the handoff has changed since it was read, and a
-// [*federation.RefusalError] if it cannot be ended.
+// is only known to this home. EndOrphan returns [federation.ErrStale] if the handoff has changed
+// since it was read, and a [*federation.RefusalError] if it cannot be ended.
 func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	if !view.Remote {
@@ -187,9 +182,9 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 const undeliveredNote = "not picked up in time"
 
 // ExpireUndelivered expires unread inbox entries filed at or before a given time, oldest first. An
-// unread offer expires, and its offerer is notified. A later step is no longer marked as unread, so
-// that it does not fill an abandoned inbox, but it remains readable there and in the log. It
-// returns the filed steps, and whether to call it again for more entries.
+// unread offer expires, and its offerer is notified. A later step stays readable, but no longer
+// counts as unread, so that it does not fill an abandoned inbox. It returns the filed steps, and
+// whether more entries are due.
 func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {
@@ -212,7 +207,6 @@ func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (fi
 	return filed, len(waiting) == sweepBatch, nil
 }
 
-// unseen reports whether an entry is an offer of this home that its offeree has not read.
 func (h *Home) unseen(u federation.Undelivered) bool {
 	return u.View.Home == h.ID && u.View.State == federation.Offered && u.To == u.View.Offeree && u.Entry.Event.ID == u.View.ID
 }
