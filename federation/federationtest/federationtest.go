@@ -1,6 +1,5 @@
-// Package federationtest has fixtures for tests of the core and of packages above it: plausible
-// steps, people and keys, addresses for servers, and inputs of hostile peers. It opens no record;
-// package storetest does.
+// Package federationtest has fixtures for tests: plausible steps, people and keys, addresses for
+// servers, and inputs of hostile peers. It opens no record; package storetest does.
 //
 // The steps have only placeholder signatures, because a record stores signed documents without
 // reading them.
@@ -22,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// At returns a time some seconds into every test.
+// At returns a time some seconds after the start of every test.
 func At(seconds int) time.Time {
 	return time.Date(2026, time.November, 21, 12, 0, seconds, 0, time.UTC)
 }
@@ -47,13 +46,13 @@ func Key(did federation.DID) ed25519.PublicKey { return Signer(did).Public }
 func Signer(did federation.DID) federation.SigningKey {
 	seed := sha256.Sum256([]byte(did))
 	private := ed25519.NewKeyFromSeed(seed[:])
-	public, _ := private.Public().(ed25519.PublicKey) // always is one
+	public, _ := private.Public().(ed25519.PublicKey)
 	return federation.SigningKey{Public: public, DID: did, Sign: func(_ context.Context, message []byte) ([]byte, error) {
 		return ed25519.Sign(private, message), nil
 	}}
 }
 
-// Offer returns the n-th step, which opens a handoff in #ops on the link "oftc".
+// Offer returns the n-th step: an offer in #ops on the link "oftc".
 func Offer(n int, from, to federation.DID) federation.Event {
 	ev := federation.Event{
 		ID: ID(n), Handoff: ID(n), Kind: federation.Handoff, Verb: federation.Offer,
@@ -72,7 +71,7 @@ func Step(n int, offer federation.Event, verb federation.Verb, from federation.D
 	return arrive(n, ev)
 }
 
-// arrive adds the fields set by the wire: tags, a signature over them, an arrival.
+// Adds the fields set by the wire: tags, a signature, an arrival.
 func arrive(n int, ev federation.Event) federation.Event {
 	ev.Provenance, ev.Stamped = federation.Signed, true
 	ev.Fields = map[string]string{"id": ev.ID.String(), "verb": string(ev.Verb), "from": string(ev.From), "title": ev.Title}
@@ -87,7 +86,8 @@ func arrive(n int, ev federation.Event) federation.Event {
 	return ev
 }
 
-// Vouch returns a step as a gateway would file it for an agent, with the agent's message as evidence.
+// Vouch returns a step as a gateway would file it for an agent, with the agent's message as
+// evidence.
 func Vouch(ev federation.Event, original string) federation.Event {
 	digest := sha256.Sum256([]byte(original))
 	ev.Provenance = federation.Vouched
@@ -118,7 +118,7 @@ func Document(fields map[string]string) string {
 	return doc.String()
 }
 
-// File returns the filing of a step judged against a view. The step goes to the inboxes of the other
+// File returns the filing of a step judged against a view. It goes to the inboxes of the other
 // parties and to no link.
 func File(ev federation.Event, before federation.View) federation.Filing {
 	after := before
@@ -172,8 +172,7 @@ func stateAfter(ev federation.Event, before federation.State) federation.State {
 	return before
 }
 
-// NewAgent returns an agent with two keys, one kept by the gateway and one of its own. It has no
-// capabilities and no metadata.
+// NewAgent returns an agent with two keys: one kept by the gateway and one of its own.
 func NewAgent(handle string) agents.Agent {
 	kept, own := federation.DID("did:key:zKept"+handle), federation.DID("did:key:zOwn"+handle)
 	return agents.Agent{

@@ -11,11 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// NamesRead checks that a decoder of peer input matches member names exactly. For each member at any
-// depth, it decodes the document with the name in another case, instead of or beside the exact
-// member. The result must be that of an unknown name; a repeated member must be an error. The
-// function decode returns the decoded value, without the text of the document. Values of free members
-// are arbitrary JSON.
+// NamesRead checks that a decoder of peer input matches member names exactly, at any depth. It
+// decodes the document with a name in another case, instead of or beside the exact member. The
+// result must be that of an unknown name, or an error for a repeated member. The function decode
+// returns the decoded value, without the text of the document. Values of free members are arbitrary
+// JSON.
 func NamesRead(t *testing.T, document string, decode func(text []byte) (any, error), free ...string) {
 	t.Helper()
 	if _, err := decode([]byte(document)); err != nil {
@@ -43,7 +43,6 @@ func NamesRead(t *testing.T, document string, decode func(text []byte) (any, err
 	}
 }
 
-// otherCases returns other spellings of a name that encoding/json accepts.
 func otherCases(name string) []string {
 	cases := []string{strings.ToUpper(name), strings.ReplaceAll(name, "s", "ſ"), strings.ReplaceAll(name, "k", "\u212a")}
 	for i, r := range name {
@@ -61,8 +60,8 @@ func otherCases(name string) []string {
 	return others
 }
 
-// each calls f for each member of each object, except inside free values. The function rebuilt
-// returns the whole value with that member renamed to each of some names.
+// Free values are skipped. The function rebuilt returns the whole value with that member renamed to
+// each of the given names.
 func each(value jsontext.Value, free []string, f func(name string, rebuilt func(members ...string) string)) {
 	switch value.Kind() { //nolint:exhaustive // other values have no members
 	case '{':
@@ -77,7 +76,7 @@ func each(value jsontext.Value, free []string, f func(name string, rebuilt func(
 			text := name.String()
 			part, err := decoder.ReadValue()
 			if err != nil {
-				panic(err) // mistake in the test
+				panic(err)
 			}
 			members = append(members, struct {
 				name  string
@@ -113,7 +112,7 @@ func each(value jsontext.Value, free []string, f func(name string, rebuilt func(
 	case '[':
 		var items []jsontext.Value
 		if err := json.Unmarshal(value, &items); err != nil {
-			panic(err) // mistake in the test
+			panic(err)
 		}
 		for i, item := range items {
 			each(item, free, func(name string, inner func(...string) string) {

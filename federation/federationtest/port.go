@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// Ports of servers that cannot pick one themselves, or must have the same after a restart. They are
-// below the ports for outgoing connections, which could take a port before its server has it.
+// Below the ports for outgoing connections, which could take a port before its server has it.
 const (
 	firstPort = 16000
 	lastPort  = 32000
@@ -42,8 +41,8 @@ func FreePort(tb testing.TB) int {
 	return int(netip.MustParseAddrPort(FreeAddr(tb)).Port())
 }
 
-// FreePortPair returns the lower of two loopback ports without a listener, this far apart. While this
-// process runs, no other test gets either port.
+// FreePortPair returns the lower of two loopback ports without a listener, this far apart. No other
+// test gets either port while this process runs.
 func FreePortPair(tb testing.TB, apart int) int {
 	tb.Helper()
 	for {
@@ -61,8 +60,8 @@ func FreePortPair(tb testing.TB, apart int) int {
 	}
 }
 
-// FreeAddrs returns loopback addresses without a listener. While this process runs, no other test, in
-// this process or another, gets one of them.
+// FreeAddrs returns loopback addresses without a listener. While this process runs, no other test,
+// in any process, gets one of them.
 func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	for len(addrs) < n {
 		addr := loopback(firstPort + rand.IntN(lastPort-firstPort)) //nolint:gosec // a port is no secret
@@ -79,8 +78,8 @@ func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// claim keeps an address until this process ends. It binds the UDP port of the same number, which a
-// server over TCP does not use.
+// Keeps an address until this process ends, by the UDP port of the same number, which a server over
+// TCP does not use.
 func claim(ctx context.Context, addr string) (free bool, err error) {
 	var lc net.ListenConfig
 	held, err := lc.ListenPacket(ctx, "udp", addr)

@@ -10,12 +10,12 @@ import (
 //go:embed tricks.txt
 var tricks string
 
-// Trick is an address that a hostile peer names to make this program reach into its own network. Each
-// client for addresses chosen by others is tested with all of them.
+// Trick is an address that a hostile peer names to make this program reach into its own network.
+// Each client for external addresses is tested with all of them.
 type Trick struct {
 	Name     string
 	Address  string
-	Answers  [][]netip.Addr // to successive look-ups of the host; the last one repeats
+	Answers  [][]netip.Addr // to successive lookups of the host; the last one repeats
 	Location string         // target of the host's redirect; empty if no request may reach the host
 }
 
