@@ -1,15 +1,14 @@
 // Package passport writes and checks the file that proves one handoff to any reader, at any later
 // time, without the gateway.
 //
-// A passport has every step exactly as it was signed, the keys by ID with their sources, and the
-// evidence behind vouched steps. It has the receipts of the home, a hash chain over the steps, and
-// the signature of the home over the canonical form of everything. The order of members and the
-// spacing do not matter.
+// A passport has every step exactly as signed, the keys by ID with their sources, the evidence
+// behind vouched steps, the receipts of the home, and a hash chain over the steps. The home signs
+// the canonical form of all this, so spacing and the order of members do not matter.
 //
 // [Issue] makes a passport from the record, and [Write] from given [Contents]. [Checker.Verify]
 // checks a passport with only its file and returns a [Report]. A did:key proves its own signatures.
-// Other signatures depend on the keys that the home found for them, and the order and the times of
-// the steps depend on the home. The report lists each such dependency.
+// Other signatures depend on the keys that the home found for them. The order and the times of the
+// steps depend on the home. The report lists each such dependency.
 //
 // All functions are pure, except that Issue reads the record.
 package passport
@@ -38,7 +37,7 @@ const MediaType = "application/vnd.baton.passport+json"
 // Version is the member "v" of passports. This package rejects any other version.
 const Version = 1
 
-// MaxBytes bounds a passport: ten times the size of the steps of a long handoff with their evidence.
+// MaxBytes bounds a passport: ten times the size of a long handoff with its evidence.
 const MaxBytes = 16 << 20
 
 // Schema is the JSON Schema of a passport.
@@ -51,7 +50,7 @@ type Passport struct {
 	Type     string            `json:"type"`
 	V        int               `json:"v"`
 	Home     federation.HomeID `json:"home"`
-	Issuer   federation.DID    `json:"issuer"` // the home
+	Issuer   federation.DID    `json:"issuer"`
 	Issued   time.Time         `json:"issued"`
 	Handoff  Summary           `json:"handoff"`
 	Steps    []Step            `json:"steps"`
@@ -80,8 +79,8 @@ type Step struct {
 	Verb  federation.Verb    `json:"verb"`
 	From  federation.DID     `json:"from"`
 	Actor federation.DID     `json:"actor"` // party of the step
-	// Recipient is the recipient of an offer, if the document names it by the DID of a key that the
-	// home keeps for it.
+	// Recipient is the recipient of an offer, if the document names it by a DID whose key the home
+	// keeps.
 	Recipient  federation.DID        `json:"recipient,omitempty"`
 	Provenance federation.Provenance `json:"provenance"`
 	Received   time.Time             `json:"received"`
@@ -90,20 +89,20 @@ type Step struct {
 	Signature  string                `json:"signature"` // in its wire form
 	Evidence   *Evidence             `json:"evidence,omitempty"`
 	Erased     *Erased               `json:"erased,omitempty"` // set if the home erased the document
-	// Chain is the SHA-256, in hexadecimal, of the previous chain and the canonical form of this step
-	// without its chain. The chain before the first step is the ID of the handoff.
+	// Chain is the SHA-256, in hexadecimal, of the previous chain and the canonical form of this
+	// step without its chain. Before the first step, the chain is the ID of the handoff.
 	Chain string `json:"chain,omitempty"`
 }
 
 // Evidence is the original behind a vouched step.
 type Evidence struct {
 	URL     string `json:"url"`
-	Digest  string `json:"sha256"`  // of content, in hexadecimal
+	Digest  string `json:"sha256"`  // in hexadecimal
 	Content string `json:"content"` // served at the URL
 }
 
-// Erased is the rest of the document of a step whose content the home erased. Document and signature
-// are then empty, and only an unproven claim of the home describes the step.
+// Erased is the rest of a step whose document the home erased. Document and signature are then
+// empty, and only an unproven claim of the home describes the step.
 type Erased struct {
 	At     time.Time `json:"at"`
 	Digest string    `json:"sha256"` // of the document, in hexadecimal
@@ -134,8 +133,8 @@ type Contents struct {
 	Source func(did federation.DID, keyID string) string
 }
 
-// Write returns the passport of a handoff as canonical JSON, signed by its home. Errors come from the
-// evidence and the key.
+// Write returns the passport of a handoff as canonical JSON, signed by its home. Errors come from
+// the evidence and the key.
 func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.Time) ([]byte, error) {
 	p := Passport{
 		Type: MediaType, V: Version, Home: c.View.Home, Issuer: key.DID, Issued: instant(now),
@@ -247,10 +246,9 @@ func newKey(did federation.DID, public []byte, source string) Key {
 	return Key{ID: federation.KeyID(public), DID: did, Public: base64.RawURLEncoding.EncodeToString(public), Source: source}
 }
 
-// instant formats a time for passports: UTC, to the millisecond.
+// UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// A finding means that the text is not a passport of this version.
 func parse(text []byte) (Passport, *Finding) {
 	if len(text) > MaxBytes {
 		return Passport{}, &Finding{Code: Malformed, Detail: fmt.Sprintf("longer than %d bytes", MaxBytes)}
@@ -276,7 +274,7 @@ func parse(text []byte) (Passport, *Finding) {
 // Record reads the parts of a passport. Its methods block on the disk, and return an error wrapping
 // [*federation.UnavailableError] if it cannot be read now.
 type Record interface {
-	// Log yields the steps of one handoff after a version, oldest first. Version 0 yields all steps.
+	// Log yields the steps of one handoff after a version, oldest first.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Receipts returns the home's receipts for the steps of a handoff, oldest first.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
@@ -289,8 +287,7 @@ type Record interface {
 // ErrTooLong is returned by [Issue] for a passport that would exceed [MaxBytes].
 var ErrTooLong = errors.New("passport: it would be too long")
 
-// ErrRemote is returned by [Issue] for a handoff of another home, because only that home issues its
-// passport.
+// ErrRemote is returned by [Issue] for a handoff of another home, which is the only issuer.
 var ErrRemote = errors.New("passport: it is a handoff of another home")
 
 // Issue returns the passport of a handoff at the version of the view, signed by its home. The error

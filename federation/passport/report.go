@@ -34,7 +34,6 @@ type Word struct {
 	What string         `json:"what"`
 }
 
-// The claim has only signed members.
 func (c *checking) claim(step Step, ev federation.Event) Claim {
 	claim := Claim{Verb: ev.Verb, Actor: step.Actor, Time: ev.Time()}
 	_, sourced := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -76,7 +75,7 @@ func (c *checking) report() Report {
 func (w Word) String() string { return printed("on the word of " + string(w.Who) + ": " + w.What) }
 
 // Sentence returns the report in one line, such as "valid: offered by did:plc:eliza (signed),
-// accepted by did:key:z6Mkv (vouched by did:web:gw.example), completed 2026-11-21T12:31:07.400Z".
+// completed 2026-11-21T12:31:07.400Z".
 func (r Report) Sentence() string {
 	if r.Verdict != federation.Valid {
 		told := make([]string, len(r.Findings))
@@ -129,19 +128,19 @@ func (f Finding) String() string {
 // Code names a defect of a passport.
 type Code string
 
-// The findings. Only [KeyMissing] and [DocumentErased] leave a passport unverifiable; all others make
-// it invalid.
+// The findings. Only [KeyMissing] and [DocumentErased] leave a passport unverifiable; all others
+// make it invalid.
 const (
-	Malformed    Code = "malformed"     // ambiguous or invalid JSON, or members of the wrong type
-	WrongType    Code = "wrong-type"    // another media type
-	WrongVersion Code = "wrong-version" // another version
+	Malformed    Code = "malformed" // ambiguous or invalid JSON, or members of the wrong type
+	WrongType    Code = "wrong-type"
+	WrongVersion Code = "wrong-version"
 
 	PassportSignature Code = "passport-signature" // not a signature of the home over the other members
 	IssuerMismatch    Code = "issuer-mismatch"    // the issuer is not the home, or signed with the key of another
 
 	KeyEncoding  Code = "key-encoding"  // a key is not 32 bytes in strict base64url
-	KeyIDWrong   Code = "key-id"        // a key id is not that of its key
-	KeyOwner     Code = "key-owner"     // a did:key is not that of its key
+	KeyIDWrong   Code = "key-id"        // the ID does not match its key
+	KeyOwner     Code = "key-owner"     // the did:key does not match its key
 	KeyDuplicate Code = "key-duplicate" // a key of a DID is listed twice
 	KeyMissing   Code = "key-missing"   // the key of a signature is not in the passport: unverifiable
 
@@ -183,7 +182,7 @@ type Finding struct {
 // VerdictError is returned for an invalid passport.
 type VerdictError struct{ Report Report }
 
-// Err returns the report on an invalid passport as an error, or nil for a valid one.
+// Err returns a [*VerdictError] for an invalid passport, or nil.
 func (r Report) Err() error {
 	if r.Verdict == federation.Valid {
 		return nil

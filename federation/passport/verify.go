@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Checker checks passports. Its functions come from other packages, and do no I/O.
+// Checker checks passports. Its functions do no I/O.
 type Checker struct {
 	// Read parses the step of a canonical document.
 	Read func(document string) (federation.Event, error)
@@ -52,7 +52,6 @@ func (c *checking) find(code Code, step Step, detail string) {
 	c.findings = append(c.findings, Finding{Code: code, Step: uint64(step.Seq), Detail: detail})
 }
 
-// keys is a key source with the keys in a passport, by DID.
 type keys map[federation.DID][]ed25519.PublicKey
 
 // Keys implements [federation.KeySource].
@@ -133,7 +132,7 @@ func (c *checking) outer(text []byte) {
 func (c *checking) signedBy(did federation.DID, scheme signing.Scheme, message []byte, signature string) federation.Verdict {
 	verdict := federation.Unverifiable
 	for _, key := range c.keys[did] {
-		judged, _ := scheme.Verify(message, signature, key) // another check reports a message without canonical form
+		judged, _ := scheme.Verify(message, signature, key)
 		if judged == federation.Valid {
 			return federation.Valid
 		}
@@ -149,7 +148,6 @@ func named(signature string) string {
 	return kid
 }
 
-// Each step is also checked against its predecessor.
 func (c *checking) steps(ctx context.Context) {
 	chain := c.passport.Handoff.ID.String()
 	var filed time.Time
@@ -194,7 +192,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 	c.claims = append(c.claims, c.claim(step, ev))
 }
 
-// erased checks a step without its document. Only the home's statement supports the claim.
+// Only the home's statement supports the claim.
 func (c *checking) erased(step Step) {
 	if step.Document != "" || step.Signature != "" || step.Evidence != nil {
 		c.find(StepDocument, step, "listed as erased, but present")
@@ -240,8 +238,7 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 	}
 }
 
-// evidence checks the original behind a vouched step: the signed step has its digest, and any
-// signature on it is the actor's.
+// The signed step has the digest of the original, and any signature on it is the actor's.
 func (c *checking) evidence(step Step, ev federation.Event) {
 	// A step based on an operator's binding has no original: only the gateway vouches for it.
 	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -316,7 +313,6 @@ func (c *checking) receipts() {
 	}
 }
 
-// confirmed is the content of a receipt, or the zero value for any other document.
 type confirmed struct {
 	from             federation.DID
 	handoff, subject string
