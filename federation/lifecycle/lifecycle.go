@@ -40,8 +40,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Tolerance is the accepted delay of a response after a deadline, because the clocks of the signer
-// and the home may differ.
+// Tolerance is the accepted delay of a response after a deadline, because clocks may differ.
 const Tolerance = 120 * time.Second
 
 // Term names the deadline of an offer that applies to a step.
@@ -61,13 +60,12 @@ type Rule struct {
 	To   federation.State   `json:"to"`
 	// Dialect restricts the row to handoffs of one dialect; empty for both.
 	Dialect federation.Dialect `json:"dialect,omitempty"`
-	// By is the term of the step; empty for none. A term that the offer does not name has no
-	// effect.
+	// By is the term of the step, or "". A term that the offer does not name has no effect.
 	By Term `json:"by,omitempty"`
-	// Accepts is the verb of the earlier step that this step must name; empty for none.
+	// Accepts is the verb of the earlier step that this step must name, or "".
 	Accepts federation.Verb `json:"accepts,omitempty"`
-	// Assigns is true if the actor becomes the assignee, or, with Accepts, the actor of the
-	// accepted step.
+	// Assigns is true if the actor, or with Accepts the actor of the accepted step, becomes the
+	// assignee.
 	Assigns bool `json:"assigns,omitempty"`
 }
 
@@ -101,8 +99,8 @@ func (k Kinds) Windows() map[federation.Clock]time.Duration {
 	return windows
 }
 
-// Known refuses a step of an unknown kind, or with an unknown verb. It checks nothing else, so that
-// a home can call it before it verifies the signature.
+// Known refuses a step of an unknown kind, or with an unknown verb, before its signature is
+// verified.
 func (k Kinds) Known(ev federation.Event) error {
 	t, known := k.tables[ev.Kind]
 	if !known {
@@ -123,7 +121,7 @@ func (k Kinds) States() []federation.State {
 			all = append(all, r.To)
 		}
 	}
-	all = slices.DeleteFunc(all, func(s federation.State) bool { return s == "" }) // a kind with only open handoffs
+	all = slices.DeleteFunc(all, func(s federation.State) bool { return s == "" }) // kinds with only open handoffs
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -138,8 +136,8 @@ func (k Kinds) HasVerb(verb federation.Verb) bool {
 	return verb == federation.Offer && len(k.tables) > 0
 }
 
-// Rule returns the row for a verb in a handoff, if there is one. A handoff without a dialect has
-// the rules of the RFC's dialect.
+// Rule returns the row for a verb in a handoff, if there is one. Without a dialect, the rules of
+// the RFC's dialect apply.
 func (k Kinds) Rule(v federation.View, verb federation.Verb) (Rule, bool) {
 	rules, dialect := k.tables[v.Kind].Rules, cmp.Or(v.Dialect, federation.HandoffTags)
 	i := slices.IndexFunc(rules, func(r Rule) bool {
@@ -212,9 +210,8 @@ func commanded(v federation.View, ev federation.Event) federation.View {
 }
 
 // Check returns the view after a step other than an opener, or a [*federation.RefusalError] and the
-// view before it. It checks in this order, and the first failure determines the code: the kind has
-// the verb; the handoff is open; its state allows the verb; the step names the step that it
-// accepts; the actor has the role; the deadline has not passed.
+// view before it. The first failure determines the code, in this order: the verb of the kind, the
+// end of the handoff, its state, the accepted step, the role of the actor, the deadline.
 func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (federation.View, error) {
 	if err := k.Known(ev); err != nil {
 		return v, err
@@ -275,8 +272,8 @@ func (r Rule) check(v federation.View, ev federation.Event) error {
 	return nil
 }
 
-// Revives refuses an offer that replaces an open handoff. A handoff unknown here, with a zero view,
-// may be over at another home.
+// Revives refuses an offer that replaces an open handoff. The zero view is a handoff unknown here,
+// which may be over at another home.
 func Revives(ev federation.Event, replaced federation.View) error {
 	switch {
 	case ev.Replaces.IsZero():
@@ -305,8 +302,6 @@ func plays(v federation.View, did federation.DID, role federation.Role) bool {
 	return false
 }
 
-// stateDetail returns the detail of a refusal: the state of the handoff, and the winner if a
-// response came too late.
 func stateDetail(v federation.View, rule Rule) string {
 	if rule.Assigns && v.Assignee != "" {
 		return "it went to " + string(v.Assignee)
@@ -358,8 +353,8 @@ func (k Kinds) wait(v federation.View) (wait, bool) {
 }
 
 // Replay returns the view after the last step of a log, or the zero View for an empty log. With the
-// same tables it equals the view filed with that step. It returns the error of the log, or an error
-// that names the step that cannot follow its predecessor.
+// same tables it equals the view filed with that step. The error comes from the log, or names the
+// step that cannot follow its predecessor.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View
 	for entry, err := range log {
@@ -373,8 +368,8 @@ func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, er
 	return v, nil
 }
 
-// Follow returns the view after a filed step, as judged by the handoff's home. The error explains
-// why the step cannot follow.
+// Follow returns the view after a filed step, as judged by the handoff's home, or the reason why
+// the step cannot follow.
 func (k Kinds) Follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
 	switch exists := before.Exists(); {
 	case exists && step.Event.Verb == federation.Offer:

@@ -31,7 +31,7 @@ func Shipped() Kinds {
 }
 
 // Parse reads a file of tables. The error names the first unknown, malformed or contradictory
-// member, such as a rule from a state that no rule leads to.
+// member, such as a rule from an unreachable state.
 func Parse(text []byte) (Kinds, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return Kinds{}, fmt.Errorf("parse kinds: %w", err)
@@ -110,7 +110,7 @@ func (t table) reached() []federation.State {
 	return states
 }
 
-// live returns an error unless there is at least one state, and a step can follow each.
+// A step must be able to follow each state.
 func (t table) live(states []federation.State) error {
 	for _, s := range states {
 		if !slices.Contains(t.reached(), s) {
@@ -126,7 +126,6 @@ func (t table) live(states []federation.State) error {
 	return nil
 }
 
-// checkRule returns the mistake in a row of rules, given the earlier rows.
 func (t table) checkRule(r Rule, earlier []Rule) error {
 	twice := func(other Rule) bool {
 		return other.Verb == r.Verb && (other.Dialect == r.Dialect || other.Dialect == "" || r.Dialect == "")
@@ -150,7 +149,6 @@ func (t table) checkRule(r Rule, earlier []Rule) error {
 	return t.live(r.From)
 }
 
-// checkWait returns the mistake in a row of waits, given the earlier rows.
 func (k Kinds) checkWait(t table, w wait, earlier []wait) error {
 	if err := t.live(w.In); err != nil {
 		return err
@@ -171,8 +169,7 @@ func (k Kinds) checkWait(t table, w wait, earlier []wait) error {
 	return nil
 }
 
-// ends reports whether the home ends a handoff with a verb in a state and a dialect. A verb that
-// leads to a non-final state could run out repeatedly.
+// A verb that leads to a non-final state could run out repeatedly.
 func (t table) ends(s federation.State, d federation.Dialect, verb federation.Verb) bool {
 	return slices.ContainsFunc(t.Rules, func(r Rule) bool {
 		return r.Verb == verb && r.Who == federation.System && (r.Dialect == "" || r.Dialect == d) &&
