@@ -308,7 +308,7 @@ func (l *Locator) documented(ctx context.Context, did federation.DID) (federatio
 	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", named)
 }
 
-// Returns "" unless the home is a peer, and for DIDs other than did:web.
+// Returns "" for DIDs other than did:web, and if the home is not a peer.
 func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
