@@ -18,8 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// filing is a [federation.Filing] prepared by its caller, to keep this work out of the single
-// writer goroutine.
+// Prepared by the caller, to keep this work out of the single writer goroutine.
 type filing struct {
 	federation.Filing
 	step    handoffs.Prepared
@@ -27,34 +26,31 @@ type filing struct {
 	view    []byte // as JSON
 	actors  actors
 	keys    []keyRow         // not known to be on disk
-	links   map[string]int64 // numbers of the Links, 0 for a new one
+	links   map[string]int64 // 0 for a new one
 	before  *before
 	record  *Record
 }
 
-// keyRow is a row with the owner of a key: a key kept by the gateway, or the key of the signer.
+// The owner of a key kept by the gateway, or of the signing key.
 type keyRow struct {
 	federation.KeptKey
 
 	kept bool
 }
 
-// actors are the numbers of the DIDs in the rows of a filing; 0 for a DID without a number.
+// 0 for a DID without a number
 type actors map[federation.DID]int64
 
-// before is the state of a handoff before a step, read in one query.
 type before struct {
 	engine.Question
 
-	version federation.Version // 0 without a log
-	// head is the chain link after the newest event, 32 zero bytes before the first. Only the home
-	// that orders the steps writes the chain, because a signer does not know the previous step.
+	version federation.Version
+	// The chain link after the newest event, at first 32 zero bytes. Only the home that orders the
+	// steps writes the chain.
 	head  []byte
 	known bool // the filed step, or another step of its signer with its ID
 	spent bool // tombstones of its ID or its signed document
-	// Whether the handoff is in the table unseen, a webhook follows it, and a webhook receives
-	// inbox entries of the step. Writes that change webhooks have no query before the write, so
-	// they run after this one.
+	// Writes that change webhooks have no query before the write, so they run after this one.
 	unseen, followed, called bool
 }
 
@@ -173,10 +169,10 @@ func (s *Record) linksOf(ctx context.Context, f federation.Filing) (map[string]i
 	return known, nil
 }
 
-// intern returns the numbers of the DIDs in a filing. New DIDs get a number in the transaction.
+// New DIDs get a number in the transaction.
 func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	all := maps.Clone(f.actors)
-	for _, did := range slices.Sorted(maps.Keys(f.actors)) { // sorted for deterministic numbering
+	for _, did := range slices.Sorted(maps.Keys(f.actors)) { // for deterministic numbering
 		if f.actors[did] != 0 {
 			continue
 		}
@@ -189,7 +185,7 @@ func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	return all, nil
 }
 
-// file writes the step and its related rows. The earlier query has checked all possible conflicts.
+// The earlier query has checked all possible conflicts.
 func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error) {
 	ev := f.Event
 	err := f.before.Answer(ctx, q)
@@ -246,7 +242,7 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 	return f.entry(), nil
 }
 
-// first returns the existing entry of a step that cannot be written, otherwise the reason.
+// Returns the existing entry of a step that cannot be written, otherwise the reason.
 func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federation.Entry, error) {
 	entry, err := handoffs.FindStep(ctx, q, f.actors[f.Event.From], f.Event.ID, f.step.Digest)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -255,7 +251,7 @@ func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federatio
 	return entry, err
 }
 
-// place is the position and venue of an event in the log of its handoff, zero for a receipt.
+// Zero for a receipt.
 type place struct {
 	version federation.Version
 	prev    []byte
@@ -273,8 +269,7 @@ func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p 
 		f.actors[ev.For], f.actors[ev.To], engine.OrNull(at.key), engine.Stamp(ev.ShownAt()))
 }
 
-// entry returns the step in the form of later reads: without the bytes of the evidence, which are
-// stored separately.
+// The form of later reads, without the bytes of the evidence, which are stored separately.
 func (f filing) entry() federation.Entry {
 	ev := f.Event
 	if ev.Evidence != nil {
@@ -297,7 +292,6 @@ func (f filing) advance(ctx context.Context, q engine.Tx, prev []byte) error {
 		view.State, f.actors[view.Offerer], f.actors[view.Offeree], f.actors[view.Assignee], view.Over, view.Clock, engine.Stamp(view.Since), engine.Stamp(view.Moved))
 }
 
-// fileArrivals adds the step to the inboxes, and the step and its receipt to the outboxes.
 func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.Rank) error {
 	for _, did := range f.Inboxes {
 		if err := inboxes.Insert(ctx, q, f.actors[did], f.actors[f.Event.From], f.Event); err != nil {
@@ -396,7 +390,6 @@ func (f filing) binding() (b federation.Binding, has bool) {
 	return b, true
 }
 
-// rule stores the ruling on which a step was filed, and ends its pending state.
 func (f filing) rule(ctx context.Context, q engine.Tx) error {
 	if f.Ruling == nil {
 		return nil

@@ -39,13 +39,13 @@ import (
 // bound_name, key_owner, key_window, own_key, deferred_count, offence,
 // mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
 
-// Page sizes of an erasure: other writes continue between pages.
+// Other writes continue between pages.
 const (
 	eraseHandoffs = 32
 	eraseMessages = 200
 )
 
-// Conditions of an erasure. The DIDs are ?1 and the handoffs are ?2, both JSON arrays.
+// The DIDs are ?1 and the handoffs are ?2, both JSON arrays.
 const (
 	ofDIDs       = `IN (SELECT value FROM json_each(?1))`
 	ofHandoffs   = `IN (SELECT value FROM json_each(?2))`
@@ -68,7 +68,7 @@ type erasure struct {
 	now          time.Time
 }
 
-// Erasable counts the rows that Erase would erase, and changes nothing.
+// Erasable counts the rows that Erase would erase.
 func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
 	e, err := s.planErasure(ctx, of, time.Time{})
 	var found federation.Erasing
@@ -139,7 +139,7 @@ func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, no
 	return e, err
 }
 
-// asJSON returns a list as a JSON array, even if it is empty.
+// Never null.
 func asJSON[T any](list []T) (string, error) {
 	text, err := json.Marshal(append([]T{}, list...))
 	return string(text), err
@@ -173,7 +173,7 @@ func (e *erasure) count(ctx context.Context) (federation.Erasing, error) {
 	return done, nil
 }
 
-// target is a set of rows changed by an erasure. Rows without a drop are erased with their event.
+// Rows without a drop are erased with their event.
 type target struct {
 	count *int
 	table string
@@ -182,7 +182,7 @@ type target struct {
 	drop  dropped
 }
 
-// dropped deletes the rows of a target: all at once, or each by its key.
+// All rows at once, or each by its key.
 type dropped struct {
 	all  bool
 	key  string
@@ -200,7 +200,7 @@ func (e *erasure) copies(ctx context.Context, q engine.Tx) ([]string, error) {
 	return append(links, homes...), err
 }
 
-// run erases page by page. A repeated run resumes an interrupted one.
+// A repeated run resumes an interrupted one.
 func (e *erasure) run(ctx context.Context) error {
 	for page := range slices.Chunk(e.left, eraseHandoffs) {
 		err := e.record.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -228,7 +228,7 @@ func (e *erasure) run(ctx context.Context) error {
 func (e *erasure) eraseHandoff(ctx context.Context, q engine.Tx, id federation.HandoffID) error {
 	view, err := over(ctx, q, id.String())
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil // it was pruned meanwhile
+		return nil // pruned meanwhile
 	}
 	if err != nil {
 		return err
@@ -396,7 +396,7 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 	}
 }
 
-// dropBlob deletes a blob, even if other handoffs refer to it.
+// Other handoffs may still refer to the blob.
 func dropBlob(ctx context.Context, q engine.Tx, capability string) error {
 	for _, change := range []string{`DELETE FROM blob_claim WHERE capability = ?`, `DELETE FROM blob WHERE capability = ?`} {
 		if err := q.Put(ctx, change, capability); err != nil {
@@ -424,7 +424,7 @@ func byRow(drop func(context.Context, engine.Tx, int64) error) func(context.Cont
 	}
 }
 
-// endDeliveries ends the pending deliveries of an erased event without notifying signers.
+// Signers are not notified.
 func (e *erasure) endDeliveries(ctx context.Context, q engine.Tx, s stored) error {
 	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Quiet: true, At: e.now}
 	links, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT f.destination FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = ? AND f.state = 'waiting' AND d.kind = 'link'`, s.seq)

@@ -22,8 +22,8 @@ type lineBody struct {
 	Tags    map[string]string `json:"tags,omitempty"`
 }
 
-// KeepLine files a line of chat, and returns its filing time. If the place already has a line with
-// the ID, KeepLine returns the filing time of that line.
+// KeepLine files a line of chat, and returns its filing time. A line with the same ID at the place
+// keeps its filing time.
 func (s *Record) KeepLine(ctx context.Context, l federation.Line) (time.Time, error) {
 	body, err := json.Marshal(lineBody{l.Command, l.Source, l.Text, l.Account, l.Proved, l.Tags})
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Record) KeepLine(ctx context.Context, l federation.Line) (time.Time, er
 	return engine.Moment(at), nil
 }
 
-// Lines returns up to limit lines of a stretch, oldest first.
+// Lines returns up to limit lines of the queried part, oldest first.
 func (s *Record) Lines(ctx context.Context, part federation.TimelineQuery, limit int) ([]federation.Line, error) {
 	scan := func(row engine.Scanner) (federation.Line, error) {
 		l := federation.Line{Place: part.Place}

@@ -61,7 +61,7 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 	if err := f.fileArrivals(ctx, q, federation.RankMessage); err != nil {
 		return err
 	}
-	if len(f.Inboxes) > 0 { // channel text has none
+	if len(f.Inboxes) > 0 {
 		dids, err := asJSON(f.Inboxes)
 		var called bool
 		if err == nil {
@@ -127,18 +127,16 @@ func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limi
 	return expired + lapsed, err
 }
 
-// prunable selects the messages filed at or before a given time that are no longer pending. The
-// newest event of the record stays, because later events continue its numbering.
+// The newest event of the record stays, because later events continue its numbering.
 const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE e.state = 'said' AND e.filed <= ?
 	AND e.seq < (SELECT max(seq) FROM event)
 	AND NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = e.seq AND (f.letter IS NOT NULL OR f.state = 'waiting' AND d.kind = 'link'))
 	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.recipient AND i.waiting IS NOT NULL)`
 
-// idleChat restricts prunable to channel text without a reference to a handoff.
 const idleChat = ` AND e.recipient IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
 
 // PruneConversations deletes up to limit messages filed at or before a given time and no longer
-// pending, and returns their number.
+// pending. It returns their number.
 func (s *Record) PruneConversations(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.pruneMessages(ctx, prunable, before, limit)
 }

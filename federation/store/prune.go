@@ -19,12 +19,11 @@ import (
 
 const finished = `h.over = 1`
 
-// Prune examines up to limit handoffs unchanged since a given time. It deletes closed ones with all
-// their data: log, receipts, evidence, inbox entries, and rows in the tables of networks. It keeps a
-// handoff with a pending delivery to a link or with a dead letter. It also keeps the handoff with the
-// newest event, because later events continue its numbering. Tombstones remain: a repeated step is
-// refused with [federation.TerminalHandoff], and other bytes with its ID with [federation.EventIDInUse].
-// Handoffs are ordered by state and last change, so no recent handoff is read.
+// Prune examines up to limit handoffs unchanged since a given time, and deletes closed ones with
+// all their data. It keeps a handoff with a pending delivery to a link or with a dead letter. It
+// also keeps the handoff with the newest event, because later events continue its numbering.
+// Tombstones remain: a repeated step is refused with [federation.TerminalHandoff], and other bytes
+// with its ID with [federation.EventIDInUse].
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	idle, next, err := s.Idle(ctx, before, after, limit)
 	if err == nil && len(idle) > 0 {
@@ -51,7 +50,6 @@ func (s *Record) pruneAll(ctx context.Context, idle []federation.HandoffID, now 
 	})
 }
 
-// prune deletes one handoff, unless it is still needed.
 func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Time) (gone bool, err error) {
 	view, err := over(ctx, q, id)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -69,8 +67,6 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Tim
 	return true, s.remove(ctx, q, id, view)
 }
 
-// needed reports whether a step of a handoff has a pending delivery to a link or a dead letter, or
-// has the newest number of the record.
 func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
@@ -78,7 +74,7 @@ func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error
 	return needed, err
 }
 
-// remove deletes a handoff with all its data. Only inboxes of its parties contain its steps.
+// Only inboxes of its parties contain its steps.
 func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federation.View) error {
 	if err := deleteEntries(ctx, q, id, view); err != nil {
 		return err
@@ -125,16 +121,16 @@ func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) 
 	return handoffs.DecodeView(text)
 }
 
-// StepOfThem is a condition on the event e of a purge: it belongs to one of the DIDs in ?1, a JSON
-// array. A step belongs to its signer and to the DID that it represents. The condition for a step
-// outside any log is unfiledOfThem; its row has DIDs instead of numbers.
+// StepOfThem is the condition that the event e belongs to one of the DIDs in ?1, a JSON array: they
+// are its signers or the DIDs that it represents. For a row outside any log, which has DIDs instead
+// of numbers, the condition is unfiledOfThem.
 const (
 	StepOfThem    = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + `)`
 	actorOfThem   = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`
 	unfiledOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
 )
 
-// The rows searched by a purge, and the condition that a participant is in ?1, a JSON array.
+// The condition is that a participant is in ?1, a JSON array.
 const (
 	participantOfThem = `IN (SELECT value FROM json_each(?1))`
 	waitingEntries    = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
@@ -185,7 +181,7 @@ func (s *Record) Purge(ctx context.Context, dids []federation.DID, participants 
 
 type purge struct {
 	record             *Record
-	dids, participants string // as JSON
+	dids, participants string
 	now                time.Time
 	dry                bool
 }
@@ -199,11 +195,10 @@ func (s *Record) newPurge(dids []federation.DID, participants []string, now time
 	return purge{s, string(didText), string(participantText), now, dry}, err
 }
 
-// set is one kind of pending rows, selected by DID or by participant, with the query for its rows
-// (each with up to two keys), and their deletion.
+// One kind of pending rows, selected by DID or by participant. A row has up to two keys.
 type set struct {
 	count *int
-	of    []any // DIDs or participants, as JSON
+	of    []any
 	query string
 	drop  func(ctx context.Context, q engine.Tx, row int64, name string) error
 }

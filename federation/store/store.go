@@ -13,14 +13,10 @@
 //   - homes: other homes, and the locations of mailboxes
 //   - operators: decisions and views of operators
 //
-// Two packages have no methods of the Record: queue writes the rows of deliveries, and eventform
-// turns an event into the columns of its row and back.
-//
-// This package has changes that affect several subjects: [Record.Append], [Record.Prune],
-// [Record.Purge], [Record.Delay] and [Record.Expire]. Package engine is the database of all of them.
-// Package fsck examines and copies a closed record, backup makes archives of it, and registry has
-// the tables of a registry of agents. The tests here check the documented behavior on both
-// databases.
+// Methods that change several subjects are in this package. Package queue writes the rows of
+// deliveries, and eventform converts an event to the columns of its row and back. Package engine is
+// the database of all of them. Package fsck examines and copies a closed record, backup makes
+// archives of it, and registry has the tables of a registry of agents.
 package store
 
 import (
@@ -42,9 +38,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
-// Record is one open record, with the methods of its subjects, and methods that change several
-// subjects at once. All methods are safe for concurrent use, and block on the disk. After a nil
-// error, a change survives a power failure. Each method returns an error wrapping
+// Record is one open record. All methods are safe for concurrent use, and block on the disk. After
+// a nil error, a change survives a power failure. Each method returns an error wrapping
 // [*federation.UnavailableError] if the disk cannot be written or read now.
 type Record struct {
 	*handoffs.Logs
@@ -67,7 +62,7 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 	}
 	r := record(db)
 	for _, kind := range []federation.DestinationKind{federation.ToPeer, federation.ToWebhook} {
-		_ = r.EndLeases(ctx, kind) // on an error, each lease expires by itself
+		_ = r.EndLeases(ctx, kind) // on an error, each lease expires
 	}
 	return r, nil
 }
@@ -140,8 +135,7 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 }
 
 // Expire abandons up to limit rows of any link filed at or before a given time, and returns their
-// number. The delivery of a step that an agent has not fetched becomes
-// [federation.DeliveryExpired].
+// number. A step not fetched by an agent becomes [federation.DeliveryExpired].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.Outboxes.Expire(ctx, before, now, limit)
 	if err != nil || expired == limit || s.db.Tables == nil {
@@ -151,8 +145,8 @@ func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (
 	return expired + unfetched, err
 }
 
-// introduce records the first message of a sender to a participant, without changing a decision.
-// Above [federation.MaxContacts] strangers it records nothing, and further senders stay unknown.
+// No decision changes. Above [federation.MaxContacts] strangers nothing is recorded, and further
+// senders stay unknown.
 func introduce(ctx context.Context, q engine.Tx, c federation.Contact, now time.Time) error {
 	full, err := fullOf(ctx, q, c.Person, `state = 'introduced'`)
 	if err != nil || full {
