@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// itemStep is the seq of the event of row f, or NULL: of a step, or of a document r or a message
-// that contains a step.
+// The seq of the event of row f, or NULL: of a step, or of a document r or a message that contains
+// a step.
 func itemStep(parts engine.SQL) string {
 	return `CASE WHEN f.item < ` + queue.NoticeBase + ` THEN f.item WHEN f.item >= ` + queue.DocumentBase + ` THEN ` + parts.DocumentStep + ` ELSE ` + parts.ItemStep + ` END`
 }
@@ -31,7 +31,7 @@ type deadRow struct {
 	event    handoffs.EventScan
 }
 
-// scanDead reads a dead letter. It ignores an unreadable part.
+// An unreadable part is ignored.
 func scanDead(row engine.Scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, ended int64
@@ -59,7 +59,7 @@ func scanDead(row engine.Scanner) (d deadRow, err error) {
 }
 
 // DeadLetters returns up to limit dead letters that were not replayed, newest first, before an ID
-// (0: the start). A letter with an unreadable step is included without that part.
+// (0: the start). An unreadable step is left out of its letter.
 func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR f.letter < ?1) AND f.letter > 0 AND f.state || '' = 'dead'
 		AND (?2 = '' OR f.code = ?2) AND (?3 = '' OR d.name IN (?3, ?5)) ORDER BY f.letter DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0), federation.PeerDestination(f.To))
@@ -121,9 +121,9 @@ func oneDead(ctx context.Context, q engine.Tx, id int64) (d dead, err error) {
 	return d, err
 }
 
-// Revive makes a dead letter due now, at its place in the order of its lane, and reports whether it
-// did. It does not change deliveries that are pending again, completed, or for a disabled webhook.
-// It returns [federation.ErrNotFound] for an unknown ID.
+// Revive makes a dead letter due now, at its place in its lane, and reports whether it did. It does
+// not change deliveries that are pending again, completed, or for a disabled webhook. It returns
+// [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	revived, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		d, err := oneDead(ctx, q, id)
@@ -162,7 +162,7 @@ func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, e
 	return revived, nil
 }
 
-// Discard deletes a dead letter. For a delivery to a link, it files a notice to the signer. It returns
+// Discard deletes a dead letter. For a delivery to a link, it notifies the signer. It returns
 // [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -227,8 +227,7 @@ func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int
 	return counts, nil
 }
 
-// PruneDead deletes up to limit dead letters that were filed or replayed at or before a given
-// time.
+// PruneDead deletes up to limit dead letters that were filed or replayed at or before a given time.
 func (s *Outboxes) PruneDead(ctx context.Context, before time.Time, limit int) (int, error) {
 	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		old, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT letter FROM delivery WHERE letter > 0 AND CASE WHEN replayed > 0 THEN replayed ELSE ended END <= ?

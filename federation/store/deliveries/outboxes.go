@@ -1,6 +1,6 @@
-// Package deliveries stores the pending and ended deliveries of a record, their results, and dead
-// letters. There are deliveries of steps and text to links and other homes, of documents to peers
-// of a network, of items to webhooks, and of notices to their readers.
+// Package deliveries stores the pending and ended deliveries of a record, and dead letters. It has
+// deliveries of steps and text to links and other homes, of documents to peers of a network, of
+// items to webhooks, and of notices to their readers.
 package deliveries
 
 import (
@@ -31,13 +31,11 @@ func New(db *engine.DB) *Outboxes { return &Outboxes{db} }
 
 const ofName = `(SELECT n FROM destination WHERE name = ?1)`
 
-// deliveryColumns are the columns for scanDelivery, and their tables. An orphaned row is read as
-// Broken.
+// An orphaned row is read as Broken.
 const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), ` + handoffs.EventColumns + `, f.item, f.attempt, coalesce(f.next, 0), f.reason, f.rank, h.view,
 	f.queued FROM delivery f LEFT JOIN event e ON e.seq = f.item LEFT JOIN handoff h ON h.id = f.lane`
 
-// scanDelivery reads a row of an outbox. An unreadable part is not an error: one bad row must not
-// fail the others.
+// An unreadable part is not an error: one bad row must not fail the others.
 func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	var d federation.Delivery
 	var e handoffs.EntryScan
@@ -60,8 +58,8 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// aged selects the first ?4 pending rows of a destination (?1) after a row (?2, ?3), oldest first,
-// and reads no others. The rows f are joined with tables and restricted by a condition.
+// The first ?4 pending rows of a destination (?1) after a row (?2, ?3), oldest first. No other row
+// is read.
 func aged(tables, which string) string {
 	from := `SELECT * FROM (SELECT f.item, f.destination, f.queued FROM delivery f` + tables + `
 		WHERE f.destination = ?1 AND f.state = 'waiting' AND (f.queued, f.item) > (?2, ?3) AND f.delayed = `
@@ -84,8 +82,8 @@ func (s *Outboxes) Outbox(ctx context.Context, link string, after federation.Del
 	return pending, nil
 }
 
-// ListCompleted returns up to limit delivered rows of a link that ended at or after a given time,
-// in that order.
+// ListCompleted returns up to limit rows of a link delivered at or after a given time, in that
+// order.
 func (s *Outboxes) ListCompleted(ctx context.Context, link string, since time.Time, limit int) ([]federation.CompletedDelivery, error) {
 	scan := func(row engine.Scanner) (federation.CompletedDelivery, error) {
 		var d federation.CompletedDelivery
@@ -102,7 +100,7 @@ func (s *Outboxes) ListCompleted(ctx context.Context, link string, since time.Ti
 			d.View, err = handoffs.DecodeView(view)
 		}
 		if err != nil {
-			d.Row = 0 // it cannot be read
+			d.Row = 0 // it is unreadable
 		}
 		return d, nil
 	}
@@ -158,8 +156,8 @@ func (s Rows) Attempt(ctx context.Context, to string, rows []int64) error {
 	})
 }
 
-// Failed records a failed attempt on a row, and the time of the next one. If the row then waits for
-// a party, it is no longer the first row of its lane, and the next row is due.
+// Failed records a failed attempt on a row, and the time of the next one. The next row is
+// due if the row now waits for a party.
 func (s Rows) Failed(ctx context.Context, to string, row int64, f federation.Failure) error {
 	return s.change(ctx, to, []int64{row}, func(ctx context.Context, q engine.Tx, to, row int64) error {
 		return failed(ctx, q, to, row, f)
@@ -191,7 +189,6 @@ func failed(ctx context.Context, q engine.Tx, to, row int64, f federation.Failur
 	return noteTry(ctx, q, to, row, federation.Attempt{Number: attempt, At: f.At, Reason: f.Reason})
 }
 
-// noteTry stores a failed attempt, and deletes the oldest one.
 func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Attempt) error {
 	err := q.Put(ctx, `INSERT INTO attempt (item, destination, n, at, reason) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (item, destination, n) DO UPDATE SET at = excluded.at, reason = excluded.reason`, row, to, t.Number, engine.Stamp(t.At), t.Reason)
@@ -201,8 +198,7 @@ func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Attem
 	return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ? AND n <= ?`, row, to, t.Number-federation.MaxAttempts)
 }
 
-// change changes rows of one destination in one transaction. It does nothing if the destination was
-// deleted.
+// Does nothing if the destination was deleted.
 func (s *Outboxes) change(ctx context.Context, name string, rows []int64, change func(ctx context.Context, q engine.Tx, to, row int64) error) error {
 	to, err := s.db.Destination(ctx, name)
 	if err == nil && to != 0 {
@@ -299,13 +295,12 @@ func (s *Outboxes) backlogOf(ctx context.Context, name string) (b federation.Bac
 // before the first attempt. A row that waits for a party has its own time, and does not block other
 // rows.
 
-// notHeld is the condition that no operator holds the destination ?1, and that it is not a webhook
-// that had ended by ?2. A hold uses the plain name of a link or a peer.
+// A hold uses the plain name of a link or a peer. The time is ?2, and the destination ?1.
 const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h.name = CASE o.kind WHEN 'peer' THEN substr(o.name, 6) ELSE o.name END WHERE o.n = ?1 AND h.held > 0)
 		AND NOT EXISTS (SELECT 1 FROM destination o JOIN webhook w ON w.id = substr(o.name, 9) WHERE o.n = ?1 AND o.kind = 'webhook' AND w.ends > 0 AND w.ends <= ?2)`
 
-// due reads only the returned rows, regardless of the size of the outbox: untried rows by rank, and
-// due retries by time. Its argument is the condition on the rows.
+// Reads only the returned rows, regardless of the size of the outbox: untried rows by rank, and due
+// retries by time. The argument is the condition on the rows.
 func due(which string) string {
 	return `SELECT lane FROM (
 		SELECT * FROM (SELECT lane, rank, item FROM delivery WHERE ` + which + ` AND next = 0 ORDER BY rank, item LIMIT 0 + ?3) fresh
@@ -313,31 +308,27 @@ func due(which string) string {
 	WHERE ` + notHeld + ` GROUP BY lane ORDER BY min(rank), min(item) LIMIT 0 + ?3`
 }
 
-// The candidate rows of [due].
 const (
 	ofLink   = `destination = ?1`
 	ofSender = `destination = ?1 AND sender = ?4`
 )
 
-// nextSender finds the next sender with a due row. Each sender takes two index searches, regardless
-// of its number of rows.
+// Each sender takes two index searches, regardless of its number of rows.
 const nextSender = `WITH RECURSIVE turn (n) AS (
 		SELECT (SELECT sender FROM delivery WHERE destination = ?1 AND sender > ?3 AND next IS NOT NULL ORDER BY sender LIMIT 1)
 		UNION ALL SELECT (SELECT sender FROM delivery WHERE destination = ?1 AND sender > n AND next IS NOT NULL ORDER BY sender LIMIT 1) FROM turn WHERE n IS NOT NULL)
 	SELECT n FROM turn WHERE EXISTS (SELECT 1 FROM delivery WHERE destination = ?1 AND sender = n AND next <= ?2)
 		AND ` + notHeld + ` LIMIT 1`
 
-// rowOrder orders the rows of a lane. Rows that wait for a party are last, so that they never fill
-// a page.
+// Rows that wait for a party are last, so that they never fill a page.
 const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.item`
 
-// stuckLook bounds the rows read for one DID, because each step of a busy participant runs this
-// query while deliveries are pending.
+// Bounds the rows read for one DID, because each step of a busy participant runs this query while
+// deliveries are pending.
 const stuckLook = 256
 
-// stuckLooks returns the queries for a waiting lane, each for use if the previous one found none:
-// among the handoffs of the participant ?3; for a busy participant, among the waiting handoffs; and
-// for any participant.
+// Each query is for use if the previous one found nothing: among the handoffs of the participant
+// ?3; for a busy participant, among the waiting handoffs; and for any participant.
 func stuckLooks() (ofParty, withParty, first string) {
 	party := handoffs.ByParty(`?3`, `id`, ` LIMIT 0 + ?4`)
 	ofParty = `SELECT f.lane FROM (` + party + `) p CROSS JOIN delivery f

@@ -13,14 +13,14 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// peerColumns are the columns of a delivery of a document. A list omits the document itself.
+// A list omits the document itself.
 func peerColumns(document string) string {
 	return `f.item, substr(d.name, 6), r.sender, r.message, f.lane, ` + document + `, r.handoff, f.queued, f.attempt, coalesce(nullif(f.next, 0), f.queued), f.delayed = 1, f.reason, f.unsure, r.kind`
 }
 
 const peerTables = ` FROM delivery f JOIN destination d ON d.n = f.destination JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` `
 
-// scanPeerDelivery reads a document. The handoff is the zero ID if it cannot be read.
+// The handoff is zero if unreadable.
 func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 	var r federation.PeerDelivery
 	var handoff []byte
@@ -34,7 +34,7 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 	return r, err
 }
 
-// peerDeliveryIDLife is the lifetime of the IDs of attempts. Replies arrive before that.
+// Replies arrive before that.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
 // Enqueue queues a delivery that is not a message of the record. It does nothing if the same
@@ -127,8 +127,7 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 
 // PeerQueue returns the first limit deliveries to a peer in their order, without their documents.
 // It omits deliveries queued after a given time, unless the time is zero. Documents have the
-// highest item numbers. The sum prevents the planner from using an index by destination, which does
-// not have this order.
+// highest item numbers. The sum in the query keeps the planner from an index without this order.
 func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time, limit int) ([]federation.PeerDelivery, error) {
 	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`''`)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item >= `+queue.DocumentBase+` AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting'
@@ -198,8 +197,7 @@ func (s *Outboxes) buryDocument(ctx context.Context, q engine.Tx, to int64, r fe
 	})
 }
 
-// Delayed marks a pending document as delayed, and files a notice about its step (see
-// noteDocument).
+// Delayed marks a pending document as delayed, and notifies the signer of its step.
 func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE delivery SET delayed = 1 WHERE item = ? AND destination = ? AND delayed = 0`, row, to); err != nil {
@@ -216,8 +214,7 @@ func (s *Outboxes) documentEnded(ctx context.Context, q engine.Tx, r federation.
 	return s.db.Tables.PeerDeliveryEnded(ctx, q, r, how, now)
 }
 
-// noteDocument files a notice about the step in a document, unless the network notifies the signer
-// itself.
+// Some networks notify the signer themselves.
 func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.PeerDelivery, n federation.Notice) error {
 	var step int64
 	var told bool
@@ -262,7 +259,6 @@ func waitingDocument(ctx context.Context, q engine.Tx, row int64) (to int64, r f
 	return to, rows[0], nil
 }
 
-// after scans one column before the columns of another scan.
 type after struct {
 	engine.Scanner
 	first *int64

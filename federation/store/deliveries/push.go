@@ -30,8 +30,7 @@ func (s *pushScan) read() federation.Push {
 	return s.push
 }
 
-// pushes reads the pushes of a webhook selected by the rest of a query, whose first parameter is
-// the number of the destination.
+// The rest is a part of a query, whose first parameter is the number of the destination.
 func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	to, err := queue.Destination(ctx, q, h.ID)
 	if err != nil {
@@ -85,8 +84,7 @@ func scanFollowedStep(row engine.Scanner) (federation.Push, error) {
 	return scanStep(row, e.Dest(), e.Read)
 }
 
-// scanStep reads a push of a step from the columns of the push, of names and of an entry. An
-// unreadable entry is not an error.
+// An unreadable entry is not an error.
 func scanStep(row engine.Scanner, entry []any, read func() (federation.Entry, error)) (federation.Push, error) {
 	var s pushScan
 	var id, handoff string
@@ -141,8 +139,7 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 	return append(found, rest...), nil
 }
 
-// pushedStep returns the webhook of a push, and the row of its step in the record, or 0 for other
-// content and for notices.
+// The row is 0 for other content and for notices.
 func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.WebhookID, to, item int64) (h federation.Webhook, step int64, err error) {
 	if h, err = oneWebhook(ctx, q, id); err != nil || item < queue.FirstNotice {
 		return h, item, err

@@ -24,11 +24,11 @@ func (s *Outboxes) Rows() Rows { return Rows{s} }
 // Turn is the turn of one sender at a destination.
 type Turn struct {
 	Sender federation.DID // or the handle of an agent; "" if nothing is due
-	Lanes  []string       // lanes with due deliveries of the sender, the next one first
+	Lanes  []string       // with due deliveries of the sender, the next one first
 }
 
 // Held returns whether an operator holds a destination, and the start of the hold. A peer is held
-// by its own name, like a link.
+// by its own name.
 func (s Rows) Held(ctx context.Context, to string) (federation.PausedQueue, bool, error) {
 	if kind, rest := federation.KindOf(to); kind == federation.ToPeer {
 		to = rest
@@ -58,11 +58,11 @@ func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([
 //nolint:gochecknoglobals // constants, but for their functions
 var headsOf, headsOfSender = due(ofLink), due(ofSender)
 
-// unknownSender represents senders without a number. It is too short for a DID.
+// For senders without a number. It is too short for a DID.
 const unknownSender = federation.DID("unknown")
 
 // Turn returns the next sender in a round robin, with up to limit of its lanes in the order of
-// Heads. The senders with a due first row take turns, in the order of their first appearance in the
+// Heads. Senders with a due first row take turns, in the order of their first appearance in the
 // record. A held or ended destination has no due rows.
 func (s Rows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
 	turn, err := s.turn(ctx, to, after, now, limit)
@@ -129,8 +129,7 @@ func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]fede
 	return found, nil
 }
 
-// scanToldNotice reads the delivery of a notice to its reader. An unreadable notice is not an
-// error.
+// An unreadable notice is not an error.
 func scanToldNotice(row engine.Scanner) (d federation.Delivery, err error) {
 	var queued, next int64
 	var body []byte
@@ -167,7 +166,7 @@ func (s Rows) pushesOf(ctx context.Context, id, query string, args []any) ([]fed
 		if err != nil {
 			return nil, err
 		}
-		if len(pushes) == 0 { // it was deleted in between
+		if len(pushes) == 0 { // deleted meanwhile
 			continue
 		}
 		p := pushes[0]
@@ -264,8 +263,8 @@ func (s Rows) Hurry(ctx context.Context, to string) error {
 
 // Take leases up to room destinations of a kind to the caller, the longest waiting first:
 // destinations with a due delivery, and webhooks past their end. No other caller gets them until
-// Unlock or the time until. It skips destinations that are held or paused. If nothing is due, it
-// does not write.
+// Unlock or the time until. It skips held and paused destinations. If nothing is due, it does not
+// write.
 func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, until time.Time, room int) ([]federation.Destination, error) {
 	scan := func(row engine.Scanner) (d federation.Destination, err error) {
 		err = row.Scan(&d.Name, &d.Failures)
@@ -292,7 +291,7 @@ func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, un
 	return taken, nil
 }
 
-// EndLeases ends the leases of destinations of a kind left by another process. Only the one process
+// EndLeases ends the leases of destinations of a kind left by another process. Only the process
 // that serves the kind may call it.
 func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKind) error {
 	const left = ` FROM destination WHERE due IS NOT NULL AND taken > 0 AND kind || '' = ?1`
@@ -306,7 +305,7 @@ func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKin
 }
 
 // NextDue returns the first time after the given one at which a delivery to a destination of a kind
-// is due, or zero. A delivery leased by another caller of Take is due at the end of the lease.
+// is due, or zero. A leased delivery is due at the end of its lease.
 func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, after time.Time) (time.Time, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT max(max(due, next), taken) FROM destination WHERE due IS NOT NULL AND due > ?1 AND kind || '' = ?2
 		UNION ALL SELECT max(max(due, next), taken) FROM destination WHERE due <= ?1 AND (next > ?1 OR taken > ?1) AND kind || '' = ?2 ORDER BY 1 LIMIT 1`, engine.Stamp(after), string(kind))
@@ -338,7 +337,7 @@ func (s Rows) Unlock(ctx context.Context, to string, at time.Time) error {
 		var n int64
 		err := q.Row(ctx, `SELECT n FROM destination WHERE name = ?`, []any{to}, &n)
 		if errors.Is(err, federation.ErrNotFound) {
-			return nil // it was removed
+			return nil // removed meanwhile
 		}
 		if err == nil {
 			err = q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n = ?`, n)

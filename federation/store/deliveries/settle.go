@@ -19,7 +19,7 @@ type ending struct {
 	to, row int64
 	rows    int // 0 for an ended one
 	kind    federation.DestinationKind
-	name    string // name of the destination
+	name    string // of the destination
 	lane    string
 	delayed int
 }
@@ -36,8 +36,7 @@ func endOf(to, row int64) *ending {
 	return e
 }
 
-// settleSteps is Settle for a link or another home. Steps that the link has shown to its people are
-// no longer unread in the inboxes of the DIDs bound to it.
+// Steps shown by the link are no longer unread in the inboxes of the DIDs bound to it.
 func (s Rows) settleSteps(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	to, err := s.db.Destination(ctx, link)
 	if err == nil && to != 0 {
@@ -86,8 +85,7 @@ func (e *ending) end(ctx context.Context, q engine.Tx, how federation.Settlement
 	return noteEnd(ctx, q, e.name, e.row, e.delayed == queue.Notified, how)
 }
 
-// closeRow writes the end of a row, with a dead letter if it was abandoned and is kept. The next
-// row of its lane becomes due. A letter that was replayed earlier keeps its number.
+// The next row of its lane becomes due. A replayed letter keeps its number.
 func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how federation.Settlement) error {
 	code := how.Code
 	if how.Dead != "" {
@@ -108,8 +106,7 @@ func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how 
 	return err
 }
 
-// show ends the unread state of a step that a link has shown, in the inboxes of the DIDs bound to
-// that link.
+// The step is no longer unread in the inboxes of the DIDs bound to the link.
 func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Time) error {
 	return inboxes.MarkShown(ctx, q, now, `event = ?1 AND did IN (
 		SELECT a.n FROM event e JOIN handoff h ON h.id = e.handoff
@@ -155,8 +152,8 @@ func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int)
 	})
 }
 
-// ExpireMessages expires up to limit deliveries of messages filed at or before a given time.
-// Unread text needs no decision by an operator, so it leaves no dead letter.
+// ExpireMessages expires up to limit deliveries of messages filed at or before a given time. Unread
+// text needs no decision by an operator, so it leaves no dead letter.
 func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryExpired, Code: string(federation.DeadExpired), Why: "the recipient did not reconnect in time", At: now,
@@ -166,7 +163,7 @@ func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, li
 	})
 }
 
-// rankMessage is the SQL value of [federation.RankMessage].
+// As [federation.RankMessage].
 const rankMessage = `4`
 
 type overdue struct {
@@ -191,7 +188,7 @@ func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.T
 		for _, k := range found {
 			err := change(ctx, q, k)
 			switch {
-			case errors.Is(err, federation.ErrNotFound): // delivered in between
+			case errors.Is(err, federation.ErrNotFound): // delivered meanwhile
 			case err != nil:
 				return 0, err
 			default:
@@ -206,8 +203,7 @@ func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.T
 	return changed, nil
 }
 
-// hasWaiting is the condition that the destination d has a pending row: the first row of each lane
-// has a time.
+// The first row of each lane has a time.
 const hasWaiting = `EXISTS (SELECT 1 FROM delivery f WHERE f.destination = d.n AND f.next IS NOT NULL)`
 
 // OutboxNames returns the names of the outboxes with a pending delivery, in order.

@@ -23,8 +23,8 @@ type waitingRow struct {
 	to, row int64
 }
 
-// scanWaiting reads a pending delivery to a kind of destination. An unreadable part is not an
-// error, and is reported if nothing else went wrong: one bad row must not fail the others.
+// An unreadable part is reported only if nothing else went wrong: one bad row must not fail the
+// others.
 func scanWaiting(kind federation.DestinationKind) func(engine.Scanner) (waitingRow, error) {
 	return func(row engine.Scanner) (w waitingRow, err error) {
 		var event, handoff string
@@ -54,7 +54,7 @@ func verbOf(e handoffs.EventScan) federation.Verb {
 
 type waitPlace struct {
 	peers       bool
-	name        string // name of the link or peer; "" for the first
+	name        string // of the link or peer; "" for the first
 	queued, row int64
 }
 
@@ -84,8 +84,7 @@ func parseWaitPlace(c federation.Cursor) (p waitPlace, err error) {
 	return p, nil
 }
 
-// waiting returns up to limit rows that match a filter after a place, rows to peers last, and the
-// places of the rows.
+// Rows to peers are last. The result includes the places of the rows.
 func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at waitPlace, limit int) (found []waitingRow, places []waitPlace, err error) {
 	for _, peers := range []bool{false, true} {
 		if at.peers && !peers {
@@ -148,8 +147,8 @@ func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, n
 	return found, err
 }
 
-// waitingColumns returns the tables to join with a delivery f to a kind of destination, and the
-// columns with the IDs of its event, message and handoff.
+// Returns the tables to join with a delivery f to a kind of destination, and the columns with the
+// IDs of its event, message and handoff.
 func (s *Outboxes) waitingColumns(kind federation.DestinationKind) (tables, id, message, handoff string) {
 	const document = ` LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = `
 	switch kind {
@@ -255,8 +254,8 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 	return n, nil
 }
 
-// EndWaiting ends deliveries on behalf of an operator, and returns their number. It files dead
-// letters and notifies the signers, unless drop is true.
+// EndWaiting ends deliveries on behalf of an operator, and returns their number. Unless drop is
+// true, it files dead letters and notifies the signers.
 func (s *Outboxes) EndWaiting(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,
@@ -297,7 +296,7 @@ func (s *Outboxes) EndWaiting(ctx context.Context, f federation.WaitingFilter, d
 }
 
 // Hold pauses deliveries to a destination until Release. A second Hold changes only the reason. A
-// peer is held by its own name, like a link.
+// peer is held by its own name.
 func (s *Outboxes) Hold(ctx context.Context, h federation.PausedQueue) error {
 	kind, _ := federation.KindOf(h.To)
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {

@@ -62,8 +62,7 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 	return nil
 }
 
-// pushWaiting queues the unread entries in the inbox of a webhook, its refused deliveries, and its
-// notices. For a webhook that follows a handoff, it queues only refused deliveries.
+// For a webhook that follows a handoff, only refused deliveries are queued.
 func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.Webhook) error {
 	waiting, owner := `SELECT CAST(?2 AS bigint) AS destination, i.event AS item, e.handoff AS lane, e.signer AS sender, e.filed AS queued
 		FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = (SELECT n FROM actor WHERE did = ?1) AND i.waiting IS NOT NULL`, string(h.DID)
@@ -241,8 +240,7 @@ func (s *Outboxes) WebhooksBacklog(ctx context.Context) (b federation.Backlog, e
 	return b, wrapWebhooks("count pending deliveries of webhooks", err)
 }
 
-// noteDisabled files the notice to the owner of a disabled webhook, even if the webhook was
-// disabled before.
+// Applies even if the webhook was disabled before.
 func (s *Outboxes) noteDisabled(ctx context.Context, q engine.Tx, id federation.WebhookID, now time.Time) error {
 	h, err := oneWebhook(ctx, q, id)
 	if err != nil {
