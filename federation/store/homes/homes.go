@@ -1,5 +1,5 @@
-// Package homes stores facts about other homes in the record: their addresses, misbehavior and
-// forks, the handoffs shared with each, rulings, and the locations of mailboxes.
+// Package homes stores facts about other homes in the record: addresses, misbehavior, forks, shared
+// handoffs, rulings, and the locations of mailboxes.
 package homes
 
 import (
@@ -26,8 +26,8 @@ func New(db *engine.DB) *Homes {
 	return s
 }
 
-// RulingOn returns the document and the signature of the ruling for a filed step (see
-// [federation.Filing]), or [federation.ErrNotFound].
+// RulingOn returns the document and the signature of the ruling for a filed step, or
+// [federation.ErrNotFound].
 func (s *Homes) RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT document, signature FROM ruling WHERE handoff = ? AND version = ?`,
 		[]any{id.String(), version}, &document, &signature)
@@ -37,8 +37,8 @@ func (s *Homes) RulingOn(ctx context.Context, id federation.HandoffID, version f
 	return document, signature, nil
 }
 
-// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a step
-// not in the log. An event row holds the link before the event.
+// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound]. An event
+// row holds the link before the event.
 func (s *Homes) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
 	var found []byte
 	err = s.db.Reads().Row(ctx, `SELECT coalesce(
@@ -237,7 +237,8 @@ func (s *Homes) Misbehaviors(ctx context.Context, home federation.HomeID) ([]fed
 }
 
 // Shared returns up to limit handoffs after one, ordered by ID, with a step delivered to a home. A
-// step of the outbox [federation.UnroutedLink] was delivered to the mailbox homes of the parties.
+// step of the outbox [federation.UnroutedLink] counts as delivered to the mailbox homes of the
+// parties.
 func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
 		(SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination WHERE e.handoff = h.id AND f.state = ? AND
