@@ -18,9 +18,9 @@ type Journals struct{ db *engine.DB }
 // New returns the journals in a database.
 func New(db *engine.DB) *Journals { return &Journals{db} }
 
-// WriteJournals appends to journals in one transaction: all writes are on disk after a nil error,
-// and none after any other. A write without entries creates the journal, or sets its due time.
-// WriteJournals returns [federation.ErrStale] if a journal does not have the expected length.
+// WriteJournals appends to journals in one transaction. A write without entries creates the
+// journal, or sets its due time. It returns [federation.ErrStale] if a journal does not have the
+// expected length.
 func (s *Journals) WriteJournals(ctx context.Context, writes []federation.JournalWrite) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, w := range writes {
@@ -56,7 +56,7 @@ func writeJournal(ctx context.Context, q engine.Tx, w federation.JournalWrite) e
 	return err
 }
 
-// Journal returns up to limit entries of a journal after the first ones, none for an unknown
+// Journal returns up to limit entries of a journal after the first ones; none for an unknown
 // journal.
 func (s *Journals) Journal(ctx context.Context, name string, after uint64, limit int) ([][]byte, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), func(row engine.Scanner) (entry []byte, err error) {
@@ -89,8 +89,8 @@ func (s *Journals) JournalNames(ctx context.Context, prefix, after string, limit
 	return found, nil
 }
 
-// DueJournals returns up to limit names of journals with a prefix due by a given time, the
-// longest due first.
+// DueJournals returns up to limit names of journals with a prefix due by a given time, the longest
+// due first.
 func (s *Journals) DueJournals(ctx context.Context, prefix string, by time.Time, limit int) ([]string, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanName, `SELECT name FROM journal WHERE due > 0 AND due <= ? AND name >= ? AND name < ? ORDER BY due`+engine.AtMost,
 		engine.Stamp(by), prefix, afterPrefix(prefix), min(max(limit, 0), federation.MaxJournalPage))
@@ -124,5 +124,5 @@ func scanName(row engine.Scanner) (name string, err error) {
 	return name, err
 }
 
-// afterPrefix returns the first text after all texts with a prefix. Names of journals are ASCII.
+// The first text after all texts with a prefix. Names of journals are ASCII.
 func afterPrefix(prefix string) string { return prefix + "\x7f" }
