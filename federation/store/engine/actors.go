@@ -9,8 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// actors caches the numbers of DIDs. A committed row of actor is never deleted, so its number stays
-// valid for all replicas.
+// A committed row is never deleted, so its number stays valid for all replicas.
 type actors struct {
 	mu   sync.Mutex
 	kept map[federation.DID]actor
@@ -43,7 +42,7 @@ func (a *actors) forget(did federation.DID) {
 	delete(a.kept, did)
 }
 
-// Actor returns the number of a DID in rows, or 0 for none.
+// Actor returns the number of a DID, or 0 for none.
 func (s *DB) Actor(ctx context.Context, did federation.DID) (int64, error) {
 	found, err := s.actor(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {

@@ -12,16 +12,14 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// census has the data of a record that a conversion must not change. Existing damage is not a
-// difference.
+// The data that a conversion must not change. Existing damage is not a difference.
 type census struct {
 	counts []int64
 	faults map[int64]string // by event.seq, of damaged events
 	events int64
 }
 
-// countedRows are rows that a conversion must keep. The query depends on the version if the table
-// does.
+// A conversion must keep these rows. The query depends on the version if the table does.
 type countedRows struct{ rows, before, after string }
 
 func counted() []countedRows {
@@ -42,8 +40,7 @@ func counted() []countedRows {
 	}
 }
 
-// storedEvent is a row of event, with its chain link, which is stored in the next step or in the
-// handoff.
+// The chain link is stored in the next step or in the handoff.
 type storedEvent struct {
 	seq                int64
 	version            int64 // 0 for a receipt or text, which are not in a chain
@@ -71,7 +68,7 @@ type form struct {
 	split  bool // since version 5
 }
 
-// wholeForm is the form before version 5, and splitForm the form since then.
+// The form before version 5.
 func wholeForm() form {
 	return form{query: storedColumns + `NULL` + storedFrom, decode: func(c eventform.Columns) (ev federation.Event, err error) {
 		err = federation.DecodeJSON(c.Body, &ev)
@@ -115,7 +112,7 @@ func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64
 	}
 }
 
-// fault describes the damage of an event, or returns "".
+// Returns "" for an undamaged event.
 func (e storedEvent) fault(f form) string {
 	ev, err := f.decode(e.columns)
 	if err != nil {
@@ -131,7 +128,7 @@ func (e storedEvent) fault(f form) string {
 	return ""
 }
 
-// compare returns an error that names the first difference after a conversion.
+// The error names the first difference after a conversion.
 func (c census) compare(after census) error {
 	for i, each := range counted() {
 		if c.counts[i] != after.counts[i] {

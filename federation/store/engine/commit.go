@@ -13,9 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// maxBatch bounds the writes in one transaction, and therefore the time that each caller waits for
-// the others. At this size the fsync is a small part of the cost of a write; larger batches would
-// save little.
+// Bounds the time that each caller waits for the others. At this size the fsync is a small part of
+// the cost of a write; larger batches would save little.
 const maxBatch = 128
 
 type committer struct {
@@ -23,14 +22,14 @@ type committer struct {
 	writer   *writer       // nil while there is none
 	patience time.Duration // timeout of one batch; 0 for none
 	metrics  *metrics
-	filed    atomic.Pointer[func(destination string)] // see [DB.OnFiled]; nil for no call
+	filed    atomic.Pointer[func(destination string)] // see [DB.OnFiled]; may be nil
 	waiting  chan *item                               // unbuffered: each sent item is in a batch
-	jobs     chan *job                                // unbuffered, see alone
-	closing  chan struct{}                            // closed by Close
-	closed   chan struct{}                            // closed by run
+	jobs     chan *job
+	closing  chan struct{}
+	closed   chan struct{}
 }
 
-// item is one write. Its err is set before done is closed.
+// The field err is set before done is closed.
 type item struct {
 	apply func(context.Context, Tx) error
 	asks  []*Question // read before apply
@@ -38,7 +37,7 @@ type item struct {
 	done  chan struct{}
 }
 
-// run calls apply. A panic makes this write fail with an error, and continues in its caller.
+// A panic makes this write fail with an error, and continues in its caller.
 func (it *item) run(ctx context.Context, q Tx) error {
 	return fault.Catch(func() error { return it.apply(ctx, q) })
 }
@@ -89,7 +88,6 @@ func (s *DB) WriteAfter(ctx context.Context, first []*Question, apply func(conte
 	}
 }
 
-// run commits batches until Close.
 func (c *committer) run(ctx context.Context) {
 	defer close(c.closed)
 	for {
@@ -134,8 +132,8 @@ func (c *committer) commit(ctx context.Context, batch []*item) {
 	}
 }
 
-// transact returns an error if nothing of the batch was written, or if this is unknown because the
-// server disconnected during the commit.
+// The error means that nothing was written, or that this is unknown because the server disconnected
+// during the commit.
 func (c *committer) transact(ctx context.Context, batch []*item) error {
 	if c.patience > 0 {
 		var cancel context.CancelFunc
@@ -149,8 +147,8 @@ func (c *committer) transact(ctx context.Context, batch []*item) error {
 	return err
 }
 
-// attempt makes the writes of a batch. If a write fails after it changed something, the whole
-// transaction is rolled back, and the batch is repeated with a savepoint for each write.
+// If a write fails after it changed something, the whole transaction is rolled back, and the batch
+// is repeated with a savepoint for each write.
 func (c *committer) attempt(ctx context.Context, batch []*item) error {
 	err := c.inTransaction(ctx, batch, c.applyAll)
 	if errors.Is(err, errHalfDone) {
@@ -183,8 +181,7 @@ func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func
 	return err
 }
 
-// drop closes a connection that may be unusable, and ignores the error. The next batch opens
-// another.
+// The connection may be unusable. The next batch opens another.
 func (c *committer) drop() {
 	if c.writer.lasts {
 		return
@@ -193,13 +190,12 @@ func (c *committer) drop() {
 	c.writer = nil
 }
 
-// errHalfDone means that a write of the batch failed after it had changed something.
+// A write of the batch failed after it had changed something.
 var errHalfDone = errors.New("a write failed partway")
 
-// applyAll applies the writes of a batch in order, without savepoints. In a file, a savepoint
-// copies each page that the write changes; on a server, it takes a round trip. A write almost
-// always fails before it changes anything; otherwise, the error is errHalfDone. A batch of one
-// write needs no savepoint. After an error of applyAll, the transaction must be rolled back.
+// In a file, a savepoint copies each page that the write changes; on a server, it takes a round
+// trip. A write almost always fails before it changes anything; otherwise, the error is
+// errHalfDone. After an error, the transaction must be rolled back.
 func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 	if c.writer.pipeline != nil {
 		if batch, err = prefetch(ctx, c.writer.pipeline, batch); err != nil {
@@ -222,8 +218,6 @@ func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 	return nil
 }
 
-// orHalfDone returns errHalfDone for an error caused by one write of a batch, and other errors
-// unchanged.
 func orHalfDone(err error) error {
 	if _, away := errors.AsType[*federation.UnavailableError](err); err == nil || away || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -231,9 +225,8 @@ func orHalfDone(err error) error {
 	return fmt.Errorf("%w: %w", errHalfDone, err)
 }
 
-// applyEach gives each write a savepoint, so that a failed write leaves nothing. It sends the
-// queued statements of a write before the next write begins. After an error, the transaction must
-// be rolled back.
+// A failed write leaves nothing. The queued statements of a write are sent before the next write
+// begins. After an error, the transaction must be rolled back.
 func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 	if _, err := c.writer.exec(ctx, "SAVEPOINT item"); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
@@ -250,15 +243,15 @@ func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 			continue
 		}
 		c.writer.forget()
-		if _, err := c.writer.exec(ctx, "ROLLBACK TO item"); err != nil { // the savepoint stays, for the next write
+		if _, err := c.writer.exec(ctx, "ROLLBACK TO item"); err != nil { // keeps the savepoint for the next write
 			return fmt.Errorf("undo write: %w", err)
 		}
 	}
 	return nil
 }
 
-// applyOne makes one write, and replaces its savepoint with that of the next. It sends the queued
-// statements of the write, so that their errors are errors of this write.
+// Replaces the savepoint with that of the next write. The queued statements are sent, so that their
+// errors are errors of this write.
 func (c *committer) applyOne(ctx context.Context, it *item) error {
 	if err := it.run(ctx, Tx{c.writer.statements}); err != nil {
 		return err
@@ -297,15 +290,14 @@ func newWriter(d Dialect, conn *sql.Conn) *writer {
 	return w
 }
 
-// transaction is a running transaction. After an error of commit, the caller rolls it back. An
-// error of rollback means that the connection is unusable.
+// After an error of commit, the caller rolls it back. An error of rollback means that the
+// connection is unusable.
 type transaction struct {
 	commit, rollback func() error
 }
 
-// begin begins a transaction. Until it ends, no other transaction writes, in this process or
-// another. Rows that it reads stay unchanged, and row numbers follow the order in which readers see
-// the rows.
+// Until the transaction ends, no other one writes, in this process or another. Rows that it reads
+// stay unchanged, and row numbers follow the order in which readers see the rows.
 func (w *writer) begin(ctx context.Context) (transaction, error) {
 	if w.pipeline != nil {
 		return w.pipeline.begin(ctx), nil
@@ -321,7 +313,6 @@ func (w *writer) begin(ctx context.Context) (transaction, error) {
 	}, nil
 }
 
-// over calls the functions that wait for the end of a writer's transaction.
 func (c *committer) over(w *writer) {
 	for _, do := range w.after {
 		do()
@@ -346,14 +337,14 @@ func (w *writer) Close() error {
 	return nil
 }
 
-// maxCheckpoints bounds how often a compaction waits for readers, for up to five seconds each time.
+// A compaction waits up to five seconds for readers each time.
 const maxCheckpoints = 6
 
 // Compact rewrites a record in a file without the bytes of deleted and changed rows, and empties
-// the write-ahead log, which also has such bytes. It blocks, and delays all writes, until this is
-// on disk; reads continue. It needs twice the size of the record on disk, and its size in the
-// folder for temporary files. After a failure the record is unchanged. The error is a
-// [*federation.UnavailableError] if a reader kept the log in use. On a server it does nothing.
+// the write-ahead log, which also has such bytes. It blocks, and delays all writes; reads continue.
+// It needs twice the size of the record on disk, and its size in the folder for temporary files.
+// After a failure the record is unchanged. The error is a [*federation.UnavailableError] if a
+// reader kept the log in use. On a server it does nothing.
 func (s *DB) Compact(ctx context.Context) error {
 	if s.reads.dialect == InPostgres {
 		return nil
@@ -369,7 +360,7 @@ func (s *DB) Compact(ctx context.Context) error {
 	return nil
 }
 
-// compact rewrites the database. The connection must not be in a transaction.
+// The connection must not be in a transaction.
 func compact(ctx context.Context, conn *sql.Conn) error {
 	// The connection keeps temporary data in memory, which is too small for a copy of a large
 	// record.
@@ -393,15 +384,15 @@ func compact(ctx context.Context, conn *sql.Conn) error {
 	return &federation.UnavailableError{What: "record", Err: errors.New("readers keep the write-ahead log in use")}
 }
 
-// job is a change made outside of a transaction. Its err is set before done is closed.
+// The field err is set before done is closed.
 type job struct {
 	do   func(context.Context, *sql.Conn) error
 	err  error
 	done chan struct{}
 }
 
-// alone runs do on the writing connection, between two batches. If ctx ends, it returns at once,
-// and the job continues.
+// The function do runs on the writing connection, between two batches. If ctx ends, the call
+// returns at once, and the job continues.
 func (c *committer) alone(ctx context.Context, do func(context.Context, *sql.Conn) error) error {
 	j := &job{do: do, done: make(chan struct{})}
 	select {

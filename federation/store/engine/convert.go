@@ -9,12 +9,12 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// eventsSplit is the first version with the document of an event in a separate column.
+// The first version with the document of an event in a separate column.
 const eventsSplit = 5
 
 const eventPage = 500
 
-// wholeEvent is a row of event before version 5: its body is the JSON of the whole event.
+// Before version 5, the body is the JSON of the whole event.
 type wholeEvent struct {
 	seq, said int64
 	message   string
@@ -47,8 +47,7 @@ func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
 	}
 }
 
-// split converts one row. It does not change the body of an unreadable event; baton verify reports
-// it.
+// The body of an unreadable event stays; baton verify reports it.
 func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]int64) error {
 	var ev federation.Event
 	c, minted := eventform.Columns{Body: e.body}, true
@@ -70,7 +69,7 @@ func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]i
 		minted, c.Document, string(c.Body), author, recipient, e.seq)
 }
 
-// numberOf returns the number of a DID, or NULL for none. It caches numbers in actors.
+// NULL for no DID. The map caches numbers.
 func numberOf(ctx context.Context, q Tx, did federation.DID, actors map[federation.DID]int64) (n sql.NullInt64, err error) {
 	if did == "" {
 		return n, nil

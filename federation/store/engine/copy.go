@@ -16,8 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Migrate migrates the record in a file like [Open], without opening it, and returns the same
-// errors. The progress may be nil.
+// Migrate migrates the record in a file like [Open], without opening it. The progress may be nil.
 func Migrate(ctx context.Context, path string, tables Tables, now time.Time, report Progress) (Upgrade, error) {
 	known, err := migrationsOf(sqliteSchema, tables)
 	if err != nil {
@@ -71,10 +70,10 @@ func (s *ReadSnapshot) plan(ctx context.Context, known []migration) (Upgrade, er
 }
 
 // Copy writes a consistent snapshot of a record to a new file, durably and readable only by the
-// owner. The record does not change, and a process that has it open may continue to write. Copy
-// returns an error wrapping [fs.ErrExist] if the target exists, [fs.ErrNotExist] if there is no
-// record, or a [*federation.UnavailableError] if either disk cannot be used now. After an error it
-// leaves nothing at the target.
+// owner. Another process may continue to write to the record. Copy returns an error wrapping
+// [fs.ErrExist] if the target exists, [fs.ErrNotExist] if there is no record, or a
+// [*federation.UnavailableError] if either disk cannot be used now. After an error it leaves
+// nothing at the target.
 func Copy(ctx context.Context, from, to string) error {
 	s, err := OpenReadSnapshot(from)
 	if err == nil {
@@ -91,14 +90,13 @@ func (s *ReadSnapshot) copy(ctx context.Context, to string) error {
 	if err != nil {
 		return Failure(err)
 	}
-	if _, err = schemaVersion(ctx, conn); err == nil { // a backup of another program's file is useless
+	if _, err = schemaVersion(ctx, conn); err == nil { // rejects another program's file
 		err = copyTo(ctx, conn, to)
 	}
 	return errors.Join(NotRecord(err), conn.Close())
 }
 
-// keepVersion copies a record within its folder before its upgrade, and returns the path. The copy
-// gets its final name only once it is complete.
+// The copy gets its final name only once it is complete.
 func keepVersion(ctx context.Context, conn *sql.Conn, f file, version int, now time.Time) (string, error) {
 	path := fmt.Sprintf("%s.v%d-%s.bak", f, version, now.UTC().Format("20060102T150405.000Z"))
 	draft := fmt.Sprintf("%s.v%d.draft", f, version)
@@ -114,8 +112,7 @@ func keepVersion(ctx context.Context, conn *sql.Conn, f file, version int, now t
 	return path, syncFolder(path)
 }
 
-// copyTo rewrites the database with SQLite, which reads every page of it: a damaged record fails
-// here. SQLite does not sync the copy.
+// SQLite reads every page, so a damaged record fails here. It does not sync the copy.
 func copyTo(ctx context.Context, conn *sql.Conn, path string) (err error) {
 	target, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, ownerOnly) //nolint:gosec // the operator names the path
 	if err != nil {
@@ -144,8 +141,7 @@ func syncFolder(path string) error {
 	return diskError(errors.Join(folder.Sync(), folder.Close()))
 }
 
-// diskError returns an unavailable error for a disk that cannot be used now, which proves nothing
-// about its content. A wrong path is not an outage.
+// An outage of the disk proves nothing about its content. A wrong path is not an outage.
 func diskError(err error) error {
 	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -160,7 +156,7 @@ type ReadSnapshot struct {
 	Ours   bool // no other process has the record open
 	path   string
 	lock   *os.File          // nil without a file to lock
-	beside map[string][]byte // companion files that SQLite may change, with their content; nil for no file
+	beside map[string][]byte // companion files that SQLite may change; nil content for no file
 }
 
 // OpenReadSnapshot opens the record at a path.
@@ -190,9 +186,8 @@ func OpenReadSnapshot(path string) (*ReadSnapshot, error) {
 	return s, nil
 }
 
-// whatIsBeside reads the index of the write-ahead log, which SQLite rewrites when it opens the file
-// after a crash, and records whether there is a log. An index has a thousandth of the size of its
-// log.
+// SQLite rewrites the index of the write-ahead log when it opens the file after a crash. The index
+// is a thousandth of the size of its log.
 func whatIsBeside(path string) (map[string][]byte, error) {
 	beside := map[string][]byte{}
 	if _, err := os.Stat(path + WALSuffix); errors.Is(err, fs.ErrNotExist) {
@@ -206,9 +201,7 @@ func whatIsBeside(path string) (map[string][]byte, error) {
 	return beside, nil
 }
 
-// lockIfThere reports whether no other process has the record open, and excludes other processes
-// until the lock is closed. It waits up to [lockWait] for a lock that was just released. A process
-// that opens a record creates the lock file first.
+// Excludes other processes until the lock is closed. It waits up to [lockWait] for a released lock. A process that opens a record creates the lock file first.
 func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {
@@ -262,8 +255,8 @@ func putBack(name string, before []byte) error {
 	return nil
 }
 
-// The value and offset of the two bytes for the journal mode in a database file: the copied pages
-// have no write-ahead log.
+// The value and offset of the two bytes for the journal mode: the copied pages have no write-ahead
+// log.
 //
 // spec: SQLite "Database File Format" §1.3.3
 const (
@@ -297,7 +290,7 @@ func OpenPages(ctx context.Context, path string) (_ *Pages, err error) {
 	if p.tx, err = p.snapshot.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
 		return nil, Failure(err)
 	}
-	if p.Version, err = schemaVersion(ctx, p.tx); err != nil { // rejects a database of another program
+	if p.Version, err = schemaVersion(ctx, p.tx); err != nil { // rejects another program's database
 		return nil, err
 	}
 	var sound string

@@ -40,7 +40,7 @@ type DB struct {
 type Option func(*settings)
 
 type settings struct {
-	pragmas  []string // pragmas of the connections that write to a file
+	pragmas  []string // of the connections that write to a file
 	progress Progress
 	upgraded func(Upgrade)
 }
@@ -136,8 +136,7 @@ func begin(
 	return s, nil
 }
 
-// openWriter locks a record, and opens its single writing connection. The caller closes the
-// returned connections, even after an error.
+// Locks the record first. The caller closes the returned connections, even after an error.
 func openWriter(ctx context.Context, path string, pragmas ...string) (_ file, _ *sql.Conn, opened closers, err error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -222,8 +221,7 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// minFreeBytes is the disk space needed by a commit: the largest batch, and the same again in the
-// write-ahead log.
+// The disk space of a commit: the largest batch, and the same again in the write-ahead log.
 const minFreeBytes = 4 << 20
 
 // CheckRoom returns an error if the disk of a folder is almost full.
@@ -238,7 +236,7 @@ func CheckRoom(dir string) error {
 	return nil
 }
 
-// metrics show whether the disk keeps up: slow commits with full batches mean that it does not.
+// Slow commits with full batches mean that the disk does not keep up.
 type metrics struct {
 	commit prometheus.Histogram
 	batch  prometheus.Histogram

@@ -9,8 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// destinations caches the numbers of destinations. Only rows of webhooks are ever deleted, so other
-// numbers stay valid for all replicas.
+// Only rows of webhooks are ever deleted, so other numbers stay valid for all replicas.
 type destinations struct {
 	mu   sync.Mutex
 	kept map[string]int64

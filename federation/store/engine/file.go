@@ -19,17 +19,16 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// maxReaders bounds the reading connections. Each has a page cache, and more of them would only
-// wait for the same disk.
+// Each reader has a page cache, and more of them would only wait for the same disk.
 const maxReaders = 4
 
-// ownerOnly is the permission of the record, which contains private messages.
+// The record contains private messages.
 const ownerOnly = 0o600
 
 type file string
 
-// openFile creates a missing file. SQLite would make it readable by all users. Its companions
-// (-wal, -shm) inherit the permissions.
+// SQLite would make a missing file readable by all users. Its companions (-wal, -shm) inherit the
+// permissions.
 func openFile(path string) (file, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -48,8 +47,7 @@ func openFile(path string) (file, error) {
 	return file(abs), checkWAL(abs)
 }
 
-// checkWritable checks the permission bits, so that they also apply to the superuser, which the
-// system always lets write.
+// The permission bits must also apply to the superuser, which the system always lets write.
 func checkWritable(path string) error {
 	for _, name := range []string{path, path + WALSuffix} {
 		info, err := os.Stat(name)
@@ -70,9 +68,8 @@ func create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, ownerOnly) //nolint:gosec // the operator names the path
 }
 
-// writer returns the data source name for the connection that writes. The fullfsync settings matter
-// only on macOS, whose fsync returns before the disk has the bytes. The last of two pragmas with
-// the same name applies.
+// The fullfsync settings matter only on macOS, whose fsync returns before the disk has the bytes.
+// The last of two pragmas with the same name applies.
 func (f file) writer(more ...string) string {
 	pragmas := []string{
 		"busy_timeout(5000)", // milliseconds; an SQLite shell may hold the file
@@ -112,12 +109,12 @@ func Lock(path string) (io.Closer, error) {
 	return lock, nil
 }
 
-// lockWait bounds the wait for a lock. A child process started by another goroutine shares the
-// locks of the open files until its exec, so a released lock may stay for some milliseconds.
+// A child process started by another goroutine shares the locks of the open files until its exec,
+// so a released lock may stay for some milliseconds.
 const lockWait = time.Second
 
-// lockFile acquires a lock that ends with this process. The file is not removed, because then two
-// processes could lock two files with the same name.
+// The lock ends with this process. The file is not removed, because then two processes could lock
+// two files with the same name.
 func lockFile(path string) (*os.File, error) {
 	f, err := create(path)
 	if err != nil {
@@ -133,8 +130,7 @@ func lockFile(path string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
 }
 
-// waitLock waits up to [lockWait] for the lock of a file. It returns EWOULDBLOCK if another process
-// has the lock.
+// Returns EWOULDBLOCK if another process has the lock after [lockWait].
 func waitLock(f *os.File) error {
 	for late := time.Now().Add(lockWait); ; time.Sleep(lockWait / 100) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -152,27 +148,26 @@ func NotRecord(err error) error {
 	return err
 }
 
-// checkpointEvery is the interval of checkpoints during writes. It is short, so that a checkpoint
-// takes a few milliseconds, but long enough that a page changed by many commits is copied once.
+// A short interval keeps a checkpoint to a few milliseconds, but a page changed by many commits
+// should be copied only once.
 const checkpointEvery = time.Second
 
-// minLogBytes is the size of the log above which checkpoints run. A shorter log has no cost, and a
-// checkpoint takes two fsyncs. The size is read without opening the file, because closing a file
-// that SQLite has open ends its locks.
+// A shorter log has no cost, and a checkpoint takes two fsyncs. The size is read without opening
+// the file, because closing a file that SQLite has open ends its locks.
 //
 // spec: SQLite "How To Corrupt", §2.2
 const minLogBytes = 8 << 20
 
-// checkpointer copies the write-ahead log of a file into the database. It uses a separate
-// connection, because a checkpoint on the writing connection delays the commit that starts it. A
-// commit starts one if the log grows faster than the checkpointer copies it, see [file.writer].
+// Copies the write-ahead log into the database. A checkpoint on the writing connection would delay
+// its commit, so this uses a separate one. A commit starts a checkpoint only if the log grows
+// faster, see [file.writer].
 type checkpointer struct {
 	of      file
 	on      *sql.DB
 	mu      sync.Mutex    // held during a checkpoint
-	written chan struct{} // a write ended since the last check of the log
+	written chan struct{} // since the last check of the log
 	closing chan struct{}
-	closed  chan struct{} // closed by run
+	closed  chan struct{}
 }
 
 func startCheckpoints(ctx context.Context, f file, pragmas []string) (*checkpointer, error) {
@@ -213,9 +208,8 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// checkpoint copies the pages that no reader needs in the log. It does not wait for readers or for
-// the writer. Its error has no consequence: the pages stay in the log until the next checkpoint,
-// and a commit reports a failing disk.
+// Does not wait for readers or for the writer. An error has no consequence: the pages stay in the
+// log until the next checkpoint, and a commit reports a failing disk.
 func (c *checkpointer) checkpoint(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,8 +223,7 @@ func (c *checkpointer) Close() error {
 	return c.on.Close()
 }
 
-// Suffixes of the companion files of a database in WAL mode: the write-ahead log, and its index,
-// which is the shared memory of processes.
+// The write-ahead log, and its index, which is the shared memory of processes.
 const (
 	WALSuffix = "-wal"
 	shmSuffix = "-shm"
@@ -252,12 +245,11 @@ const (
 // ErrCut is returned for a truncated log.
 var ErrCut = errors.New("store: the write-ahead log is cut short")
 
-// checkWAL compares the write-ahead log with its index, if an unclean exit left both. SQLite writes
-// a commit to the index after it has synced the log, so a shorter log has lost acknowledged steps.
-// SQLite itself would silently continue with the rest.
+// If an unclean exit left the write-ahead log and its index, they must fit. SQLite writes a commit
+// to the index after it has synced the log, so a shorter log has lost acknowledged steps. SQLite
+// itself would silently continue with the rest.
 //
-// Without the index, nothing can be checked: a power cut leaves no index, and unfinished writes
-// were never acknowledged.
+// A power cut leaves no index, and unfinished writes were never acknowledged.
 func checkWAL(path string) error {
 	index, err := readHead(path+shmSuffix, indexHeader)
 	if err != nil || len(index) < indexHeader {
@@ -269,7 +261,7 @@ func checkWAL(path string) error {
 		return err
 	}
 	if len(log) == walHeader && string(log[walSalts:walSalts+8]) != string(index[indexSalts:indexSalts+8]) {
-		return nil // the index belongs to another log
+		return nil // of another log
 	}
 	size, err := sizeOf(path + WALSuffix)
 	if err != nil {

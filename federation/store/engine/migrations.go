@@ -26,15 +26,13 @@ type migration struct {
 	statements string
 }
 
-// The folders of the migrations of each database, in the schema of the record and in that of
-// [Tables].
 const (
 	sqliteSchema   = "schema"
 	postgresSchema = "schema/postgres"
 )
 
-// migrationsOf returns the migrations in a folder. Each first changes the tables of the record, and
-// then the tables of a network; nil means none.
+// Each migration first changes the tables of the record, and then the tables of a network; nil
+// means none.
 func migrationsOf(folder string, tables Tables) ([]migration, error) {
 	known, err := readMigrations(schema, folder)
 	if err != nil || tables == nil {
@@ -53,8 +51,7 @@ func migrationsOf(folder string, tables Tables) ([]migration, error) {
 	return known, nil
 }
 
-// readMigrations returns the migrations in a folder, ordered by version. The name of a file begins
-// with its version, in four digits; versions count from 1 without a gap.
+// The name of a file begins with its version, in four digits; versions count from 1 without a gap.
 func readMigrations(files fs.FS, folder string) ([]migration, error) {
 	names, err := fs.Glob(files, folder+"/*.sql")
 	if err != nil {
@@ -100,7 +97,7 @@ func PlanOn(ctx context.Context, on asker, d Dialect) (Upgrade, error) {
 
 // Upgrade reports the steps of a migration, done or planned.
 type Upgrade struct {
-	From   int    `json:"from"` // previous version of the record; 0 for an empty one
+	From   int    `json:"from"` // 0 for an empty record
 	To     int    `json:"to"`
 	Backup string `json:"backup,omitempty"` // path of the previous copy
 	// Estimate is the cost of a planned migration of a record in a file; otherwise nil.
@@ -139,8 +136,8 @@ func (u Upgrade) Sentence(dry, inFile bool) string {
 	return fmt.Sprintf("brought the record from version %d to version %d; the previous record is %s", u.From, u.To, u.Backup)
 }
 
-// The application IDs in the header of an SQLite file. The first migration writes applicationID.
-// Programs older than version 1 of the schema wrote the others.
+// IDs in the header of an SQLite file. Programs older than version 1 of the schema wrote the other
+// IDs.
 const (
 	applicationID      = 0x42746e33 // "Btn3"
 	developmentID      = 0x42746e32 // "Btn2"
@@ -162,8 +159,8 @@ const (
 var errDevelopment = errors.New("a development version wrote this record, before the first version of its schema: this program cannot read it; " +
 	"keep it with the program that wrote it, and name an empty record")
 
-// migrate upgrades the schema of a file to the newest version of this program in one transaction;
-// after an interruption the next start begins again. It first copies a record that has rows.
+// Upgrades in one transaction; after an interruption the next start begins again. A record with
+// rows is copied first.
 func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time, report Progress) (Upgrade, error) {
 	version, err := schemaVersion(ctx, conn)
 	if err != nil {
@@ -221,15 +218,14 @@ func applyAll(ctx context.Context, on executor, d Dialect, missing []migration, 
 	return nil
 }
 
-// dropConverted drops the tables and columns replaced by version 5. The migration of a network
-// reads them, and SQLite drops no column while a trigger of a network names a missing table.
+// The tables and columns replaced by version 5. The migration of a network reads them, and SQLite
+// drops no column while a trigger of a network names a missing table.
 const dropConverted = `DROP TABLE event_before; DROP TABLE dead_before; DROP TABLE attempt_before;
 	DROP TABLE outbox; DROP TABLE settled; DROP TABLE held; DROP TABLE push; DROP TABLE peer_delivery; DROP TABLE peer_pause;
 	DROP INDEX webhook_due; ALTER TABLE webhook DROP COLUMN due; ALTER TABLE webhook DROP COLUMN taken;
 	DROP INDEX notice_untold; ALTER TABLE notice DROP COLUMN next; ALTER TABLE notice DROP COLUMN told`
 
-// apply upgrades a record to the version of a migration. It converts the events of an older record,
-// and compares the record before and after.
+// Converts the events of an older record, and compares the record before and after.
 func (m migration) apply(ctx context.Context, on executor, d Dialect, report Progress) error {
 	var before census
 	if m.version == eventsSplit {
@@ -266,7 +262,7 @@ func (m migration) apply(ctx context.Context, on executor, d Dialect, report Pro
 	})
 }
 
-// setWAL writes to the file, so it runs after the checks.
+// Writes to the file, so it runs after the checks.
 func setWAL(ctx context.Context, conn *sql.Conn) error {
 	var mode string
 	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
@@ -278,8 +274,8 @@ func setWAL(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// schemaVersion returns 0 for an empty file. It returns a [ForeignError] for a database of another
-// program, and errDevelopment for a record older than version 1.
+// Returns 0 for an empty file, a [ForeignError] for a database of another program, and
+// errDevelopment for a record older than version 1.
 func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	var version, application, tables int
 	err := conn.QueryRowContext(ctx, `SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_schema)
@@ -296,25 +292,23 @@ func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	return version, nil
 }
 
-// upgradeRate is the speed of an upgrade in bytes of the record per second, for copying, converting
-// and comparing. A virtual machine with two processors reached 13 MiB.
+// Bytes of the record per second, for copying, converting and comparing. A virtual machine with two
+// processors reached 13 MiB.
 const upgradeRate = 10 << 20
 
-// room returns the disk space for the upgrade of a record of a size. In a record with 100,000
-// handoffs of four steps, the copy took 97% of the size, the write-ahead log 52%, and the file grew
-// by 39%.
+// In a record with 100,000 handoffs of four steps, the copy took 97% of the size, the write-ahead
+// log 52%, and the file grew by 39%.
 func room(size int64) int64 { return size * 11 / 5 }
 
 // Estimate is the cost of the migration of a record in a file.
 type Estimate struct {
 	Rows    int64   `json:"rows"`
-	Bytes   int64   `json:"bytes"`   // size in bytes of the record, which is copied first
+	Bytes   int64   `json:"bytes"`   // of the record, which is copied first
 	Seconds float64 `json:"seconds"` // estimated from the size
-	Needs   int64   `json:"needs"`   // bytes of disk for the copy, the new tables and the write-ahead log
-	Free    int64   `json:"free"`    // free bytes on that disk
+	Needs   int64   `json:"needs"`   // of disk for the copy, the new tables and the write-ahead log
+	Free    int64   `json:"free"`    // on that disk
 }
 
-// estimate returns the cost of the migration of a record in a file, with the number of its rows.
 func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error) {
 	e, err := measure(ctx, db, record)
 	if err != nil {
@@ -331,7 +325,7 @@ func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error)
 	return &e, nil
 }
 
-// measure returns an estimate without the number of rows, because counting is slow.
+// Omits the number of rows, because counting is slow.
 func measure(ctx context.Context, on asker, record string) (e Estimate, err error) {
 	err = on.QueryRowContext(ctx, `SELECT c.page_count * s.page_size FROM pragma_page_count c, pragma_page_size s`).Scan(&e.Bytes)
 	if err != nil {
@@ -364,5 +358,4 @@ func (e Estimate) String() string {
 	return said
 }
 
-// mebibytes rounds up.
 func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }

@@ -11,9 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// pipeline sends statements to a server without waiting for each result. It queues the beginning
-// and the end of a transaction, queries, and statements whose results are not used, and sends them
-// together. Only one goroutine may use it.
+// Sends statements to a server without waiting for each result: the beginning and the end of a
+// transaction, queries, and statements whose results are not used. Only one goroutine may use it.
 type pipeline struct {
 	conn   *sql.Conn
 	queued pgx.Batch
@@ -21,12 +20,11 @@ type pipeline struct {
 
 func newPipeline(conn *sql.Conn) *pipeline { return &pipeline{conn: conn} }
 
-// lockWriters waits for the end of every other writing transaction on the same schema, and is
-// released with its own transaction. Later queries see all their commits. The number is "Btn1".
+// Waits for the end of every other writing transaction on the same schema, and is released with its
+// own transaction. Later queries see all their commits. The number is "Btn1".
 const lockWriters = `SELECT pg_advisory_xact_lock(1114926641, hashtext(current_schema()))`
 
-// begin queues the beginning of a transaction that waits for its turn, see [writer.begin]. The
-// commit is sent with the statements queued by then. Its error is errHalfDone if one of them
+// The commit is sent with the statements queued by then. Its error is errHalfDone if one of them
 // failed.
 func (p *pipeline) begin(ctx context.Context) transaction {
 	p.forget() // from the previous transaction
@@ -45,8 +43,7 @@ func (p *pipeline) begin(ctx context.Context) transaction {
 	}
 }
 
-// committed returns an error if the server rolled back the transaction instead, because one of its
-// statements had failed.
+// A server rolls back if one of the statements had failed.
 func committed(end pgconn.CommandTag) error {
 	if end.String() != "COMMIT" {
 		return fmt.Errorf("the server answered %s", end)
@@ -71,8 +68,8 @@ func (p *pipeline) ask(q *Question) error {
 
 func (p *pipeline) forget() { p.queued = pgx.Batch{} }
 
-// send sends the queued statements, and waits for all answers. It returns the error of the first
-// failed statement; the server skips the following ones.
+// Waits for all answers. It returns the error of the first failed statement; the server skips the
+// following ones.
 func (p *pipeline) send(ctx context.Context) error {
 	if p.queued.Len() == 0 {
 		return nil
@@ -125,8 +122,8 @@ func (a *Question) Answer(ctx context.Context, q Tx) error {
 	return q.Row(ctx, a.Query, a.Args, a.Dest...)
 }
 
-// prefetch answers the questions of the writes whose rows no other write of the batch changes, and
-// returns the batch with these writes first. The other writes may change anything.
+// Answers the questions of the writes whose rows no other write of the batch changes, and returns
+// the batch with these writes first. The other writes may change anything.
 func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error) {
 	independent, others := independentOf(batch)
 	if len(independent) == 0 {
@@ -142,8 +139,7 @@ func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error)
 	return slices.Concat(independent, others), Failure(on.send(ctx))
 }
 
-// independentOf splits a batch into writes whose questions depend on different rows, and the other
-// writes.
+// The questions of independent writes depend on different rows.
 func independentOf(batch []*item) (independent, others []*item) {
 	taken := map[string]bool{}
 	for _, it := range batch {

@@ -19,18 +19,17 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxPostgresReaders bounds the reading connections of one replica. All replicas, each with one
-// more for writing, must fit into the server's max_connections, 100 by default.
+// All replicas, each with one more connection for writing, must fit into the server's
+// max_connections, 100 by default.
 const maxPostgresReaders = 8
 
-// patience is the timeout of one batch, including the wait for other gateways. After it, the server
-// counts as unreachable.
+// The timeout of one batch, including the wait for other gateways. After it, the server counts as
+// unreachable.
 const patience = 30 * time.Second
 
-// writerSettings are the settings of the writing connection. The server ends the transaction of a
-// gateway that is silent for this long, because others wait for it. Plans of prepared statements
-// use only indexes: most are made while the tables are empty, and the server keeps them until it
-// has statistics.
+// The server ends the transaction of a silent gateway, because others wait for it. Plans of
+// prepared statements use only indexes: most are made while the tables are empty, and the server
+// keeps them until it has statistics.
 const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET enable_seqscan = off`
 
 // OpenPostgres opens the record in a PostgreSQL database, and migrates its schema to the newest
@@ -127,10 +126,9 @@ func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// promise ensures two things on a connection. Acknowledged writes are on the server's disk, and on
-// that of a standby if the server waits for one. Each statement of a transaction sees all earlier
-// commits; with other isolation levels, it would not see commits made while the transaction waited
-// for its turn.
+// Acknowledged writes must be on the server's disk, and on that of a standby if the server waits
+// for one. Each statement of a transaction must see all earlier commits; with other isolation
+// levels, it would not see commits made while the transaction waited for its turn.
 func promise(ctx context.Context, conn *pgx.Conn) error {
 	var commit, fsync, encoding, isolation string
 	var standby bool
@@ -155,8 +153,7 @@ func promise(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// postgresRecord is the name of the record in errors, which directs an operator to the database
-// server.
+// The name in errors directs an operator to the database server.
 const postgresRecord = "record on PostgreSQL"
 
 func postgresFailure(err error) error {
@@ -175,7 +172,7 @@ func postgresFailure(err error) error {
 	return err
 }
 
-// saidBy maps an error of the server to an error of the record, by the class of its code.
+// Maps an error of the server by the class of its code.
 //
 // spec: PostgreSQL "Error Codes"
 func saidBy(said *pgconn.PgError, err error) error {
@@ -233,8 +230,8 @@ func migratePostgres(ctx context.Context, db *sql.DB, tables Tables, report Prog
 	return done, Failure(tx.Commit())
 }
 
-// ApplyPostgres makes the changes of a migration. Gateways that start at the same time
-// wait for each other.
+// ApplyPostgres makes the changes of a migration. Gateways that start at the same time wait for
+// each other.
 func ApplyPostgres(ctx context.Context, tx *sql.Tx, tables Tables, report Progress) (Upgrade, error) {
 	known, err := migrationsOf(postgresSchema, tables)
 	if err != nil {
@@ -263,9 +260,9 @@ func setPostgresVersion(ctx context.Context, tx *sql.Tx, version int) error {
 	return err
 }
 
-// postgresVersion returns 0 for an empty schema. It returns an error wrapping a [ForeignError] for
-// a schema with tables of another program. The error wraps errDevelopment for a record older than
-// version 1, with its version in a table record.
+// Returns 0 for an empty schema, and an error wrapping a [ForeignError] for a schema with tables of
+// another program. The error wraps errDevelopment for a record older than version 1, with its
+// version in a table record.
 func postgresVersion(ctx context.Context, on asker) (version int, err error) {
 	var schema sql.NullString
 	var tables, ours, development int

@@ -20,8 +20,8 @@ const (
 	Committing Stage = "committing"
 )
 
-// Progress is called at the start of each stage of an upgrade, and after some events. It counts
-// events; total is 0 in a stage without a count.
+// Progress is called at the start of each stage of an upgrade, and after some events. The total is
+// 0 in a stage without a count.
 type Progress func(stage Stage, done, total int64)
 
 func (p Progress) at(stage Stage, done, total int64) {
@@ -34,7 +34,7 @@ func (p Progress) of(stage Stage) func(done, total int64) {
 	return func(done, total int64) { p.at(stage, done, total) }
 }
 
-// Intervals of the lines of [Lines]. A short upgrade writes none.
+// A short upgrade writes no line.
 const (
 	firstLine = 2 * time.Second
 	eachLine  = time.Second

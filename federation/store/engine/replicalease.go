@@ -10,18 +10,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The times of leases. The server drops a disconnected replica after tcpSilence, which frees its
-// leases. By then the replica has already given them up; leaseGrace is the margin. Together they
-// are less than five seconds.
+// The server drops a disconnected replica after tcpSilence, which frees its leases. By then the
+// replica has already given them up; leaseGrace is the margin. Together they are less than five
+// seconds.
 const (
-	leaseLook    = 500 * time.Millisecond // interval of checks for free leases
-	leaseAnswer  = 2 * time.Second        // timeout after which the server counts as unreachable
-	leaseGrace   = 500 * time.Millisecond // delay between the release of a lease and the start of its new holder
-	leaseConnect = 10 * time.Second       // to connect, including the check of the server's settings
+	leaseLook    = 500 * time.Millisecond // of checks for free leases
+	leaseAnswer  = 2 * time.Second        // after which the server counts as unreachable
+	leaseGrace   = 500 * time.Millisecond // between the release of a lease and the start of its new holder
+	leaseConnect = 10 * time.Second       // including the check of the server's settings
 )
 
-// tcpSilence makes the server end a connection silent for two seconds if it does not answer for one
-// more. It has no effect on a socket of the same machine.
+// The server ends a connection after two silent seconds if it does not answer for one more.
+// This has no effect on a socket of the same machine.
 const tcpSilence = `SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 1; SET tcp_user_timeout = 3000`
 
 // A lease is a session lock, in a separate number space from lockWriters. The end of the session,
@@ -34,8 +34,8 @@ const (
 // RunExclusive calls do each time this replica gets a lease, until ctx ends, and returns the cause
 // of ctx. The context of do ends with ctx, or when the lease is lost: then do has half a second to
 // return before another replica may begin. Concurrent calls for one lease within one replica share
-// it. A replica that ends or is killed frees its leases at once, and one cut off from the record
-// within three seconds. Another replica gets them at most two seconds later.
+// it. A replica that ends frees its leases at once, and one cut off from the record within three
+// seconds. Another replica gets them at most two seconds later.
 func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	if s.leases == nil { // no other process has the file open
 		do(ctx)
@@ -45,8 +45,7 @@ func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Cont
 	return s.leases.runExclusive(ctx, name, do)
 }
 
-// replicaLeases are the leases between the replicas that share one open record. One connection
-// holds all locks of this replica, and one goroutine owns that connection.
+// One connection holds all locks of this replica, and one goroutine owns that connection.
 type replicaLeases struct {
 	connect func(ctx context.Context) (*pgx.Conn, error)
 	stop    context.CancelFunc
@@ -58,10 +57,10 @@ type replicaLeases struct {
 }
 
 type replicaLease struct {
-	callers int       // of the method alone
-	locked  time.Time // start of exclusive ownership, or zero
-	begun   bool      // ours is closed
-	// ours is closed when the lease begins, and lost when it ends.
+	callers int
+	locked  time.Time // of exclusive ownership, or zero
+	begun   bool
+	// Closed when the lease begins, and when it ends.
 	ours, lost chan struct{}
 }
 
@@ -69,8 +68,7 @@ func newReplicaLease() *replicaLease {
 	return &replicaLease{ours: make(chan struct{}), lost: make(chan struct{})}
 }
 
-// openReplicaLeases starts the management of leases. It connects when the first lease is
-// requested.
+// Connects when the first lease is requested.
 func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *replicaLeases {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &replicaLeases{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*replicaLease{}}
@@ -130,7 +128,7 @@ func (d *replicaLeases) want(name string) *replicaLease {
 	return d.wanted[name]
 }
 
-// leave undoes want. The next check releases the lock.
+// The next check releases the lock.
 func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +137,7 @@ func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	}
 }
 
-// run manages the leases until ctx ends, starting when the first one is requested.
+// Starts when the first lease is requested.
 func (d *replicaLeases) run(ctx context.Context) {
 	defer close(d.stopped)
 	select {
@@ -169,8 +167,7 @@ func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
 	return d.connect(ctx)
 }
 
-// look acquires the requested free leases, releases unneeded ones, and then waits. An error means
-// that the connection and all leases are lost, which the wait detects at once.
+// An error means that the connection and all leases are lost, which the wait detects at once.
 func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -191,7 +188,7 @@ func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// rest returns the time until the next check, or until a lease may begin if that is earlier.
+// The time until the next check, or until the next lease may begin.
 func (d *replicaLeases) rest() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,7 +227,6 @@ func (d *replicaLeases) lookAt(ctx context.Context, conn *pgx.Conn, name string,
 	return nil
 }
 
-// leaseState is the state of a lease, each with its next action.
 type leaseState int
 
 const (
@@ -239,8 +235,8 @@ const (
 	leaseGiven                    // no longer requested: must be released
 )
 
-// next returns the state of a lease. When it becomes valid, its callers start. A caller that
-// requests a lease during its release waits for a new lease of the same name.
+// When the lease becomes valid, its callers start. A caller that requests a lease during its
+// release waits for a new lease of the same name.
 func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -257,7 +253,7 @@ func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
 	return leaseOurs
 }
 
-// loseAll ends all leases. A caller that still needs one waits for a new lease with its name.
+// A caller that still needs a lease waits for a new one with its name.
 func (d *replicaLeases) loseAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

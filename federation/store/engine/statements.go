@@ -20,12 +20,12 @@ type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// statements runs queries, each parsed once. Queries are constants of the program, so their number
-// is bounded. Its errors are those documented at [Tx].
+// Queries are constants of the program, so the number of parsed ones is bounded. The errors are
+// documented at [Tx].
 type statements struct {
 	dialect  Dialect
 	on       preparer
-	writes   bool      // of a writer, used by one goroutine at a time
+	writes   bool      // used by one goroutine at a time
 	pipeline *pipeline // of a writer on a server, or nil
 	changes  int       // statements of a writer that may have changed something
 	after    []func()  // called after the transaction of a writer
@@ -67,8 +67,7 @@ func (s *statements) forget() {
 	}
 }
 
-// failed reports whether the transaction accepts no more statements. In a file, statements fail
-// independently.
+// In a file, statements fail independently.
 func (s *statements) failed() bool { return s.pipeline != nil && s.pipeline.failed() }
 
 func (s *statements) exec(ctx context.Context, query string, args ...any) (int64, error) {
@@ -119,9 +118,9 @@ func rows[T any](ctx context.Context, s *statements, scan func(Scanner) (T, erro
 	return all, Failure(found.Err())
 }
 
-// unwatched returns the context for the driver. To watch a context, the driver for files starts and
-// ends two goroutines, which takes as long as looking up a row. Instead, a canceled context is
-// noticed before a query and after each of its rows.
+// To watch a context, the driver for files starts and ends two goroutines, which takes as long as
+// looking up a row. Instead, a canceled context is noticed before a query and after each of its
+// rows.
 func (s *statements) unwatched(ctx context.Context) context.Context {
 	if s.dialect == InSQLite {
 		return context.WithoutCancel(ctx)
@@ -129,8 +128,7 @@ func (s *statements) unwatched(ctx context.Context) context.Context {
 	return ctx
 }
 
-// ask is prepare for a query with result rows. A writer's query other than a SELECT changes the
-// rows that it returns.
+// A writer's query other than a SELECT changes the rows that it returns.
 func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, Failure(err)
@@ -141,8 +139,7 @@ func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.St
 	return s.prepare(ctx, query, args)
 }
 
-// prepare returns a parsed query, and its arguments in the form of the database. It first sends the
-// queued statements.
+// Sends the queued statements first.
 func (s *statements) prepare(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
 	if err := s.flush(ctx); err != nil {
 		return nil, nil, err
@@ -209,7 +206,7 @@ func Failure(err error) error {
 	if !ok {
 		return postgresFailure(err)
 	}
-	switch e.Code() & 0xff { // the upper bits are irrelevant
+	switch e.Code() & 0xff { // ignore the upper bits
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL,
 		sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
 		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM:
@@ -229,8 +226,8 @@ func (t Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) 
 	return t.statements.exec(ctx, query, args...)
 }
 
-// Put is Exec for a write without a result. On a server, the statement is queued, which saves a
-// round trip, so a later statement may return its error.
+// Put is Exec for a write without a result. On a server, the statement is queued, so a later
+// statement may return its error.
 func (t Tx) Put(ctx context.Context, query string, args ...any) error {
 	return t.statements.put(ctx, query, args...)
 }
@@ -263,7 +260,7 @@ func ReadOn(on preparer, d Dialect, read func(Tx) error) error {
 // Scanner is one row of an answer.
 type Scanner interface{ Scan(dest ...any) error }
 
-// Rows reads all rows, each with scan. It is not a method because methods have no type parameters.
+// Rows reads all rows, each with scan.
 func Rows[T any](ctx context.Context, t Tx, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
 	return rows(ctx, t.statements, scan, query, args...)
 }
@@ -275,12 +272,11 @@ func ScanOne[T any](row Scanner) (value T, err error) {
 }
 
 // AtMost ends a query that returns a bounded number of rows. The planner inspects the bound value
-// of a bare parameter, and therefore parses the query again for each new value. It does not do so
-// for a sum.
+// of a bare parameter, and parses the query again for each new value. It does not do so for a sum.
 const AtMost = ` LIMIT 0 + ?`
 
 // Stamp returns the stored form of a time, in nanoseconds; 0 for the zero time. A time after the
-// year 2262, such as a far deadline, is stored as the last time of that year.
+// year 2262 is stored as the last time of that year.
 func Stamp(t time.Time) int64 {
 	switch {
 	case t.IsZero():

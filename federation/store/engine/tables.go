@@ -16,8 +16,7 @@ import (
 )
 
 // Tables are the tables of a network for its own participants, in the same database as the tables
-// of the core. The network's write about a step joins the transaction of the step. They are opaque
-// to the core, which calls these methods.
+// of the core. The network's write about a step joins the transaction of the step.
 //
 // Methods with a [Tx] run in the transaction of a write, and block on the database. Their errors
 // undo that write.
@@ -26,8 +25,7 @@ type Tables interface {
 	Attach(db *DB)
 	// SQL returns the migrations of the tables, and their parts of the core's queries.
 	SQL() SQL
-	// Apply writes an effect. It returns an error for an effect that belongs to none of these
-	// tables.
+	// Apply writes an effect. It returns an error for an effect of other tables.
 	Apply(ctx context.Context, q Tx, effect federation.Effect) error
 	// Content returns the row for a participant's webhook in these tables. An unreadable row is not
 	// an error; broken is the reason.
@@ -58,9 +56,8 @@ type Tables interface {
 // inserts into its own. An empty part means tables without such a row. Parameters are numbered as
 // the comment of each part describes.
 type SQL struct {
-	// Schema has the migrations of the tables, one for each version of the record:
-	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
-	// record's own migration of its version.
+	// Schema has the migrations of the tables: schema/NNNN_name.sql for SQLite, and
+	// schema/postgres/NNNN_name.sql. Each runs after the record's own migration of its version.
 	Schema fs.FS
 	// Known is a condition: the DID ?1 is a participant.
 	Known string
@@ -90,7 +87,7 @@ type SQL struct {
 	ItemsNamed string
 }
 
-// filled returns queries that run without any table of a network.
+// Queries without a network's part must run too.
 func (p SQL) filled() SQL {
 	const never = `1 = 0`
 	p.Known, p.Used = cmp.Or(p.Known, never), cmp.Or(p.Used, never)
@@ -113,8 +110,8 @@ func (s *DB) attach(t Tables) *DB {
 	return s
 }
 
-// Dialect is the database of a query. Queries use the common syntax of SQLite and PostgreSQL,
-// partly with help of the schema; Dialect covers the remaining differences.
+// Dialect is the database of a query. Queries use the common syntax of SQLite and PostgreSQL;
+// Dialect covers the remaining differences.
 type Dialect int
 
 // The databases.
@@ -123,8 +120,8 @@ const (
 	InPostgres
 )
 
-// rebind returns a query in the syntax of the database. Parameters are written for SQLite, "?" and
-// "?1"; PostgreSQL has only "$1". Quoted text has no question marks here.
+// Parameters are written for SQLite, "?" and "?1"; PostgreSQL has only "$1". Quoted text has no
+// question marks here.
 func (d Dialect) rebind(query string) string {
 	if d == InSQLite {
 		return query
@@ -178,9 +175,8 @@ func (d Dialect) Tail(text, length string) string {
 const maxRemembered = 1 << 14
 
 // Cache caches rows that rarely change, and absent rows, because several links read each step and
-// request the same few rows. If one process has the record open, only its own writes can change
-// them. If several processes may open a record, nothing is cached. The zero Cache is empty. It is
-// safe for concurrent use.
+// request the same rows. If several processes may open a record, nothing is cached. The zero Cache
+// is empty. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	off   bool // set before first use
 	mu    sync.Mutex
@@ -228,7 +224,7 @@ func (r *Cache[K, V]) Peek(key K) (value V, known bool) {
 	return value, false
 }
 
-// remember caches a row, unless it may have changed since it was read.
+// A row that may have changed since it was read is not cached.
 func (r *Cache[K, V]) remember(key K, value *V, edge uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,8 +237,8 @@ func (r *Cache[K, V]) remember(key K, value *V, edge uint64) {
 	r.kept[key] = value
 }
 
-// Forget drops a key. It is called at the end of each transaction that may have changed its row,
-// see [Tx.Then].
+// Forget drops a key. Call it at the end of each transaction that may have changed its row, see
+// [Tx.Then].
 func (r *Cache[K, V]) Forget(key K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,7 +269,7 @@ func (k *Known[K]) Has(row K) bool {
 	return known
 }
 
-// Add caches rows. It is called after the commit of a write that wrote or found them.
+// Add caches rows. Call it after the commit of a write that wrote or found them.
 func (k *Known[K]) Add(rows ...K) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
