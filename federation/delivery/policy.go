@@ -60,7 +60,7 @@ func ToRegistry() Policy {
 	}
 }
 
-// ToWebhook is the policy of webhooks. A webhook has few concurrent calls.
+// ToWebhook is the policy of webhooks. An attempt may make a few calls, each with the timeout.
 func ToWebhook(attempts int, timeout time.Duration) Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * timeout, Look: 30 * time.Second, Failures: attempts,
