@@ -79,7 +79,7 @@ func (s *Participants) Device(ctx context.Context, digest [32]byte, now time.Tim
 }
 
 // DecideDevice records the decision about a device: its DID, key and bound, or that it is denied.
-// It returns [federation.ErrNotFound] for a device that does not wait for approval.
+// It returns [federation.ErrNotFound] unless the device waits for approval.
 func (s *Participants) DecideDevice(ctx context.Context, c federation.LoginCode, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `UPDATE login_code SET did = ?, key_id = ?, bound = ?, denied = ?

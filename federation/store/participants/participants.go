@@ -190,8 +190,8 @@ func (s *Participants) Declaration(ctx context.Context, did federation.DID) (fed
 // ForgetDeclarations clears the cache of declarations after a change of the table.
 func (s *Participants) ForgetDeclarations() { s.declared.ForgetAll() }
 
-// minHashPrefix is the minimum number of characters of a hash that name a DID. They hold 50 bits,
-// so that two DIDs do not share them by chance. A shared prefix names neither DID.
+// A prefix of this length has 50 bits, so that two DIDs do not share it by chance. A shared prefix
+// names neither DID.
 const minHashPrefix = 10
 
 const bindingColumns = `did, network, link, name, first, key, seen`
@@ -204,7 +204,7 @@ func scanBinding(row engine.Scanner) (federation.Binding, error) {
 	return b, err
 }
 
-// Binding returns [federation.ErrNotFound] for a DID without a filed step, signed or vouched.
+// Binding returns [federation.ErrNotFound] for a DID without a filed step.
 func (s *Participants) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	return s.bindings.Find(did, func() (federation.Binding, error) {
 		return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
@@ -234,8 +234,8 @@ func (s *Participants) oneBinding(ctx context.Context, query, arg string) (feder
 }
 
 // KeyOwner returns the DID of the key with this [federation.KeyID], or [federation.ErrNotFound].
-// The key belongs to the signer of a filed step, is in the tables of a network, or is kept by the
-// gateway for the DID.
+// The key belongs to the signer of a filed step, is in the tables of a network, or is kept for the
+// DID.
 func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	did, err := s.db.KeyOwners.Find(keyID, func() (did federation.DID, err error) {
 		err = s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did)
@@ -247,12 +247,11 @@ func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.D
 	return did, nil
 }
 
-// bindingAge bounds how far the time of a binding may lag behind the newest step: the row is written
-// at most once per minute.
+// The row is written at most once per minute, so the time of a binding may lag behind the newest
+// step.
 const bindingAge = time.Minute
 
-// HasBinding reports whether the cache has a binding, with a time at most a minute older. It does
-// not read the record.
+// HasBinding reports whether the cache has a binding, with a time at most a minute older.
 func (s *Participants) HasBinding(b federation.Binding) bool {
 	kept, known := s.bindings.Peek(b.DID)
 	return known && kept.Network == b.Network && kept.Link == b.Link && kept.Name == b.Name &&
@@ -274,8 +273,8 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 	return nil
 }
 
-// KeepKey permanently records the owner of a kept key. No other program has such a key, so the
-// owner replaces the key's own DID, which an earlier step may have recorded.
+// KeepKey permanently records the owner of a kept key. The owner replaces the key's own DID, which
+// an earlier step may have recorded.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
 		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)
@@ -285,7 +284,7 @@ func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	return nil
 }
 
-// OwnKey records the owner of a key. The first owner keeps it: a DID does not become the owner by
+// OwnKey records the owner of a key. The first owner keeps it, so that no DID becomes the owner by
 // listing the key of another DID.
 func OwnKey(ctx context.Context, q engine.Tx, key federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`, key.ID, key.Owner)
@@ -379,8 +378,8 @@ func (s *Participants) NamesOf(ctx context.Context, did federation.DID) ([]feder
 	})
 }
 
-// changeNames changes bound names, which are cached. It completes even if the caller's context
-// ends: a caller that caches them must invalidate its cache after the change, not before.
+// Completes even if the caller's context ends. A caller with a cache of names must invalidate it
+// after the change, not before.
 func (s *Participants) changeNames(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -64,8 +64,8 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 }
 
 // RedeemCode begins the session of an authorization code at its first use, and records the use in
-// the answer. A later use ends the session and returns [federation.ErrTokenUsed]. Otherwise it
-// returns the errors of StartSession.
+// the answer. A later use ends the session and returns [federation.ErrTokenUsed]. It also returns the
+// errors of StartSession.
 func (s *Participants) RedeemCode(ctx context.Context, session federation.Session, use federation.Answer) error {
 	first, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		n, err := q.Exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
@@ -102,8 +102,7 @@ func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
 
 const live = `expires > ?1 AND (ends = 0 OR ends > ?1)`
 
-// sweepSessions deletes expired sessions. A session with an ended key stays until it expires, so
-// that its client gets the reason.
+// A session with an ended key stays until it expires, so that its client gets the reason.
 func sweepSessions(ctx context.Context, q engine.Tx, now time.Time) error {
 	_, err := endSessions(ctx, q, `expires <= ?1`, engine.Stamp(now))
 	return err
@@ -270,8 +269,8 @@ func (s *Participants) EndSession(ctx context.Context, participants []string, id
 }
 
 // EndSessions ends the sessions of the given participants except one ("" for none), and returns
-// their number. With unbound, it ends only unbound sessions, and disables the webhooks created in
-// them. It also deletes the participants' login codes, with unbound only unbound ones.
+// their number. It also deletes the login codes of the participants. With unbound, it ends only
+// unbound sessions and codes, and disables the webhooks created in these sessions.
 func (s *Participants) EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error) {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -298,8 +297,7 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 	return ended, nil
 }
 
-// ofThem is the condition for a webhook of one of the participants in ?2, a JSON array of names and
-// DIDs.
+// The participants are ?2, a JSON array of names and DIDs.
 const ofThem = `(did IN (SELECT value FROM json_each(?2)) OR participant <> '' AND participant IN (SELECT value FROM json_each(?2)))`
 
 // EndSessions ends all sessions of a participant, as the end of their keys does.
@@ -307,7 +305,7 @@ func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
 	return endForKey(ctx, q, `participant = ?1`, participant)
 }
 
-// endedByKey is the end of a session with a revoked key: a time in the past for every replica.
+// A time in the past for every replica.
 const endedByKey = `1`
 
 func endForKey(ctx context.Context, q engine.Tx, which string, args ...any) error {
@@ -354,8 +352,7 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 }
 
 // EndUnlisted ends the sessions and logins begun with keys that the document of a DID does not list
-// (see [EndKey]), and returns the IDs of these keys. It writes nothing if the document lists the
-// key of each session.
+// (see [EndKey]), and returns the IDs of these keys.
 func (s *Participants) EndUnlisted(ctx context.Context, did federation.DID, listed []string, now time.Time) ([]string, error) {
 	keys, err := json.Marshal(append([]string{}, listed...)) // no keys must be [], not null
 	if err != nil {
