@@ -13,12 +13,12 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// The items of deliveries. A step, a receipt and a text are their event.seq. Other items begin at
-// these numbers: the n-th notice is n after the first. No record has that many steps.
+// Numbers of items. A step, a receipt and a text have their event.seq, and other items begin at
+// these numbers. No record has that many steps.
 const (
-	FirstNotice   = 1 << 52 // notice.n
+	FirstNotice   = 1 << 52 // of notice.n
 	FirstMessage  = 2 << 52 // the row of a message in the tables of a network
-	FirstDocument = 3 << 52 // document.n
+	FirstDocument = 3 << 52 // of document.n
 )
 
 // The same numbers in SQL.
@@ -43,14 +43,14 @@ type Row struct {
 	Destination int64
 	Item        int64
 	Lane        string
-	Sender      int64 // number of the actor whose share it uses; 0 for an unknown one
+	Sender      int64 // the actor whose share it uses; 0 for an unknown one
 	Rank        federation.Rank
 	Queued      int64
 	Attempt     int
-	Delayed     int // one of the constants for notified senders
+	Delayed     int // see the constants for notified senders
 }
 
-// put writes a row of an item e, which waits behind the older rows of its lane.
+// Waits behind the older rows of its lane.
 const put = `INSERT INTO delivery (item, destination, lane, sender, rank, queued, attempt, delayed, next)
 	SELECT e.seq, CAST(?1 AS bigint), ?2, CAST(?3 AS bigint), CAST(?4 AS bigint), CAST(?5 AS bigint), CAST(?6 AS bigint), CAST(?7 AS bigint),
 		CASE WHEN EXISTS (SELECT 1 FROM delivery b WHERE b.lane = ?2 AND b.destination = ?1 AND b.state = 'waiting' AND b.item < e.seq AND b.rank <> ` + Personal + `) THEN NULL ELSE 0 END `
@@ -59,16 +59,16 @@ func (r Row) args(item ...any) []any {
 	return append([]any{r.Destination, r.Lane, r.Sender, int(r.Rank), r.Queued, r.Attempt, r.Delayed}, item...)
 }
 
-// Put writes a row. An ended row of the same item and destination becomes pending again, as
-// written, with the reason of its end. A pending row stays unchanged.
+// Put writes a row. An ended row of the same item and destination becomes pending again, with the
+// reason of its end. A pending row stays unchanged.
 func Put(ctx context.Context, q engine.Tx, r Row) error {
 	return q.Put(ctx, put+`FROM (SELECT CAST(?8 AS bigint) AS seq) e WHERE true
 		ON CONFLICT (item, destination) DO UPDATE SET queued = excluded.queued, attempt = excluded.attempt, delayed = excluded.delayed, next = excluded.next,
 			state = 'waiting', rank = excluded.rank, unsure = '', ended = 0, code = '' WHERE delivery.state <> 'waiting'`, r.args(r.Item)...)
 }
 
-// PutStep is like Put, but finds the step by its ID and the sender of the row, so that the
-// transaction does not need its number. No outbox may contain the step yet.
+// PutStep is Put for a step given by its ID, so that the transaction does not need its number. No
+// outbox may contain the step yet.
 func PutStep(ctx context.Context, q engine.Tx, r Row, id string) error {
 	return q.Put(ctx, put+`FROM event e WHERE e.id = ?8 AND e.signer = ?3 ON CONFLICT (item, destination) DO NOTHING`, r.args(id)...)
 }
@@ -92,7 +92,6 @@ func WaitBehind(ctx context.Context, q engine.Tx, destination int64, lane string
 		destination, lane, item)
 }
 
-// The webhooks of an inbox, of a handoff that they follow, and of a participant of a network (?1).
 const (
 	ofInbox       = `w.did = ?1 AND w.participant = '' AND w.handoff = ''`
 	ofHandoff     = `w.handoff = ?1 AND w.handoff <> ''`
@@ -116,7 +115,7 @@ func HasInboxes(dids string) string {
 		SELECT 1 FROM webhook w WHERE w.did IN (SELECT value FROM json_each(` + dids + `)) AND w.participant = '' AND w.handoff = '') ELSE 1 = 0 END`
 }
 
-// HasFollower returns the condition that a webhook follows a handoff, which is a parameter.
+// HasFollower returns the condition that a webhook follows a handoff, given as a parameter.
 func HasFollower(handoff string) string {
 	return `EXISTS (SELECT 1 FROM webhook w WHERE w.handoff = ` + handoff + ` AND w.handoff <> '')`
 }
@@ -128,7 +127,7 @@ func HasParticipant(name string) string {
 }
 
 // PushEntry queues the deliveries of an entry to the webhooks of its inbox. It sets the Destination
-// of the row for each webhook.
+// of each row.
 func PushEntry(ctx context.Context, q engine.Tx, did federation.DID, entry Row) error {
 	return toWebhooks(ctx, q, entry, ofInbox, did)
 }
@@ -138,8 +137,8 @@ func PushStep(ctx context.Context, q engine.Tx, step Row) error {
 	return toWebhooks(ctx, q, step, ofHandoff, step.Lane)
 }
 
-// PushMessage queues the deliveries of a message to the webhooks of its recipient, a participant
-// of a network.
+// PushMessage queues the deliveries of a message to the webhooks of its recipient, a participant of
+// a network.
 func PushMessage(ctx context.Context, q engine.Tx, recipient string, message Row) error {
 	return toWebhooks(ctx, q, message, ofParticipant, recipient)
 }
@@ -213,9 +212,9 @@ func drop(ctx context.Context, q engine.Tx, which string, args ...any) error {
 }
 
 // PushNotice queues a notice for its reader. If it is in an inbox, PushNotice also queues its
-// deliveries to the webhooks of that inbox, in the lane of the notice.
+// deliveries to the webhooks of that inbox.
 func PushNotice(ctx context.Context, q engine.Tx, link string, reader, signer federation.DID, notice Row, called bool) error {
-	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // DIDs invented by others get no number
+	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // external DIDs get no number
 	if err != nil {
 		return err
 	}

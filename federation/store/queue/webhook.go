@@ -10,8 +10,8 @@ import (
 
 // PushWaiting queues the unread items of a webhook, whose destination is ?2 and whose owner is ?1.
 // The items are the rows of a SELECT: destination, item, lane, sender and queueing time; "" for
-// none. Refused deliveries of these items and of notices, or of any item if none is selected, are
-// queued again.
+// none. Refused deliveries of these items and of notices are queued again. If no item is selected,
+// this applies to any refused delivery.
 func PushWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner string) error {
 	const again = `SET state = 'waiting', attempt = 0, reason = '', ended = 0, code = '' WHERE `
 	first := ""
@@ -83,7 +83,7 @@ func Refuse(ctx context.Context, q engine.Tx, to int64, why string, now time.Tim
 	return q.Put(ctx, `UPDATE destination SET due = NULL WHERE n = ?`, to)
 }
 
-// Destination returns the number of the destination of a webhook.
+// Destination returns the destination number of a webhook.
 func Destination(ctx context.Context, q engine.Tx, id federation.WebhookID) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM destination WHERE name = ?`, []any{federation.WebhookName(id)}, &n)
 	return n, err
