@@ -1,4 +1,4 @@
-// Package postgrestest runs a PostgreSQL server for tests: Debian's, with its files and a private
+// Package postgrestest runs Debian's PostgreSQL server for tests, with its files and a private
 // socket in a folder of the test. A test fails if no server is installed.
 package postgrestest
 
@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startTime bounds the start of a server, which may have to read its log on a busy machine.
+// A server may have to read its log on a busy machine.
 const startTime = 2 * time.Minute
 
 const askEvery = 20 * time.Millisecond
@@ -33,13 +33,13 @@ type Server struct {
 	as      *syscall.Credential // nil for the user that runs the test
 	mu      sync.Mutex          // protects free and orphans
 	schemas int
-	free    []string // connection strings of used and emptied schemas
+	free    []string // of used and emptied schemas
 	process *exec.Cmd
-	orphans []int         // processes of a killed server
-	said    *bytes.Buffer // output of the process
+	orphans []int // of a killed server
+	said    *bytes.Buffer
 }
 
-// Start creates and starts a server, until the end of the test.
+// Start starts a new server, until the end of the test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	folder, err := os.MkdirTemp("", "baton-pg-") //nolint:usetesting // the path of a socket has to be short
@@ -83,7 +83,7 @@ func version(path string) int {
 	return n
 }
 
-// owner returns the user that runs the server, which refuses to run as root.
+// A server refuses to run as root.
 func owner(tb testing.TB) *syscall.Credential {
 	tb.Helper()
 	if os.Getuid() != 0 {
@@ -119,8 +119,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run starts the server after [Server.Kill], with more settings such as "synchronous_commit=off",
-// and returns when it responds.
+// Run starts the server after [Server.Kill], with settings such as "synchronous_commit=off", and
+// returns when it responds.
 func (s *Server) Run(tb testing.TB, settings ...string) {
 	tb.Helper()
 	s.Launch(tb, settings...)
@@ -128,7 +128,7 @@ func (s *Server) Run(tb testing.TB, settings ...string) {
 }
 
 // Launch starts the server without waiting. The server has no automatic vacuum, which would free
-// the pages of an emptied record for the next test: the record would then not grow.
+// the pages of an emptied record for the next test, so that the record would not grow.
 func (s *Server) Launch(tb testing.TB, settings ...string) {
 	tb.Helper()
 	args := []string{"-D", s.data(), "-k", s.folder}
@@ -171,7 +171,7 @@ func (s *Server) Kill(tb testing.TB) {
 		return
 	}
 	s.Shoot()
-	_ = s.process.Wait() // it was killed
+	_ = s.process.Wait()
 	s.process = nil
 	for _, pid := range s.orphans { // they share its memory
 		for syscall.Kill(pid, 0) == nil {
@@ -184,7 +184,7 @@ func (s *Server) Kill(tb testing.TB) {
 // Shoot is only the first part of [Server.Kill], which must follow. It may be called from any
 // goroutine.
 func (s *Server) Shoot() {
-	_ = s.process.Process.Signal(syscall.SIGSTOP) // stops it from starting more processes
+	_ = s.process.Process.Signal(syscall.SIGSTOP) // keeps it from starting more processes
 	s.orphans = append(s.orphans, s.children()...)
 	for _, pid := range append(s.orphans, s.process.Process.Pid) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // some have already exited
@@ -207,8 +207,7 @@ func (s *Server) Freeze(tb testing.TB, stop bool) {
 	}
 }
 
-// children returns the processes of the server: one for each connection, and the background
-// processes. Each has its own process group. A server that has ended has none.
+// Each process has its own process group. An ended server has none.
 func (s *Server) children() []int {
 	pid := s.process.Process.Pid
 	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
@@ -236,7 +235,7 @@ func (s *Server) Schema(tb testing.TB) string {
 }
 
 // Record returns the connection string for an empty record or schema. At the end of the test it is
-// emptied for the next one: creating a record takes longer than most tests.
+// emptied for the next one, because creating a record takes longer than most tests.
 func (s *Server) Record(tb testing.TB) string {
 	tb.Helper()
 	dsn := s.emptied()
@@ -270,7 +269,7 @@ func (s *Server) Clear(tb testing.TB, dsn string) {
 	s.Exec(tb, dsn, empty)
 }
 
-// empty empties each table except the one with the version, and restarts its sequences.
+// Keeps the table with the version, and restarts the sequences.
 const empty = `SET session_replication_role = replica; DO $$ DECLARE name text; BEGIN
 	FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'schema_version' LOOP
 		EXECUTE 'DELETE FROM ' || name;
