@@ -57,7 +57,7 @@ func ScanView(row engine.Scanner) (federation.View, error) {
 }
 
 // ListDue returns up to limit handoffs with a clock that has been running at least since a given
-// time, longest first. It reads an index in order, and stops at the limit.
+// time, longest first.
 func (s *Logs) ListDue(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))
@@ -95,7 +95,7 @@ func DecodeView(text []byte) (federation.View, error) {
 // Prepared is an event in its stored form.
 type Prepared struct {
 	Digest   [32]byte // events with the same digest are one event
-	Document [32]byte // SHA-256 of the signed document
+	Document [32]byte // of the signed document
 	Columns  eventform.Columns
 }
 
@@ -130,7 +130,7 @@ func encodeWhole(ev federation.Event) ([]byte, error) {
 	return json.Marshal(ev)
 }
 
-// keepsText reports whether JSON preserves the signed text: JSON silently replaces invalid UTF-8.
+// JSON silently replaces invalid UTF-8.
 func keepsText(ev federation.Event) bool {
 	for name, value := range ev.Fields {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
@@ -140,8 +140,7 @@ func keepsText(ev federation.Event) bool {
 	return utf8.ValidString(ev.Signature.Document) && utf8.ValidString(ev.Signature.Text)
 }
 
-// logPage bounds the steps of a log in memory. A page is read completely, so that no connection is
-// held while the caller processes it.
+// A page is read completely, so that no connection is held while the caller processes it.
 const logPage = 128
 
 // TextState is the state of an event returned by [federation.Text.Row].
@@ -207,8 +206,8 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 	return e.Read()
 }
 
-// Known returns the existing entry of a signer's step, found by its ID or otherwise by its digest.
-// A gateway that vouches twice for the same message creates a new ID. Known returns
+// Known returns the existing entry of a signer's step, found by its ID or otherwise by its digest,
+// because a gateway that vouches twice for one message creates a new ID. Known returns
 // [federation.ErrNotFound] for a new step, and a [*federation.RefusalError] with
 // [federation.EventIDInUse] if the ID was used for other bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
@@ -223,7 +222,7 @@ func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.Eve
 	return entry, nil
 }
 
-// known first checks for any matching row, because most steps are new.
+// First checks for any matching row, because most steps are new.
 func (s *Logs) known(ctx context.Context, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var there, gone bool
 	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3 AND minted = 1)),
@@ -256,7 +255,7 @@ func FindStep(ctx context.Context, q engine.Tx, signer int64, id federation.Even
 	return e.Read()
 }
 
-// Log yields the steps of one handoff after a version, oldest first; version 0 means all.
+// Log yields the steps of one handoff after a version, oldest first.
 func (s *Logs) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		from := min(after, math.MaxInt64) // the highest version

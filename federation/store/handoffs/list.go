@@ -16,14 +16,13 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// maxExamined bounds the handoffs examined by one call of [Logs.Handoffs] if few match: some tens
-// of milliseconds.
+// Bounds one call of [Logs.Handoffs] with few matches to some tens of milliseconds.
 const maxExamined = 8192
 
 const examinePage = 256
 
-// movement is a position in the order of the last change, newest first. At the same time, later
-// arrivals come first.
+// A position in the order of the last change, newest first. At the same time, later arrivals come
+// first.
 type movement struct {
 	moved int64 // encoded by stamp
 	n     int64 // handoff.n
@@ -51,11 +50,10 @@ func parseMovement(c federation.Cursor) (movement, error) {
 }
 
 // Handoffs returns up to limit handoffs that match a filter, most recently changed first, after a
-// cursor. It also returns the next cursor, "" at the end. Because one call examines a limited
-// number of handoffs, a page before the end may be short or even empty. A handoff that changes
-// meanwhile moves to the front, so it may be missing from later pages. The error is
-// [federation.ErrUnknownCursor] for an unknown cursor. Without an index for the filter, it filters
-// the views.
+// cursor, and the next cursor, or "" at the end. Because one call examines a limited number of
+// handoffs, a page before the end may be short or even empty. A handoff that changes meanwhile
+// moves to the front, so it may be missing from later pages. The error is
+// [federation.ErrUnknownCursor] for an unknown cursor.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
 	if err != nil {
@@ -97,10 +95,10 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 
 type list struct {
 	all bool
-	did int64 // number of the DID
+	did int64
 }
 
-// listsOf returns the handoffs of each DID, or all handoffs for no DID. A DID without a number has none.
+// No DID means all handoffs. A DID without a number has none.
 func (s *Logs) listsOf(ctx context.Context, dids []federation.DID) (lists []list, err error) {
 	if len(dids) == 0 {
 		return []list{{all: true}}, nil
@@ -117,8 +115,7 @@ func (s *Logs) listsOf(ctx context.Context, dids []federation.DID) (lists []list
 	return lists, nil
 }
 
-// query returns a query for the handoffs of a list, to which the caller appends a condition; ?1 is
-// the DID.
+// The caller appends a condition; ?1 is the DID.
 func (l list) query(columns, condition string) string {
 	if l.all {
 		return `SELECT ` + columns + ` FROM handoff WHERE ?1 = 0 AND ` + condition
@@ -126,8 +123,8 @@ func (l list) query(columns, condition string) string {
 	return ByParty(`?1`, columns, ` AND `+condition)
 }
 
-// ByParty returns a query for the handoffs in which a DID, given by number, has any role. Each
-// role has an index, so the rest of the query is applied to each role separately.
+// ByParty returns a query for the handoffs in which a DID, given by number, has any role. Each role
+// has an index, so the rest of the query is applied to each role separately.
 func ByParty(did, columns, rest string) string {
 	role := func(name string) string {
 		return `SELECT * FROM (SELECT ` + columns + ` FROM handoff WHERE ` + name + ` = ` + did + rest + `) ` + name
@@ -135,7 +132,6 @@ func ByParty(did, columns, rest string) string {
 	return role("offerer") + ` UNION ` + role("offeree") + ` UNION ` + role("assignee")
 }
 
-// states returns the states of the handoffs of lists, or the requested state.
 func (s *Logs) states(ctx context.Context, lists []list, asked federation.State) ([]federation.State, error) {
 	if asked != "" {
 		return []federation.State{asked}, nil
@@ -158,8 +154,7 @@ func (s *Logs) states(ctx context.Context, lists []list, asked federation.State)
 	return slices.Compact(states), nil
 }
 
-// moved returns the views of the next handoffs of lists after a position, in any of the states,
-// up to a limit. Each state and each role of a DID has its own order.
+// Each state and each role of a DID has its own order.
 func (s *Logs) moved(ctx context.Context, f federation.Filter, lists []list, states []federation.State, at movement, want int) ([]movedView, error) {
 	scan := func(row engine.Scanner) (m movement, err error) {
 		err = row.Scan(&m.moved, &m.n)
@@ -183,9 +178,9 @@ func (s *Logs) moved(ctx context.Context, f federation.Filter, lists []list, sta
 	return s.viewsOf(ctx, next[:min(want, len(next))], titlePart(f.Title))
 }
 
-// titlePart returns, in lower case, the longest part of the words of a title that a database
-// compares like [federation.Filter], or "". The letters i and k are also lower-case forms of
-// non-ASCII letters, which a database may not convert.
+// The longest part of the words of a title, in lower case, that a database compares like
+// [federation.Filter], or "". The letters i and k are also lower-case forms of non-ASCII letters,
+// which a database may not convert.
 func titlePart(title string) (longest string) {
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') || r == 'i' || r == 'k' }
 	for part := range strings.FieldsFuncSeq(strings.ToLower(title), other) {
@@ -196,15 +191,13 @@ func titlePart(title string) (longest string) {
 	return longest
 }
 
-// movedView is the view of a handoff with its position, or the zero View if the handoff was deleted
-// or has another title.
+// Zero if the handoff was deleted or has another title.
 type movedView struct {
 	movement
 	view federation.View
 }
 
-// viewsOf returns the views of handoffs whose titles contain a part. The database filters by the
-// part, because reading a view is several times slower.
+// The database filters by the part, because reading a view is several times slower.
 func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]movedView, error) {
 	views, numbers := make([]movedView, len(places)), make([]int64, len(places))
 	for i, m := range places {
@@ -253,8 +246,8 @@ func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID,
 	return found, nil
 }
 
-// Idle returns the next handoffs unchanged since a given time, and the position to continue
-// from. They are ordered by state, then least recently changed first.
+// Idle returns the next handoffs unchanged since a given time, and the position to continue from.
+// They are ordered by state, then least recently changed first.
 func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (ids []federation.HandoffID, next federation.Cursor, err error) {
 	from, at, ok := strings.Cut(string(after), " ")
 	place := movement{moved: -1}

@@ -10,10 +10,9 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// KeepPending stores a step with its evidence, if its handoff still has the version of its
-// judgement. A repeated step (see [federation.Event.Digest]) is stored once. It returns
-// [federation.ErrStale] if the handoff has changed, because the caller that settled the pending
-// steps at that change did not see this step.
+// KeepPending stores a step with its evidence, once per [federation.Event.Digest]. It returns
+// [federation.ErrStale] if the handoff has changed since the judgement, because the caller that
+// settled the pending steps at that change did not see this step.
 func (s *Logs) KeepPending(ctx context.Context, h federation.Pending, after federation.Version) error {
 	body, err := encodeWhole(h.Event)
 	if err != nil {
@@ -75,7 +74,7 @@ func scanPending(row engine.Scanner) (federation.Pending, error) {
 	return h, err
 }
 
-// ResolvePending ends the pending state of a step. A step that is not pending is not an error.
+// ResolvePending ends the pending state of a step, if it is pending.
 func (s *Logs) ResolvePending(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return ReleasePending(ctx, q, id, from, event) })
 	if err != nil {
@@ -193,8 +192,7 @@ func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]feder
 	return waiting, nil
 }
 
-// mayBeDeferred reports whether there may be a deferred step. Usually there is none. The result is
-// cached, because each new step checks for earlier ones.
+// Cached, because each new step checks for earlier ones, and usually there is none.
 func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	if s.deferred.Off() {
 		return true, nil
@@ -233,8 +231,8 @@ func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federat
 	return found[0], nil
 }
 
-// DeferAgain records why a step could not be judged again, and the time of the next attempt. A step
-// that is no longer deferred is not an error.
+// DeferAgain records why a step could not be judged again, and the time of the next attempt. It
+// ignores a step whose deferral has ended.
 func (s *Logs) DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error {
 	return s.deferral(ctx, "put off", `UPDATE deferred SET tried = tried + 1, next = ?, reason = ? WHERE n = ?`, engine.Stamp(next), reason, row)
 }
@@ -254,9 +252,8 @@ func (s *Logs) deferral(ctx context.Context, what, query string, args ...any) er
 	return nil
 }
 
-// EndDeferral ends the deferral of a step. A step that is not deferred is not an error. The
-// evidence of a step whose handoff was never opened is deleted with the last deferred step of that
-// handoff.
+// EndDeferral ends the deferral of a step, if it is deferred. The evidence of a step whose handoff
+// was never opened is deleted with the last deferred step of that handoff.
 func (s *Logs) EndDeferral(ctx context.Context, row int64) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return s.DropDeferral(ctx, q, row)

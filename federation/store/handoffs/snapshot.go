@@ -10,7 +10,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// snapshotRow is a row of the query of a snapshot. The meaning of the columns depends on the part.
+// The meaning of the columns depends on the part.
 type snapshotRow struct {
 	part         int
 	body, link   []byte // for a filed step, its document
@@ -25,8 +25,8 @@ func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
 	return r, err
 }
 
-// Snapshot reads the state that a home needs to judge a step; see [federation.Snapshot]. It blocks
-// on the disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
+// Snapshot reads the state that a home needs to judge a step. It blocks on the disk. The error
+// wraps a [*federation.UnavailableError] while the record cannot be read.
 func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
 	asked, err := s.partsOf(ctx, q)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	return err
 }
 
-// addPruned records that a step with the ID or the bytes was pruned. The ID takes precedence.
+// The ID takes precedence.
 func (s *snapshot) addPruned(row snapshotRow) error {
 	if s.pruned != nil && !row.sameID {
 		return nil
@@ -118,8 +118,8 @@ func (s *snapshot) addPending(row snapshotRow) error {
 	return err
 }
 
-// done returns the snapshot. An ID in use takes precedence over the same bytes with another ID, and
-// both over pruned steps. The chain link after the newest step is stored with the handoff.
+// An ID in use takes precedence over the same bytes with another ID, and both over pruned steps.
+// The chain link after the newest step is stored with the handoff.
 func (s *snapshot) done() federation.Snapshot {
 	switch {
 	case s.used != nil:
@@ -144,7 +144,7 @@ func (r snapshotRow) entry() (*federation.Entry, error) {
 	return &federation.Entry{Event: ev, Version: version, State: federation.State(state), Filed: engine.Moment(r.b)}, err
 }
 
-// The parts of a snapshot. Each row of its query belongs to one part.
+// Each row of the query belongs to one part.
 const (
 	viewPart = iota
 	filedPart
@@ -159,8 +159,7 @@ const (
 	forkPart
 )
 
-// The queries of the parts. The first column is the number of the part, and the first query
-// gives the columns their types.
+// The first column is the number of the part, and the first query gives the columns their types.
 const (
 	viewQuery  = `SELECT 0, CAST(view AS text), '', head, version, 0, 0, 0 FROM handoff WHERE id = ?`
 	filedQuery = `SELECT 1, CAST(body AS text), state || ' ' || coalesce(message, ''), document, coalesce(version, 0), filed,
@@ -184,8 +183,7 @@ const (
 	forkQuery  = `SELECT 10, NULL, '', NULL, 0, 0, 0, 0 FROM fork WHERE handoff = ?`
 )
 
-// parts are the parts of one snapshot needed by its step. On a server, an empty part is as
-// expensive as one with a row.
+// Only the parts needed by the step: on a server, an empty part is as expensive as one with a row.
 type parts struct {
 	queries []string
 	args    []any
@@ -239,6 +237,5 @@ func (p *parts) add(query string, args ...any) {
 	p.queries, p.args = append(p.queries, query), append(p.args, args...)
 }
 
-// query is one statement: both databases execute one statement on one consistent state, and a
-// server in one round trip.
+// Both databases execute one statement on one consistent state, and a server in one round trip.
 func (p *parts) query() string { return strings.Join(p.queries, "\nUNION ALL ") }

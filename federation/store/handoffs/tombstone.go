@@ -12,8 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// checkTombstone refuses a pruned step: the same step because its handoff is closed, and other
-// bytes because its ID is in use. It returns nil for any other step.
+// The same step is refused because its handoff is closed, and other bytes because the ID is in use.
 func checkTombstone(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) error {
 	found, err := lookUpTombstone(ctx, q, signer, id, digest)
 	if err != nil || !found.sameSigner {
@@ -22,8 +21,8 @@ func checkTombstone(ctx context.Context, q engine.Tx, signer int64, id federatio
 	return found.refusal(id)
 }
 
-// CheckOpening is checkTombstone for a step that opens a handoff. An ID opens only one handoff, for
-// all signers.
+// CheckOpening refuses a step that opens a handoff if it was pruned, or if any signer has used its
+// ID.
 func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer int64, digest [32]byte) error {
 	found, err := lookUpTombstone(ctx, q, signer, ev.ID, digest)
 	if err != nil || !found.sameSigner && (!found.sameID || ev.ID != ev.Handoff) {
@@ -32,7 +31,7 @@ func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer 
 	return found.refusal(ev.ID)
 }
 
-// tombstone is the tombstone of the ID or the bytes of a pruned step, or zero.
+// Zero without a pruned step of this ID or these bytes.
 type tombstone struct {
 	handoff                       federation.HandoffID
 	sameSigner, sameID, sameBytes bool
@@ -100,7 +99,7 @@ func PlaceKey(p federation.ChannelRef) string {
 	return p.Link + " " + p.Venue
 }
 
-// Spoken returns up to limit steps of a stretch, oldest first, without receipts.
+// Spoken returns up to limit steps of the queried part, oldest first, without receipts.
 func (s *Logs) Spoken(ctx context.Context, part federation.TimelineQuery, limit int) ([]federation.TimelineEntry, error) {
 	scan := func(row engine.Scanner) (said federation.TimelineEntry, err error) {
 		var e EntryScan
