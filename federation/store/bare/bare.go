@@ -17,7 +17,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// maxBatch bounds the rows of one transaction, as in the record.
+// As in the record.
 const maxBatch = 128
 
 // File is a database of rows, safe for concurrent use.
@@ -209,5 +209,5 @@ func (t *Table) Put(ctx context.Context, text string) error {
 	return err
 }
 
-// Close closes its connections.
+// Close closes the connections.
 func (t *Table) Close() error { return errors.Join(t.insert.Close(), t.db.Close()) }
