@@ -86,7 +86,6 @@ func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 	return participants.OwnKey(ctx, q, federation.KeptKey{ID: federation.KeyID(a.KeptKey), Owner: a.DID})
 }
 
-// skills returns the strings in "skills" of an agent's registration.
 func skills(capabilities []byte) []string {
 	var declared map[string]json.RawMessage
 	var list []any
@@ -187,8 +186,7 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 	return nil
 }
 
-// agentsWhere reads the agents found by the rest of a query, in order of registration, with their
-// keys.
+// Ordered by registration. The agents are found by the rest of a query.
 func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
 	rows, err := engine.Rows(ctx, q, scanAgent, `SELECT a.handle, a.did, a.own_did, a.capabilities, a.metadata, a.registered, a.kept_key,
 			a.shows_presence, a.shows_context, a.issuer, a.subject, a.released, a.began, a.recovery,
@@ -227,7 +225,7 @@ func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	return a, err
 }
 
-// addKey files the n-th key of an agent, without its DID if another agent already has the DID.
+// Omits the DID if another agent already has it.
 func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.Key) error {
 	key, err := unowned(ctx, q, key)
 	if err != nil {
@@ -251,7 +249,6 @@ func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, erro
 	return key, err
 }
 
-// ownProved records the consequences of a proved key: its DID, and the end of the key for that DID.
 func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	if !key.Proved() {
 		return nil
@@ -267,8 +264,7 @@ func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	return participants.OwnKey(ctx, q, federation.KeptKey{ID: federation.KeyID(key.Public), Owner: key.DID})
 }
 
-// endKey records the end of a key in the history of its DID. An unproved key has no DID and no
-// history.
+// An unproved key has no DID and no history.
 func endKey(ctx context.Context, q engine.Tx, key agents.Key, end, seen time.Time) error {
 	if !key.Proved() {
 		return nil
@@ -318,8 +314,8 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 	})
 }
 
-// unproved returns a key, without its DID if the DID has an agent, a filed step or a session. Then
-// its owner has proved it, and the proof in a rotation has no handle.
+// Omits the DID if it has an agent, a filed step or a session. Then its owner has proved it, and
+// the proof in a rotation has no handle.
 func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE participant = ?1)`,
@@ -338,9 +334,8 @@ func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, en
 	return participants.EndKey(ctx, q, []string{a.Handle, string(a.DID)}, federation.KeyID(key.Public), end, now)
 }
 
-// forgetKey deletes an old key if an agent has reached its limit. There is always a key to delete,
-// because all keys except the active one end within the overlap of a rotation, and rotations are
-// rate-limited.
+// There is always a key to delete at the limit, because all keys except the active one end within
+// the overlap of a rotation, and rotations are rate-limited.
 func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) error {
 	if len(a.Keys) < agents.MaxKeys {
 		return nil
@@ -378,8 +373,7 @@ func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string
 	})
 }
 
-// succeed replaces a revoked key with the newest one that still signs. It ends the sessions of an
-// agent without such a key.
+// The successor is the newest key that still signs. Without one, the sessions of the agent end.
 func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, now time.Time) error {
 	for _, key := range slices.Backward(a.Keys) {
 		if key.ID == revoked || !key.Signs(now) {
@@ -453,7 +447,7 @@ func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federat
 }
 
 // Unproved returns up to limit handles of local agents with active unproved keys, in order, and
-// their total number. Agents of other registries have addresses for handles, and no keys here.
+// their total number.
 func (s *Registry) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
 	const which = `FROM agent_key WHERE did = '' AND (revoked = 0 OR revoked > ?1) AND (expires = 0 OR expires > ?1)`
 	if err := s.db.Reads().Row(ctx, `SELECT count(DISTINCT handle) `+which, []any{engine.Stamp(now)}, &total); err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// erasable is the condition that a message m is not erased yet and belongs to one of the handoffs
-// ?1, is from or to one of the handles ?2, or is one of the rows ?3.
+// The handoffs are ?1, the handles ?2, and more messages by row ?3.
 const erasable = `m.deleted < 2 AND (m.handoff IN (SELECT value FROM json_each(?1))
 	OR m.sender IN (SELECT value FROM json_each(?2)) OR m.recipient IN (SELECT value FROM json_each(?2))
 	OR m.n IN (SELECT CAST(value AS bigint) FROM json_each(?3)))`
@@ -43,8 +42,7 @@ func (Tables) Erasable(ctx context.Context, q engine.Tx, handoffs, handles strin
 	return messages, peers, err
 }
 
-// knocksOf returns the rows of the registry's consent requests for some handles, as JSON. Each
-// request quotes the first message of its requester.
+// As JSON. Each consent request quotes the first message of its requester.
 func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) {
 	type knock struct {
 		n        int64
@@ -112,13 +110,11 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 		append(of, []byte{}, engine.Stamp(now))...)
 }
 
-// ofThem is the condition that a message m belongs to a purge of DIDs (?1). A message under the
-// handle of a sender does not belong to that sender if it contains a step of another DID, such as
-// the end of a handoff.
+// The purged DIDs are ?1. A message with a step of another DID, such as the end of a handoff, does
+// not belong to the sender whose handle it has.
 const ofThem = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + store.StepOfThem + `))`
 
-// The messages of the handles ?2 deleted by a purge: held messages, and messages not fetched by
-// their recipients.
+// Held messages, and messages not fetched by their recipients. The handles are ?2.
 const (
 	heldOfThem   = `SELECT m.n, '' FROM message m WHERE m.edge IS NOT NULL AND m.edge IN (SELECT value FROM json_each(?2)) AND ` + ofThem
 	unreadOfThem = `SELECT m.n, m.recipient FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
@@ -162,8 +158,7 @@ func dropHeld(ctx context.Context, q engine.Tx, m addressed) error {
 	return q.Put(ctx, `DELETE FROM message WHERE n = ?`, m.n)
 }
 
-// dropUnread hides a message not shown to its recipient. Its place in the inbox and in the thread
-// stays.
+// The place of the message in the inbox and in the thread stays.
 func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	if err := q.Put(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
 		return err
@@ -171,14 +166,12 @@ func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	return queue.DropWaitingMessage(ctx, q, m.n)
 }
 
-// notNewest is the condition that newer messages than m exist in its inbox and in its thread,
-// because both continue their numbers from the newest one.
+// The inbox and the thread continue their numbers from the newest message.
 const notNewest = `(m.position IS NULL OR
 	m.position < (SELECT max(position) FROM message t WHERE t.recipient = m.recipient) AND
 	m.seq < (SELECT max(seq) FROM message t WHERE t.low = m.low AND t.high = m.high))`
 
-// done is the condition that message m was handed to its recipient, or its recipient has no inbox
-// here, and that m belongs to no open handoff.
+// The recipient got the message or has no inbox here, and no open handoff needs it.
 const done = `m.position IS NOT NULL
 	AND (m.deleted > 0 OR m.read IS NOT NULL OR
 		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
@@ -270,8 +263,7 @@ func (Tables) Forget(ctx context.Context, q engine.Tx, handoff string) error {
 	return err
 }
 
-// deleteMessages deletes the delivered messages m selected by a condition, with their deliveries
-// to webhooks. It returns the number of messages.
+// Returns the number of deleted messages m, whose deliveries to webhooks are deleted too.
 func deleteMessages(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
 	type deleted struct {
 		addressed
@@ -295,9 +287,9 @@ func (Tables) PeerDeliveryEnded(ctx context.Context, q engine.Tx, r federation.P
 		engine.Stamp(now), string(how), r.Message, r.Sender)
 }
 
-// ReleaseHandle ends the keys, sessions, skills and webhooks of the agent with the given handle.
-// Its DID, inbox and consent stay. The handle can be registered again. ReleaseHandle is
-// idempotent, and returns [federation.ErrNotFound] for an unknown handle.
+// ReleaseHandle ends the keys, sessions, skills and webhooks of an agent. Its DID, inbox and
+// consent stay. The handle can be registered again. ReleaseHandle is idempotent, and returns
+// [federation.ErrNotFound] for an unknown handle.
 func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Time) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		a, err := oneAgent(ctx, q, `handle = ?1`, handle)

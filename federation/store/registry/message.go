@@ -108,8 +108,7 @@ func post(ctx context.Context, q engine.Tx, p agents.Posting) (agents.Message, e
 	return insertMessage(ctx, q, m, w.edge)
 }
 
-// insertMessage files a message. It waits for the consent to an edge, or is delivered if edge is
-// "".
+// The message waits for the consent to an edge, or is delivered if edge is "".
 func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge string) (agents.Message, error) {
 	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received, slow`
 	args := []any{
@@ -155,17 +154,16 @@ func orderOf(m agents.Message) string {
 	return m.Handoff.String()
 }
 
-// next is the next place of a message in its thread (low ?2, high ?3) and in the inbox of its
-// recipient (?4), and its reported time. That is now (?1), but later than that of its predecessor.
+// The next places in the thread (low ?2, high ?3) and in the inbox of the recipient (?4), and the
+// reported time: now (?1), but later than that of its predecessor.
 const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND high = ?3),
 	(SELECT coalesce(max(position), 0) + 1 FROM message WHERE recipient = ?4),
 	max(?1, (SELECT coalesce(max(told), 0) FROM message WHERE low = ?2 AND high = ?3
 		AND seq = (SELECT max(seq) FROM message WHERE low = ?2 AND high = ?3)) + 1000000)`
 
-// toTell returns the reported time of a message filed now, truncated to a millisecond.
+// Truncated to a millisecond.
 func toTell(now time.Time) int64 { return engine.Stamp(now.Truncate(time.Millisecond)) }
 
-// held is a message waiting for consent: its row and its thread.
 type held struct {
 	n         int64
 	low, high string
@@ -227,8 +225,8 @@ func (s *Registry) OfferMessage(ctx context.Context, handle string, id federatio
 	return m, nil
 }
 
-// unverified is the condition that a message m is held and that its sender begins with
-// [agents.Unverified], between ">" and "@" in ASCII. A literal would be a parameter here.
+// A held message whose sender begins with [agents.Unverified]: it is between ">" and "@" in ASCII.
+// A literal would be a parameter here.
 const unverified = `m.edge > '>' AND m.edge < '@'`
 
 // HeldRelays implements Messages of bridge/airc.
@@ -317,7 +315,6 @@ func (s *Registry) dropHeldRelays(ctx context.Context, now time.Time, which stri
 	})
 }
 
-// The states of the delay report of a step in a message.
 const (
 	delayNotReported       = 0
 	delayReported          = 1 // its signer was notified
@@ -331,8 +328,8 @@ func delayStateOf(m agents.Message) int {
 	return delayReportedElsewhere
 }
 
-// HandOut implements Messages of bridge/airc. A polling reader gets the same page repeatedly, so only
-// a change causes a write.
+// HandOut implements Messages of bridge/airc. A polling reader gets the same page repeatedly, so
+// only a change causes a write.
 func (s *Registry) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
 	if len(events) == 0 {
 		return nil
@@ -359,8 +356,7 @@ func (s *Registry) HandOut(ctx context.Context, to string, events []federation.E
 	return nil
 }
 
-// handOut is a message whose step its recipient has not fetched, and the row of the step in the
-// log.
+// Its recipient has not fetched the step.
 type handOut struct {
 	n, step   int64
 	recipient string
@@ -378,9 +374,8 @@ func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]ha
 		FROM message WHERE `+where, args...)
 }
 
-// endHandOuts records the results of deliveries to agents. It notifies signers of abandoned steps,
-// and signers that were notified of a delay. The home notifies the offerer of an offer that expired
-// unseen.
+// Notifies signers of abandoned steps, and signers that were notified of a delay. The home notifies
+// the offerer of an offer that expired unseen.
 func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
 		if err := q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {
@@ -402,8 +397,7 @@ func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federati
 	return nil
 }
 
-// overHandOuts applies a change to up to limit messages with steps that were filed for their
-// recipients at or before a given time and not fetched since.
+// The messages were filed for their recipients at or before a given time and not fetched since.
 func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, found []handOut) error,
 ) (int, error) {
@@ -413,7 +407,7 @@ func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time,
 		return 0, err
 	}
 	changed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
-		still, err := handOuts(ctx, q, which+engine.AtMost, slow, engine.Stamp(before), len(found)) // some were handed out in between
+		still, err := handOuts(ctx, q, which+engine.AtMost, slow, engine.Stamp(before), len(found)) // some were handed out meanwhile
 		if err != nil {
 			return 0, err
 		}
@@ -440,7 +434,7 @@ func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, lim
 	})
 }
 
-// expireHandOuts expires entries not fetched by agents. They stay in the inboxes.
+// The entries stay in the inboxes.
 func (s *Registry) expireHandOuts(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	for _, slow := range []int{delayNotReported, delayReported} {
 		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q engine.Tx, found []handOut) error {

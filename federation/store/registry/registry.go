@@ -1,10 +1,9 @@
 // Package registry stores a registry of agents in the record: agents with their keys, their
 // messages, and consent, in its own tables next to the tables of the core (see [engine.Tables]).
 //
-// [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on it.
-// [Tables] gives the core the schema of both databases, the parts of its queries, and the writes of
-// effects. A message about a step is filed in the transaction of the step, as a [federation.Effect]
-// of the type [agents.Posting]. The queries here may join tables of the core, but not vice versa.
+// [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on it. A
+// message about a step is filed in the transaction of the step, as a [federation.Effect] of the
+// type [agents.Posting]. The queries here may join tables of the core, but not vice versa.
 //
 // All methods are safe for concurrent use, and return the errors of the record.
 package registry
@@ -98,8 +97,8 @@ func (Tables) Apply(ctx context.Context, q engine.Tx, effect federation.Effect) 
 	return nil
 }
 
-// change changes agents, which are cached. It completes even if the caller's context ends: a caller
-// that caches agents must invalidate its cache after the change, not before.
+// Completes even if the caller's context ends. A caller with a cache of agents must invalidate it
+// after the change, not before.
 func (s *Registry) change(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -150,7 +149,7 @@ func (Tables) SQL() engine.SQL {
 // Location is the location of a record: an SQLite file, or a PostgreSQL database.
 type Location struct {
 	Path string
-	DSN  string // connection string of the database; "" for a file
+	DSN  string // "" for a file
 }
 
 // Open opens the record and upgrades an older one.
@@ -183,8 +182,8 @@ func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write fu
 	return engine.Migrate(ctx, l.Path, Tables{}, now, engine.Lines(write))
 }
 
-// Bound is a record that also reads the bindings of operators. An agent has the DIDs bound to its
-// handle, and a DID with an account is known even before its first step.
+// Bound is a record with the bindings of operators. An agent has the DIDs bound to its handle, and
+// a DID with an account is known even before its first step.
 type Bound struct {
 	*Record
 
@@ -258,7 +257,7 @@ func (r Bound) Agent(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// IsAgent reports whether a DID belongs to an agent. It blocks on the record and returns its error.
+// IsAgent reports whether a DID belongs to an agent.
 func (r Bound) IsAgent(ctx context.Context, did federation.DID) (bool, error) {
 	_, err := r.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -309,7 +308,7 @@ func (r Bound) SessionNames(ctx context.Context, did federation.DID) ([]string, 
 }
 
 // DeclaresItself reports whether a DID is an agent of the registry, or declared a name or
-// capabilities. It blocks on the record and returns its error.
+// capabilities.
 func (r Bound) DeclaresItself(ctx context.Context, did federation.DID) (bool, error) {
 	if known, err := r.IsAgent(ctx, did); known || err != nil {
 		return known, err
@@ -374,7 +373,7 @@ func (r Bound) BindingByHash(ctx context.Context, prefix string) (federation.Bin
 		return b, err
 	}
 	if b, err = r.Binding(ctx, did); errors.Is(err, federation.ErrNotFound) {
-		return federation.Binding{DID: did}, nil // it has an agent here
+		return federation.Binding{DID: did}, nil
 	}
 	return b, err
 }

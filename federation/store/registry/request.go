@@ -14,12 +14,12 @@ import (
 )
 
 type wait struct {
-	edge string // the handle whose consent it waits for, or ""
+	edge string // its consent is needed, unless ""
 	lost bool   // its recipient never sees it
 }
 
-// ask decides whether a message is held, and makes its edge pending if no decision exists. A
-// message that only accompanies an offer contains no request: it is lost with the offer.
+// Makes the edge of a held message pending if no decision exists. A message that only accompanies
+// an offer contains no request: it is lost with the offer.
 func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)
@@ -78,8 +78,6 @@ func (s *Registry) MayAsk(ctx context.Context, from, to, source string, firstCon
 	return nil
 }
 
-// checkRequest refuses a consent request that its sender may not make now.
-//
 // spec: airc-v0.1.1 §9.6
 func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.Time) error {
 	if now.Before(c.Barred) {
@@ -103,15 +101,13 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	return nil
 }
 
-// crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd is a
-// list with free space.
+// A full list of first contacts, with the source of the entry to drop, or zero.
 type crowd struct {
 	full   bool
 	source string
 }
 
-// checkFirstContact rejects a message to be held if the list is full and no entry may be dropped
-// for it. A request without remaining messages counts as one entry.
+// A request without remaining messages counts as one entry.
 //
 // spec: airc-v0.1.1 §9.6; airc-shapes "Sessions and proofs"
 func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string, limits federation.InboxLimits) (crowd, error) {
@@ -163,8 +159,7 @@ func (c crowd) drop(ctx context.Context, q engine.Tx, to string, now time.Time) 
 	return nil
 }
 
-// dropFirstContact deletes a held message. A request without remaining messages is withdrawn, and
-// its sender may make another request.
+// A request without remaining messages is withdrawn, and its sender may make another request.
 func dropFirstContact(ctx context.Context, q engine.Tx, n int64, from, to string, now time.Time) error {
 	var left bool
 	err := q.Put(ctx, `DELETE FROM message WHERE n = ?`, n)
@@ -191,7 +186,7 @@ func request(ctx context.Context, q engine.Tx, from, to, source string, now time
 	return nil
 }
 
-// noteUnseen records an offer without a deadline that was not shown to its agent yet.
+// Only an offer without a deadline is recorded.
 func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 	if m.Event.IsZero() || m.Event != m.Handoff {
 		return nil
@@ -204,9 +199,9 @@ func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 	return nil
 }
 
-// Unseen returns up to limit handoffs without a deadline whose agent never saw the offer, oldest
-// first: the offer waits for consent, or was discarded. They were opened at or before the time and
-// are unanswered.
+// Unseen returns up to limit unanswered handoffs without a deadline whose agent never saw the
+// offer, oldest first: the offer waits for consent, or was discarded. They were opened at or before
+// the given time.
 func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+engine.AtMost, engine.Stamp(opened), max(limit, 0))
@@ -237,7 +232,6 @@ func consent(ctx context.Context, q engine.Tx, from, to string) (agents.Consent,
 	return edge, nil
 }
 
-// setConsent changes an edge that is not already in that state.
 func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.ConsentState, now time.Time) error {
 	err := q.Put(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
@@ -269,8 +263,8 @@ func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.T
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error { return accept(ctx, q, from, to, now) })
 }
 
-// accept opens one edge and delivers the messages held on it, in order of arrival. Messages to a
-// participant of another network stay held, because they do not belong to an inbox here.
+// Delivers the held messages in order of arrival. Messages to a participant of another network stay
+// held, because they do not belong to an inbox here.
 func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err

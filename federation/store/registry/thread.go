@@ -30,8 +30,7 @@ func (s *Registry) Inbox(ctx context.Context, to string, after federation.Cursor
 	return messages, more, nil
 }
 
-// position returns the position of a cursor in the inbox of a handle. A cursor beyond the newest
-// position is unknown.
+// A cursor beyond the newest position is unknown.
 func (s *Registry) position(ctx context.Context, inbox inboxes.Positions, handle string, after federation.Cursor) (n uint64, err error) {
 	if err := inbox.Parse(after, &n); err != nil || n == 0 {
 		return 0, err
