@@ -13,9 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Insert files an event in the inbox of a DID, and adds it to the sums in mailbox and share: the
-// use of an inbox is known without counting its entries. The DID and the signer are given by
-// number.
+// Insert files an event in the inbox of a DID, and adds it to the sums in mailbox and share, which
+// are the use of the inbox. The DID and the signer are given by number.
 func Insert(ctx context.Context, q engine.Tx, to, signer int64, ev federation.Event) error {
 	size := len(ev.Signature.Document)
 	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer = ?3
@@ -35,12 +34,12 @@ func Insert(ctx context.Context, q engine.Tx, to, signer int64, ev federation.Ev
 }
 
 type entry struct {
-	did    int64 // number of the DID
+	did    int64
 	event  int64
 	waited bool
-	size   int64 // size of its document, if it is unread
-	signer int64 // number of the signer
-	slow   bool  // its signer was notified of the delay
+	size   int64 // of its document, if it is unread
+	signer int64
+	slow   bool // its signer was notified of the delay
 }
 
 const entryColumns = `did, event, waiting IS NOT NULL, coalesce(waiting, 0), coalesce((SELECT e.signer FROM event e WHERE e.seq = inbox.event), 0), slow`
@@ -49,8 +48,7 @@ func (e *entry) dest() []any {
 	return []any{&e.did, &e.event, &e.waited, &e.size, &e.signer, &e.slow}
 }
 
-// endWaiting ends the unread state of the entries selected by a condition. It returns them in the
-// order of their steps, in which their signers are notified.
+// Returns the entries in the order of their steps, in which their signers are notified.
 func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, now time.Time, which string, args ...any) ([]entry, error) {
 	scan := func(row engine.Scanner) (e entry, err error) { return e, row.Scan(e.dest()...) }
 	found, err := engine.Rows(ctx, q, scan, `SELECT `+entryColumns+` FROM inbox WHERE waiting IS NOT NULL AND (`+which+`)`, args...)
@@ -100,8 +98,7 @@ func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	return nil
 }
 
-// subtract removes unread entries from the sums of their inboxes and signers. A share exists while
-// an entry of its signer is unread.
+// A share exists while an entry of its signer is unread.
 func subtract(ctx context.Context, q engine.Tx, entries []entry, read bool) error {
 	type share struct{ did, signer int64 }
 	type sum struct{ entries, size int64 }

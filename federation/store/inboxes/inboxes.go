@@ -26,7 +26,7 @@ type Inboxes struct{ db *engine.DB }
 func New(db *engine.DB) *Inboxes { return &Inboxes{db} }
 
 type inboxPlace struct {
-	event  uint64 // event.seq of the entry; 0 for the start
+	event  uint64 // event.seq; 0 for the start
 	number uint64
 }
 
@@ -42,8 +42,8 @@ func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err 
 	return p, err
 }
 
-// inboxPlaceOf reads a cursor. A cursor is valid if it is not beyond the newest entry and agrees
-// with the nearest stored one. Older cursors may be invalid after a restore from a backup.
+// A cursor is valid if it is not beyond the newest entry and agrees with the nearest stored one.
+// Older cursors may be invalid after a restore from a backup.
 func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, owner int64, c federation.Cursor) (inboxPlace, error) {
 	at, unknown := parseInboxPlace(of, c)
 	if unknown == nil && at.event == 0 {
@@ -87,8 +87,7 @@ func (s *EntryScan) Read(of federation.DID) (federation.Entry, error) {
 }
 
 // Replay returns up to limit entries of an inbox after the cursor, oldest first, without side
-// effects. It returns a [*federation.CursorError], which wraps [federation.ErrUnknownCursor], for a
-// cursor that this inbox never issued.
+// effects. It returns a [*federation.CursorError] for a cursor that this inbox never issued.
 func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	owner, err := s.db.Actor(ctx, to)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 	if err != nil {
 		return nil, fmt.Errorf("find expired inbox entries: %w", err)
 	}
-	// Events are numbered in filing order, so the first one that is too recent ends the scan.
+	// Events are numbered in filing order, so the first too recent one ends the scan.
 	young := func(u federation.Undelivered) bool { return u.Entry.Filed.After(before) }
 	if i := slices.IndexFunc(waiting, young); i >= 0 {
 		waiting = waiting[:i]
@@ -169,13 +168,12 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 // reveals nothing: a reader of an inbox may read it from any position.
 type Positions struct {
 	owner string  // as in the query for its newest number
-	tag   [8]byte // tag of kind and owner
+	tag   [8]byte // of kind and owner
 }
 
 func didInbox(did federation.DID) Positions { return PositionsOf("did", string(did)) }
 
-// PositionsOf returns the positions in the inbox of an owner. Owners of different kinds have
-// different inboxes.
+// PositionsOf returns the positions in the inbox of an owner of a kind.
 func PositionsOf(kind, owner string) Positions {
 	sum := sha256.Sum256([]byte(kind + " " + owner))
 	return Positions{owner: owner, tag: [8]byte(sum[:])}
@@ -190,8 +188,7 @@ func (r Positions) At(entry ...uint64) federation.Cursor {
 	return federation.Cursor(base64.RawURLEncoding.EncodeToString(raw))
 }
 
-// Parse reads the numbers that identify the entry before a position into entry, each 0 for the
-// start.
+// Parse reads the numbers of the entry before a position into entry, each 0 for the start.
 func (r Positions) Parse(c federation.Cursor, entry ...*uint64) error {
 	if c == "" {
 		return nil
@@ -204,8 +201,7 @@ func (r Positions) Parse(c federation.Cursor, entry ...*uint64) error {
 	for i := range numbers {
 		numbers[i] = binary.BigEndian.Uint64(raw[len(r.tag)+8*i:])
 	}
-	// The check of the tag also rejects other base64 spellings of a cursor. SQLite has no number
-	// above an int64.
+	// The tag also rejects other base64 spellings. SQLite has no number above an int64.
 	if r.At(numbers...) != c || slices.Contains(numbers, 0) || slices.Max(numbers) > math.MaxInt64 {
 		return federation.ErrUnknownCursor
 	}

@@ -9,16 +9,15 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// withdrawn selects events e with offers of closed handoffs.
 const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over = 1)`
 
 const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
-// Lease leases up to limit unread entries without a lease to a device, oldest first, until a given
-// time. First, regardless of the limit, it expires every unread offer of a closed handoff, leased
-// or not. A lease ends with its session, if it has one. Lease returns [federation.ErrSessionEnded]
-// for an ended session. Polling an empty inbox causes no write.
+// Lease leases up to limit unread entries to a device, oldest first, until a given time. First,
+// regardless of the limit, it expires every unread offer of a closed handoff, leased or not. A
+// lease ends with its session, if it has one. Lease returns [federation.ErrSessionEnded] for an
+// ended session. Polling an empty inbox causes no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -100,8 +99,8 @@ func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	return err
 }
 
-// skipRead stores the position before the first unread entry of an inbox, so that old entries are
-// not scanned repeatedly.
+// Stores the position before the first unread entry, so that old entries are not scanned
+// repeatedly.
 func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	err := q.Put(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
 			WHERE i.did = mailbox.did AND i.event > mailbox.clear AND i.waiting IS NOT NULL ORDER BY i.event LIMIT 1) - 1, event)
@@ -112,8 +111,8 @@ func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	return nil
 }
 
-// Ack marks an entry as read, like [Inboxes.Read]. The lease may have expired, but if the entry was
-// leased again, Ack returns [federation.ErrLeaseLost]. A repeated Ack changes nothing.
+// Ack marks an entry as read, like [Inboxes.Read]. An expired lease is accepted, but if the entry
+// was leased again, Ack returns [federation.ErrLeaseLost]. A repeated Ack changes nothing.
 func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
@@ -127,7 +126,7 @@ func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Le
 }
 
 // Nack returns an entry, which no device gets before a given time. It returns
-// [federation.ErrLeaseLost] like Ack, and for an entry that is no longer unread.
+// [federation.ErrLeaseLost] like Ack, and if the entry was read or expired.
 func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
@@ -143,8 +142,7 @@ func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation
 	})
 }
 
-// held changes an entry for the device that leases it. The change receives the name of the device,
-// and returns the number of entries found.
+// The change receives the name of the device, and returns the number of entries found.
 func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.LeaseToken,
 	change func(ctx context.Context, q engine.Tx, holder []any) (int64, error),
 ) error {
@@ -169,8 +167,7 @@ func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.L
 	return nil
 }
 
-// clearBatch bounds the entries marked as read in one write: a device that returns after months
-// must not delay the others.
+// A device that returns after months must not delay the others.
 const clearBatch = 512
 
 // Devices returns the devices of a DID, ordered by name.

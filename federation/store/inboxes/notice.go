@@ -44,8 +44,7 @@ func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) 
 	return fileNoticeOn(ctx, q, link, n, body)
 }
 
-// fileNoticeOn also queues the notice for its reader. It also queues a notice that the reader reads
-// from the record for the webhooks of the reader's inbox.
+// Queues the notice for its reader, and for the webhooks of an inbox with it.
 func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.Notice, body string) error {
 	const insert = `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	row := []any{link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), engine.Stamp(n.At), body}
@@ -79,7 +78,7 @@ func DropNotice(ctx context.Context, q engine.Tx, n int64) error {
 	return err
 }
 
-// signerOf returns the DID that scopes the ID in a notice.
+// The ID in a notice is unique only per signer.
 func signerOf(n federation.Notice) federation.DID {
 	if n.Kind == federation.NoticeDisabled {
 		return n.Webhook.DID

@@ -12,17 +12,16 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// elsewhere is the outcome of an entry whose step was shown by a link: the delivery to that link
-// reports the outcome.
+// A link has shown the step of the entry: the delivery to that link reports the outcome.
 const elsewhere = federation.DeliveryState("elsewhere")
 
 const owner = `(SELECT did FROM actor WHERE n = i.did)`
 
-// inboxOnly is true for an entry i if the inbox is its only route to its reader (see
-// [federation.InboxLink]). Either it was read there, or no link has the step, or its reader was
-// seen there and no link to the reader's home delivers it. A condition of the tables of a network
-// follows, which reach its participants. In a handoff of another home, that home delivers to the
-// offerer and to each DID seen anywhere else.
+// True for an entry i if the inbox is its only route to its reader (see [federation.InboxLink]).
+// Either it was read there, or no link has the step, or its reader was seen there and no link to
+// the reader's home delivers it. A condition of the tables of a network follows, which reach its
+// participants. In a handoff of another home, that home delivers to the offerer and to each DID
+// seen anywhere else.
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = i.event AND d.kind = 'link')
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did
@@ -31,7 +30,7 @@ const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN destination d ON d.name = r.home JOIN delivery f ON f.item = i.event AND f.destination = d.n WHERE r.did = ` + owner + `))
 	AND NOT `
 
-// inboxIsWay is [inboxOnly] for entries that the tables of a network do not deliver.
+// The tables of a network do not deliver these entries.
 func inboxIsWay(tables engine.SQL) string { return inboxOnly + tables.Reached }
 
 // Deliveries selects the state of the steps of a handoff (?1) in the inboxes that are the only
@@ -91,8 +90,7 @@ func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Not
 }
 
 // Read records that some steps were shown to a DID. They count as read and delivered, and a signer
-// notified of the delay is notified of the delivery. A step that is not in the inbox is not an
-// error.
+// notified of the delay is notified of the delivery. It ignores steps not in the inbox.
 func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		_, err := MarkRead(ctx, q, now, stepsIn, owner, ids)
@@ -100,8 +98,7 @@ func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federati
 	})
 }
 
-// stepsIn is a condition on an entry: the ID of its event is in the parameter after the DID, a JSON
-// array.
+// The IDs of the events are in the parameter after the DID, a JSON array.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
 // ExpireUnread expires steps that were never shown to a DID; they remain readable. It notifies
@@ -136,8 +133,8 @@ func (s *Inboxes) ExpireUnreadMessages(ctx context.Context, before, now time.Tim
 	})
 }
 
-// endSteps ends the unread state of steps in an inbox. A polling reader gets the same entries
-// repeatedly, so entries that are no longer unread cause no write.
+// A polling reader gets the same entries repeatedly, so entries that are no longer unread cause no
+// write.
 func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
 	end func(ctx context.Context, q engine.Tx, owner int64, ids string) error,
 ) error {
@@ -158,8 +155,7 @@ func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []fede
 	return nil
 }
 
-// noteLapse notifies the signer of an unread step if the inbox was its only route to the DID. The
-// home reports the expiry of an offer.
+// The inbox must be the only route to the DID. The home reports the expiry of an offer.
 func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.Time) error {
 	var tell bool
 	err := q.Row(ctx, `SELECT e.id <> e.handoff AND `+inboxIsWay(s.db.Parts)+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
@@ -172,13 +168,12 @@ func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.
 	})
 }
 
-// delayPage is the number of entries examined at once for delays. Writing their notices delays a
-// filing by about a millisecond. If none is delayed, this number of the newest entries is examined
-// each time.
+// Writing the notices of one page delays a filing by about a millisecond. If none is delayed, a
+// page of the newest entries is examined each time.
 const delayPage = 16
 
 type unread struct {
-	did   int64 // number of the DID
+	did   int64
 	event int64
 	filed int64
 }
@@ -218,15 +213,14 @@ func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []un
 	if err != nil {
 		return nil, false, fmt.Errorf("find unread entries: %w", err)
 	}
-	// Events are numbered in filing order, so the first one that is too recent ends the scan.
+	// Events are numbered in filing order, so the first too recent one ends the scan.
 	if i := slices.IndexFunc(found, func(u unread) bool { return u.filed > engine.Stamp(before) }); i >= 0 {
 		return found[:i], false, nil
 	}
 	return found, len(found) == delayPage, nil
 }
 
-// delayEach notifies the signers of up to limit unread entries whose only route is the inbox, and
-// stores the position. A DID that answered an offer has seen it.
+// Stores the position too. A DID that answered an offer has seen it.
 func (s *Inboxes) delayEach(ctx context.Context, q engine.Tx, found []unread, limit int, now time.Time) (delayed int, err error) {
 	var last unread
 	for _, u := range found {
