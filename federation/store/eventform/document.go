@@ -14,20 +14,20 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// usualFields is the maximum number of fields of most documents.
+// Most documents have no more fields.
 const usualFields = 12
 
 const untitled = "untitled"
 
-// object reads the members of a JSON object of strings in canonical form.
+// The text is a JSON object of strings in canonical form.
 type object struct {
 	text string
 	at   int
-	odd  bool // the text is not in canonical form
+	odd  bool
 }
 
-// next returns the next member, or false at the end or if the text is not in canonical form. The
-// strings share the memory of the text.
+// Returns false at the end or if the text is not in canonical form. The strings share the memory of
+// the text.
 func (o *object) next() (name, value string, more bool) {
 	switch {
 	case o.at >= len(o.text):
@@ -76,8 +76,7 @@ func (o *object) string() string {
 	return ""
 }
 
-// readDocument returns the members of a step or text in a signed document. It returns false for a
-// document of another form.
+// Returns false for a document of another form.
 func readDocument(document string) (federation.Event, bool) {
 	switch {
 	case document == "":
@@ -88,8 +87,7 @@ func readDocument(document string) (federation.Event, bool) {
 	return readStep(document)
 }
 
-// readStep reads the document of a step in either dialect. It omits values that a codec would
-// refuse.
+// Omits values that a codec would refuse.
 //
 // spec: handofftag "Tags", "Canonical document"
 func readStep(document string) (federation.Event, bool) {
@@ -171,8 +169,8 @@ func readStep(document string) (federation.Event, bool) {
 	return ev, !o.odd
 }
 
-// readText reads the document of text, as written by signing.SealText. The venue and the order of a
-// private message follow from its two DIDs.
+// The document is from signing.SealText. The venue and the order of a private message follow from
+// its two DIDs.
 func readText(document string) (federation.Event, bool) {
 	ev := federation.Event{Kind: federation.TextVerb, Verb: federation.TextVerb, Provenance: federation.Vouched}
 	o := object{text: document}
@@ -207,8 +205,7 @@ func readText(document string) (federation.Event, bool) {
 	return ev, !o.odd
 }
 
-// complete adds members from the body to the members from a document. It returns false if the
-// handoff stays unknown.
+// Returns false if the handoff stays unknown.
 func (b *body) complete(ev *federation.Event) bool {
 	if ev.ID.IsZero() {
 		ev.ID = b.ID
@@ -228,8 +225,7 @@ func (b *body) complete(ev *federation.Event) bool {
 	return !ev.Handoff.IsZero()
 }
 
-// same reports whether two events have the same members, apart from signature, evidence, erasure
-// and arrival.
+// Ignores signature, evidence, erasure and arrival.
 func same(a, b federation.Event) bool {
 	return a.ID == b.ID && a.Handoff == b.Handoff && a.Kind == b.Kind && a.Verb == b.Verb && a.From == b.From && a.For == b.For && a.To == b.To &&
 		a.Venue == b.Venue && a.Dialect == b.Dialect && a.Title == b.Title && a.Context == b.Context && a.ContextHash == b.ContextHash &&
@@ -245,7 +241,7 @@ func parseID(text string) federation.EventID {
 	return id
 }
 
-// parseTime returns the zero time for a text that is not unix seconds.
+// Returns the zero time for a text other than Unix seconds.
 func parseTime(text string) time.Time {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds <= 0 {
@@ -254,7 +250,7 @@ func parseTime(text string) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// namedEvidence returns the address and the digest of the evidence named by the fields of a step.
+// The result has only the address and the digest.
 //
 // spec: handofftag "Tags", handoff-src, -src-h
 func namedEvidence(ev federation.Event) (named federation.Evidence, found bool) {
@@ -273,8 +269,6 @@ func namedEvidence(ev federation.Event) (named federation.Evidence, found bool) 
 	return named, true
 }
 
-// signatureText returns a signature in the form of tags.
-//
 // spec: handofftag "Tags", sig
 func signatureText(keyID string, signature []byte) string {
 	text := make([]byte, 0, len("ed25519:")+len(keyID)+1+base64.RawURLEncoding.EncodedLen(len(signature)))

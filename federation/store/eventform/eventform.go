@@ -1,11 +1,10 @@
-// Package eventform writes an event as the columns of its row, and reads the event from them.
+// Package eventform writes an event as the columns of its row, and reads the event from them. Its
+// functions are pure.
 //
 // The signed document is stored once, verbatim. The body is compact JSON with the members found
 // neither in the document nor in another column. Members that differ from the document are in the
 // body too, so that every event is read as it was filed. An unsigned or erased step has no
 // document.
-//
-// The functions are pure.
 package eventform
 
 import (
@@ -21,33 +20,33 @@ import (
 
 // Columns are the columns of a row that contain its event.
 type Columns struct {
-	Document []byte    // signed document; nil for an unsigned or erased step
+	Document []byte    // signed; nil for an unsigned or erased step
 	Body     []byte    // JSON
-	Message  string    // ID of the message that carried the step, or ""
+	Message  string    // of the message that carried the step, or ""
 	Said     time.Time // see [federation.Event.ShownAt]
 }
 
-// body is the JSON of a body. SQL reads the members party and erased.
+// SQL reads the members party and erased.
 type body struct {
 	arrival
 
 	MessageID *string    `json:"message_id,omitempty"` // if the column differs
 	Received  *time.Time `json:"received,omitempty"`   // if it is not the time in the column said
 
-	ID         federation.EventID    `json:"id,omitzero"`          // ID, if the document has none
-	Channel    string                `json:"channel,omitempty"`    // channel of a line, whose document has no venue
+	ID         federation.EventID    `json:"id,omitzero"`          // if the document has none
+	Channel    string                `json:"channel,omitempty"`    // of a line, whose document has no venue
 	Provenance federation.Provenance `json:"provenance,omitempty"` // if different from the document's
 	Key        []byte                `json:"key,omitempty"`        // as in Signature
-	Sig        []byte                `json:"sig,omitempty"`        // signature, if its text has the usual form with the ID of Key
-	Signature  *signature            `json:"signature,omitempty"`  // any other signature
-	Source     []byte                `json:"source,omitempty"`     // source of evidence named by the document
-	Evidence   *evidence             `json:"evidence,omitempty"`   // evidence not named by the document
+	Sig        []byte                `json:"sig,omitempty"`        // if its text has the usual form with the ID of Key
+	Signature  *signature            `json:"signature,omitempty"`  // any other form
+	Source     []byte                `json:"source,omitempty"`     // of evidence named by the document
+	Evidence   *evidence             `json:"evidence,omitempty"`   // not named by the document
 	Erased     *erasure              `json:"erased,omitempty"`
-	Step       *step                 `json:"step,omitempty"`       // members that the document does not give
+	Step       *step                 `json:"step,omitempty"`       // members missing in the document
 	OwnFields  bool                  `json:"own_fields,omitempty"` // the fields of Step replace the fields of the document
 }
 
-// arrival is [federation.Arrival] without the members in columns or in other members of the body.
+// Other members are in columns or elsewhere in the body.
 type arrival struct {
 	Network      string                `json:"network,omitempty"`
 	Link         string                `json:"link,omitempty"`
@@ -69,7 +68,6 @@ type arrival struct {
 	Place        federation.ChannelRef `json:"place,omitzero"`
 }
 
-// step is [federation.Event] without its signature, its evidence and its arrival.
 type step struct {
 	ID          federation.EventID    `json:"id,omitzero"`
 	Handoff     federation.HandoffID  `json:"handoff,omitzero"`
@@ -101,7 +99,6 @@ type step struct {
 	Arrival     federation.Arrival    `json:"-"`
 }
 
-// signature is [federation.Signature] without the document and the key.
 type signature struct {
 	KeyID    string `json:"key_id,omitempty"`
 	Bytes    []byte `json:"bytes,omitempty"`
@@ -173,7 +170,7 @@ func inUTC(t time.Time) bool {
 	return offset == 0
 }
 
-// sign adds the signature, or only its bytes if these and the key determine the rest.
+// Only the bytes are stored if these and the key determine the rest.
 func (b *body) sign(s federation.Signature) {
 	switch {
 	case len(s.Bytes) > 0 && len(s.Key) > 0 && s.KeyID == federation.KeyID(s.Key) && s.Text == signatureText(s.KeyID, s.Bytes):
@@ -184,7 +181,7 @@ func (b *body) sign(s federation.Signature) {
 	}
 }
 
-// prove adds the evidence, or only its source if the document names the other members.
+// Only the source is stored if the document names the other members.
 func (b *body) prove(e *federation.Evidence, read federation.Event) {
 	if e == nil {
 		return
