@@ -56,9 +56,9 @@ type Member struct {
 // Source names the files of a backup.
 type Source struct {
 	Home   string // home.name of the gateway
-	Record string // path; "" if the record is in a database
-	Config string // path
-	Keys   string // path of the folder
+	Record string // "" if the record is in a database
+	Config string
+	Keys   string // folder
 }
 
 func (s Source) first() string {
@@ -74,8 +74,7 @@ type member struct {
 	write func(w io.Writer) error
 }
 
-// write writes a backup as of now. It first copies the record to a new file, draft. The caller
-// removes any remainder of the draft.
+// The record is first copied to a new file, draft. The caller removes any remainder of it.
 func write(ctx context.Context, w io.Writer, from Source, draft string, now time.Time) (Manifest, error) {
 	made := Manifest{Format: archiveFormat, Home: from.Home, Made: now.UTC()}
 	source := from.Config
@@ -100,8 +99,7 @@ func write(ctx context.Context, w io.Writer, from Source, draft string, now time
 	return made, writeMembers(w, made, members)
 }
 
-// withKeys returns the members of a backup and lists them in its manifest. It reads the keys after
-// the record; in the reverse order, the record could name a missing key.
+// Reads the keys after the record; in the reverse order, the record could name a missing key.
 func withKeys(made *Manifest, first member, folder string) ([]member, error) {
 	names, err := keyFiles(folder)
 	if err != nil {
@@ -139,7 +137,7 @@ func describe(name, from string) (member, error) {
 	return measure(name, func(w io.Writer) error { return copyFile(w, from) })
 }
 
-// measure returns a member with its size and SHA-256. It must write the member once.
+// The function must write the member once.
 func measure(name string, write func(io.Writer) error) (member, error) {
 	size, sum := &counter{}, sha256.New()
 	err := write(io.MultiWriter(size, sum))
@@ -190,9 +188,8 @@ func copyFile(w io.Writer, from string) error {
 	return errors.Join(err, f.Close())
 }
 
-// read reads a whole backup. It passes the manifest to accept before it writes anything, and calls
-// create for each member. It returns an error for an archive that differs from its manifest or has
-// trailing data.
+// The manifest is passed to accept before anything is written. An archive that differs from its
+// manifest or has trailing data is an error.
 func read(r io.Reader, accept func(Manifest) error, create func(name string) (io.WriteCloser, error)) error {
 	in := tar.NewReader(r)
 	made, err := readManifest(in)
@@ -216,8 +213,7 @@ func read(r io.Reader, accept func(Manifest) error, create func(name string) (io
 	return checkEnd(r)
 }
 
-// checkEnd refuses an archive with trailing bytes: a tar reader does not read them, and no checksum
-// covers them.
+// A tar reader does not read trailing bytes, and no checksum covers them.
 func checkEnd(r io.Reader) error {
 	n, err := io.ReadFull(r, make([]byte, 1))
 	switch {
@@ -245,7 +241,7 @@ func readManifest(in *tar.Reader) (Manifest, error) {
 	return made, federation.DecodeJSON(text, &made)
 }
 
-// checkManifest refuses member names outside the permitted folders.
+// Refuses member names outside the permitted folders.
 func checkManifest(made Manifest) error {
 	if made.Format != archiveFormat {
 		return fmt.Errorf("the backup is of format %d and this program knows format %d: run a newer one", made.Format, archiveFormat)

@@ -62,7 +62,7 @@ func SyncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// asidePrefix begins the name of the folder for files replaced by a restore, next to the record.
+// Names the folder for files replaced by a restore, next to the record.
 const asidePrefix = "replaced-"
 
 // Copies returns the copies of the record of a target: from a migration or a restore, drafts of an
@@ -84,8 +84,7 @@ func Copies(of Target) ([]string, error) {
 	return found, nil
 }
 
-// leftoverPrefix is the name prefix of the folders in data_dir in which earlier versions made
-// backups.
+// Folders in data_dir in which earlier versions made backups.
 const leftoverPrefix = ".backup-"
 
 // Save writes a backup to a file, completely or not at all, and never over another file. The
@@ -109,8 +108,8 @@ func Save(path string, write func(draft, folder string) (Manifest, error)) (made
 	return made, SyncFolder(filepath.Dir(path))
 }
 
-// Receive writes a backup received from a gateway to a file, and checks it. After a broken
-// connection it returns an error and leaves no partial backup.
+// Receive writes a backup received from a gateway to a file, and checks it. After an error it
+// leaves no partial backup.
 func Receive(path string, from io.Reader) (made Manifest, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the path
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// restoreMarker is in data_dir while a restore moves files: record and keys may not match.
+// In data_dir while a restore moves files: record and keys may not match.
 const restoreMarker = "restore-unfinished"
 
 // CheckRestored returns an error if a restore to a target was interrupted. Until the first file is
@@ -56,11 +56,11 @@ type Target struct {
 type Restored struct {
 	Manifest
 
-	Aside string `json:"aside,omitempty"` // folder of the previous files, or ""
+	Aside string `json:"aside,omitempty"` // of the previous files, or ""
 }
 
-// Restore checks a whole backup, then puts record and keys in place. If they exist, it moves them
-// aside with force, and otherwise returns an error. No gateway may be running on the target.
+// Restore checks a whole backup, then puts record and keys in place. Existing ones are moved aside
+// with force, and otherwise an error. No gateway may be running on the target.
 func Restore(ctx context.Context, name string, to Target, force bool, now time.Time) (done Restored, err error) {
 	r := restoration{to: to}
 	if to.Record != "" {
@@ -113,8 +113,7 @@ func (r *restoration) there() []string {
 	return found
 }
 
-// checkRoom refuses to touch existing files, unless force is set or an interrupted restore left
-// them.
+// Existing files are touched only with force, or if an interrupted restore left them.
 func (r *restoration) checkRoom(force bool) error {
 	_, err := os.Lstat(r.path(restoreMarker))
 	found := r.there()
@@ -124,7 +123,7 @@ func (r *restoration) checkRoom(force bool) error {
 	return fmt.Errorf("%s is there already: --force moves record and keys aside", found[0])
 }
 
-// begin creates the folder of the key drafts before any other file, or empties one left by a killed
+// Creates the folder of the key drafts before any other file, or empties one left by a killed
 // restore. From then until clear, [CheckRestored] fails.
 func (r *restoration) begin() error {
 	if err := os.MkdirAll(r.keysDraft(), 0o700); err != nil {
@@ -185,9 +184,8 @@ type syncedFile struct{ *os.File }
 // Close writes the file to disk first.
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
 
-// place moves the drafts to their places, and returns the folder with the previous files. The
-// marker is on disk from before the first move until after the last. A restore killed in between
-// loses nothing and can be detected.
+// Returns the folder with the previous files. The marker is on disk from before the first move
+// until after the last, so a restore killed in between loses nothing and can be detected.
 func (r *restoration) place(now time.Time) (aside string, err error) {
 	marker := r.path(restoreMarker)
 	if err := os.WriteFile(marker, nil, 0o600); err != nil {
@@ -220,7 +218,7 @@ func (r *restoration) sync() error {
 	return errors.Join(SyncFolder(r.to.Dir), SyncFolder(filepath.Dir(r.recordDraft())))
 }
 
-// moveAside moves the existing files to a folder next to the record: a restore never deletes them.
+// A restore never deletes existing files, but moves them to a folder next to the record.
 func (r *restoration) moveAside(now time.Time) (string, error) {
 	found := r.there()
 	if len(found) == 0 {
