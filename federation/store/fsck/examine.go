@@ -21,7 +21,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// maxDamage bounds a [Report]: a record with more damage needs a restore.
+// A record with more damage needs a restore.
 const maxDamage = 1000
 
 // Rules check the handoffs of an examination.
@@ -64,13 +64,13 @@ func (d Damage) String() string { return fmt.Sprintf("%s: %s: %s", d.Kind, d.Whe
 
 // Report is the result of an examination.
 type Report struct {
-	Version  int      `json:"version"` // version of the record
+	Version  int      `json:"version"` // of the record
 	Handoffs int      `json:"handoffs"`
 	Events   int      `json:"events"` // steps and receipts
 	Erased   int      `json:"erased"` // events without documents: the chain has only their digests
 	Damage   []Damage `json:"damage"` // the first 1000, in the order found
 
-	OwnKeys []federation.KeyMark `json:"-"` // keys used to write the record
+	OwnKeys []federation.KeyMark `json:"-"` // used to write the record
 }
 
 // Examine reads a consistent snapshot of a whole record without changing it. Another process may
@@ -86,8 +86,8 @@ func Examine(ctx context.Context, path string, tables engine.Tables, rules Rules
 	return e.report, nil
 }
 
-// ExaminePostgres is like [Examine], for a record in the PostgreSQL database of a connection
-// string. The server checks its pages.
+// ExaminePostgres is like [Examine], for a record in a PostgreSQL database. The server checks its
+// pages.
 func ExaminePostgres(ctx context.Context, dsn string, tables engine.Tables, rules Rules) (Report, error) {
 	e := &examination{dialect: engine.InPostgres, report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.connect(ctx, dsn); err != nil {
@@ -101,7 +101,7 @@ type examination struct {
 	report  Report
 	rules   Rules
 	conn    *sql.Conn
-	path    string   // path of a file
+	path    string   // of a file
 	orphans []string // queries for orphaned rows of a network's tables
 }
 
@@ -200,7 +200,7 @@ func (e *examination) readOwnKeys(ctx context.Context) error {
 	})
 }
 
-// broken turns a read error of SQLite into damage, after which nothing more can be read.
+// After a read error of SQLite, nothing more can be read.
 func (e *examination) broken(err error) error {
 	coded, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
@@ -227,7 +227,6 @@ func (e *examination) checkPostgresVersion(ctx context.Context) (ok bool, err er
 	return e.isVersion("schema", planned, err)
 }
 
-// isVersion records the version, and reports whether it is the newest.
 func (e *examination) isVersion(where string, planned engine.Upgrade, err error) (ok bool, _ error) {
 	if _, foreign := errors.AsType[engine.ForeignError](err); foreign {
 		e.found(DamagedFile, where, "%v", err)
@@ -296,7 +295,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s (and %d more: --json lists them)", e.First, e.More)
 }
 
-// orphans are queries for orphaned rows. Each returns their place and a description.
+// Each query returns the places of orphaned rows and a description.
 func orphans() []string {
 	return []string{
 		`SELECT h.id, 'has no steps' FROM handoff h
@@ -336,8 +335,6 @@ func (e *examination) checkOrphans(ctx context.Context) error {
 	return nil
 }
 
-// checkEvidence compares each original and each blob with its digest, and looks for missing
-// originals.
 func (e *examination) checkEvidence(ctx context.Context) error {
 	err := e.eachPair(ctx, `SELECT digest, bytes FROM evidence UNION ALL SELECT digest, content FROM blob`, func(digest, original string) {
 		if sum := sha256.Sum256([]byte(original)); !bytes.Equal(sum[:], []byte(digest)) {

@@ -15,7 +15,7 @@ import (
 
 // Transferred is the result of a [Transfer], done or planned.
 type Transferred struct {
-	Version int          `json:"version"` // version of both records
+	Version int          `json:"version"` // of both records
 	Rows    int          `json:"rows"`
 	Tables  []TableCount `json:"tables"`
 }
@@ -45,7 +45,7 @@ type transfer struct {
 	done Transferred
 
 	tables  engine.Tables // of a network; nil means none
-	orphans []string      // as of an examination
+	orphans []string
 }
 
 type table struct {
@@ -127,7 +127,7 @@ func (t *transfer) copy(ctx context.Context, tx *sql.Tx, version int, rules Rule
 	return nil
 }
 
-// tables returns all tables of the record except the one with its version.
+// All tables except the one with the version.
 func tables(ctx context.Context, tx *sql.Tx) (found []table, err error) {
 	scan := func(row engine.Scanner) (one table, err error) {
 		var columns, key string
@@ -189,8 +189,7 @@ func (one table) query() string {
 	return `SELECT ` + strings.Join(one.columns, ", ") + ` FROM ` + one.name + ` ORDER BY ` + strings.Join(one.key, ", ")
 }
 
-// numberOn continues the numbering of rows as in the file. Numbers of deleted rows are not reused
-// if the file has the last one.
+// Numbers of deleted rows are not reused if the file has the last one.
 func (t *transfer) numberOn(ctx context.Context, one table) error {
 	if one.counter == "" {
 		return nil
@@ -254,7 +253,7 @@ func sameValues(originals, copies *valuesOf) error {
 	return nil
 }
 
-// plain returns a value as a comparable map key. Bytes and text are equal.
+// Bytes and text are equal.
 func plain(value any) any {
 	if b, ok := value.([]byte); ok {
 		return string(b)

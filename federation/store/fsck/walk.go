@@ -132,8 +132,7 @@ func (w *walk) step(ctx context.Context, f filed) {
 	}
 }
 
-// checkEvent compares an event with its columns and its signature, and reports whether it is
-// readable.
+// Compares an event with its columns and its signature, and reports whether it is readable.
 func (e *examination) checkEvent(ctx context.Context, f filed) (federation.Event, bool) {
 	e.report.Events++
 	ev, err := f.event.Read()
@@ -177,8 +176,7 @@ func (w *walk) end() {
 	}
 }
 
-// indexed reports whether the search columns of a handoff agree with its view. In older records
-// they have a precision of milliseconds.
+// Older records have a precision of milliseconds.
 func (s *standing) indexed() bool {
 	v := s.decoded
 	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) &&
@@ -191,13 +189,13 @@ func sameMilli(column int64, t time.Time) bool {
 	return column/nanos == engine.Stamp(t)/nanos
 }
 
-// sameView compares two views: times in different zones may be equal. The log does not show whether
-// the home is another one, nor when it was erased.
+// Times in different zones may be equal. The log does not show whether the home is another one, nor
+// when it was erased.
 func sameView(a, b federation.View) bool {
 	if b.Remote {
 		a.Remote, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}
 	}
-	a.Erased = b.Erased // set by the operator, not by a step
+	a.Erased = b.Erased // by the operator, not by a step
 	for _, v := range []*federation.View{&a, &b} {
 		for _, t := range []*time.Time{&v.Opened, &v.Moved, &v.Since, &v.Deadline, &v.BidDeadline} {
 			*t = t.UTC()
@@ -208,7 +206,7 @@ func sameView(a, b federation.View) bool {
 	return err == nil && errSecond == nil && bytes.Equal(first, second)
 }
 
-// checkReceipts checks the events outside any log: receipts and messages.
+// The events outside any log are receipts and messages.
 func (e *examination) checkReceipts(ctx context.Context) error {
 	found, err := e.conn.QueryContext(ctx, `SELECT `+filedColumns+` FROM event e WHERE e.version IS NULL ORDER BY e.seq`)
 	if err != nil {
