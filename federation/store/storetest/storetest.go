@@ -25,8 +25,7 @@ const (
 	ramSpace = 1 << 30    // bytes, for the records of all concurrent tests
 )
 
-// empty returns the file of a record without rows. Copying it takes a tenth of the time to create
-// the schema.
+// Copying an empty record takes a tenth of the time to create the schema.
 //
 //nolint:gochecknoglobals // all tests of a process copy one file
 var empty = sync.OnceValues(func() (file []byte, err error) {
@@ -52,8 +51,7 @@ func Open(tb testing.TB) *registry.Record {
 	return OpenIn(tb, TempDir(tb))
 }
 
-// OpenIn opens the record in a folder, or creates an empty one, and closes it at the end of the
-// test.
+// OpenIn opens or creates the record in a folder, and closes it at the end of the test.
 func OpenIn(tb testing.TB, folder string) *registry.Record {
 	tb.Helper()
 	record, err := openIn(tb, folder)
