@@ -154,8 +154,8 @@ func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Ti
 }
 
 const (
-	maxRetried    = 256 // per call
-	retriedAtOnce = 16  // enough for their commits to share an fsync
+	maxRetried    = 256 // handoffs per call
+	retriedAtOnce = 16  // handoffs: enough for their commits to share an fsync
 )
 
 // Retry judges the due steps again, with all deferred steps of their handoffs. The result more
