@@ -34,7 +34,6 @@ const maxBlockBytes = MaxDIDBytes
 // gateway records no longer prefix, so a smaller block covers the whole subnet.
 const SubnetBits = 64
 
-// Prefix lengths of the network of one site.
 const (
 	siteBits4 = 24
 	siteBits6 = 48

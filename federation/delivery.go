@@ -36,9 +36,9 @@ type DestinationKind string
 
 // The kinds of destinations.
 const (
-	ToLink    DestinationKind = "link"    // a link, or another home
-	ToPeer    DestinationKind = "peer"    // a peer of a network, such as another registry
-	ToWebhook DestinationKind = "webhook" // see [WebhookName]
+	ToLink    DestinationKind = "link" // a link, or another home
+	ToPeer    DestinationKind = "peer" // a peer of a network, such as another registry
+	ToWebhook DestinationKind = "webhook"
 	ToReaders DestinationKind = "notices" // the readers of the notices of a link
 )
 
@@ -145,7 +145,7 @@ type Failure struct {
 type Settlement struct {
 	State DeliveryState // "" is delivered
 	Code  string
-	Why   string     // for people
+	Why   string
 	Dead  DeadReason // "" unless it is a dead letter
 	Quiet bool       // signers are not notified
 	Shown bool
@@ -202,7 +202,7 @@ func (r DeadReason) Fix() string {
 // can succeed until an operator changes something here.
 type DeadLetterError struct {
 	Reason DeadReason
-	Why    string // for people
+	Why    string
 }
 
 // Error implements error.
@@ -213,7 +213,7 @@ const MaxAttempts = 16
 
 // Attempt is a failed attempt.
 type Attempt struct {
-	Number int // from 1
+	Number int
 	At     time.Time
 	Reason string
 }
@@ -232,12 +232,12 @@ type DeadLetter struct {
 	Attempt  int
 	Queued   time.Time
 	Died     time.Time
-	Replayed time.Time // zero if never replayed
+	Replayed time.Time
 
 	// Not in lists.
 
 	Raw       []byte
-	Signature string // as on the wire
+	Signature string
 	Tries     []Attempt
 	Broken    string // why its subject cannot be read, or ""
 }
@@ -253,7 +253,7 @@ type Waiting struct {
 	Link    string // or the name of a webhook or of readers of notices; or
 	Peer    string
 	Event   EventID
-	Message string // ID of the document for a peer
+	Message string
 	Handoff HandoffID
 	Verb    Verb
 	Queued  time.Time
@@ -332,7 +332,7 @@ type PeerDelivery struct {
 type PeerOutbox struct {
 	Name     string
 	Failures int       // consecutive attempts without a response
-	Next     time.Time // time of the next attempt; zero if the peer responded
+	Next     time.Time // zero if the peer responded
 }
 
 // PeerBacklog is the state of the queue of one peer.

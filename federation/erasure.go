@@ -91,7 +91,7 @@ const MaxOpenNamed = 20
 
 // Purged counts the rows deleted by a purge.
 type Purged struct {
-	Inbox    int `json:"inbox"`    // unread entries of inboxes
+	Inbox    int `json:"inbox"`
 	Messages int `json:"messages"` // pending entries for participants in the tables of a network
 	Deferred int `json:"deferred"` // steps that waited for a key, or for the ruling of another home
 	Dead     int `json:"dead"`

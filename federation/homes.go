@@ -28,8 +28,8 @@ type Ruling struct {
 // Voucher is a home's signed statement that a step belongs to one of its participants. It
 // accompanies the step, because the home of the handoff cannot make this statement.
 type Voucher struct {
-	Document  string `json:"document"`  // exactly as signed
-	Signature string `json:"signature"` // as received on the wire
+	Document  string `json:"document"`
+	Signature string `json:"signature"`
 }
 
 // Link returns the hash chain after a step: the SHA-256 of the previous link (at first 32 zero
@@ -184,10 +184,10 @@ type HomeProfile struct {
 	V        int        `json:"v"`
 	Home     HomeID     `json:"home"`
 	DID      DID        `json:"did"`
-	URL      string     `json:"url"` // base address, without a path
+	URL      string     `json:"url"`
 	Versions []int      `json:"versions"`
 	Limits   HomeLimits `json:"limits"`
-	Sent     time.Time  `json:"sent"` // by the clock of the home
+	Sent     time.Time  `json:"sent"`
 }
 
 // HomeLimits has a home's limits for messages from another home.

@@ -106,7 +106,7 @@ type KeyOrigin string
 
 // The origins, each with the party that a reader trusts.
 const (
-	DocumentKey KeyOrigin = "document" // trusts the owner
+	DocumentKey KeyOrigin = "document" // the DID's document: its owner
 	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection authenticated as the DID
 	PeerKey     KeyOrigin = "peer"     // the key server of a peer: valid only for steps from that peer
 	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
@@ -146,7 +146,7 @@ type KeyReport struct {
 // ReportedKey is a key that a source lists for a DID.
 type ReportedKey struct {
 	Public ed25519.PublicKey
-	Until  time.Time // end of its use for signing; zero for no end
+	Until  time.Time
 }
 
 // Suffices for daily rotations for most of a year.

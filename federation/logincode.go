@@ -23,15 +23,15 @@ const (
 
 // LoginCode is a short one-time code for logging in an agent host.
 type LoginCode struct {
-	Digest     [32]byte // see [DigestLoginCode]
+	Digest     [32]byte
 	Kind       LoginKind
 	DID        DID    // to log in as; "" for an unapproved device
 	Key        string // of the session that created or approved it, as in [Session]
 	Bound      bool   // as in that session
 	Address    string // of the device; "" for a pairing code
-	Client     string // of the device, as in [Session]
+	Client     string
 	ClientName string
-	Denied     bool // by a person
+	Denied     bool
 	Expires    time.Time
 }
 

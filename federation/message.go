@@ -54,7 +54,7 @@ func (t Text) Row() Event {
 
 // TextOf returns the text of a [Text.Row].
 func TextOf(row Event) *Text {
-	about, _ := ParseEventID(row.ReplyTo) // zero for none
+	about, _ := ParseEventID(row.ReplyTo)
 	return &Text{
 		ID: row.ID, Order: row.Handoff, From: row.From, Author: row.For, To: row.To, Venue: row.Venue, Body: row.Note,
 		About: about, Fields: row.Fields, Signature: row.Signature, Evidence: row.Evidence, Erased: row.Erased, Arrival: row.Arrival,
@@ -199,9 +199,9 @@ type Line struct {
 	Author   DID
 	To       DID // of a private line; "" in a channel
 
-	Command string            // PRIVMSG, NOTICE, TAGMSG or TOPIC
-	Source  string            // nick!user@host
-	Text    string            // with its formatting
+	Command string // PRIVMSG, NOTICE, TAGMSG or TOPIC
+	Source  string // nick!user@host
+	Text    string
 	Account string            // of the author, or ""
 	Proved  string            // proved by the author on another network, or ""
 	Tags    map[string]string // client-only tags, by full name

@@ -26,7 +26,7 @@ type DeliveryState string
 // The states of a delivery.
 const (
 	DeliveryWaiting   DeliveryState = "waiting"   // being retried, not yet fetched, or without consent
-	DeliveryDelivered DeliveryState = "delivered" // the peer has it
+	DeliveryDelivered DeliveryState = "delivered" // final: the peer has it
 	DeliveryRefused   DeliveryState = "refused"   // final: the link can never carry it; see the code
 	DeliveryExpired   DeliveryState = "expired"   // final: the handoff ended, or it was not fetched in time
 	DeliveryDead      DeliveryState = "dead"      // abandoned, usually with a [DeadLetter]
@@ -95,7 +95,7 @@ func (s Scope) Covers(needed Scope) bool {
 type OperatorToken struct {
 	Name    string // of the bearer, in the audit log; see [ValidTokenName]
 	Scope   Scope
-	Digest  [32]byte // see [DigestToken]
+	Digest  [32]byte
 	Created time.Time
 	Expires time.Time
 }
@@ -139,7 +139,7 @@ type Change struct {
 	Actor   string // of the operator, in the audit log
 	What    string // the words of the command, such as "feed hold"
 	Subject string
-	Reason  string // given by the operator; may be empty
+	Reason  string
 }
 
 // ChangeFilter selects changes. A zero member matches all.

@@ -41,8 +41,7 @@ func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
 	return bytes.Clone(raw), nil
 }
 
-// The y of a key is little-endian, with the sign of x in its last bit. It may be at least p = 2^255
-// - 19.
+// The y of a key, little-endian with the sign of x in its last bit, may be at least p = 2^255-19.
 func secondSpelling(raw []byte) bool {
 	last := len(raw) - 1
 	return raw[last]&0x7f == 0x7f && raw[0] >= 0xed && bytes.Count(raw[1:last], []byte{0xff}) == last-1

@@ -121,10 +121,10 @@ func (c RefusalCode) Sentence() string {
 // contains no private data.
 type RefusalError struct {
 	Code    RefusalCode
-	Event   EventID   // zero if unreadable
-	Handoff HandoffID // zero if unreadable
-	Detail  string    // added to the sentence of the code; may be empty
-	View    View      // current state of the handoff, or zero
+	Event   EventID // zero if unreadable
+	Handoff HandoffID
+	Detail  string // added to the sentence of the code; may be empty
+	View    View   // current state of the handoff, or zero
 	// RetryAfter is the wait before a rate-limited step may be retried; otherwise zero.
 	RetryAfter time.Duration
 	// Waits is true if the step is on disk and will be judged later.

@@ -46,7 +46,7 @@ type Session struct {
 	Address string
 	// Client identifies the OAuth client to which the refresh tokens are bound, or "".
 	Client     string
-	ClientName string // given by the client
+	ClientName string
 }
 
 // MaxSessions is the maximum number of sessions per participant. Clients that log in for each
@@ -79,15 +79,14 @@ type Declaration struct {
 // operator keeps its name.
 const NameKept = 30 * 24 * time.Hour
 
-// Answer is the response to a request with an idempotency key. The same request with the same key
-// gets the same response.
+// Answer is the response to a request with an idempotency key.
 type Answer struct {
 	DID    DID
 	Key    string   // chosen by the caller, at most 255 bytes
 	Digest [32]byte // SHA-256 of the request
 	// Event is the ID of the step for the request and all its repeats.
 	Event  EventID
-	Status int    // HTTP status; 0 until the request is answered
-	Body   []byte // nil until then
+	Status int // HTTP status; 0 until the request is answered
+	Body   []byte
 	At     time.Time
 }

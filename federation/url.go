@@ -14,9 +14,8 @@ var ErrURL = errors.New("federation: not a URL that this program requests")
 // External values may be added only by [URLPath.Join] or [ParseURLPath].
 type URLPath string
 
-// Join returns the path with more segments appended. It escapes each segment, so that a slash, a
-// question mark or a number sign has no special meaning. [JoinURL] refuses the path if a segment is
-// empty, "." or "..".
+// Join returns the path with more segments appended, each escaped. [JoinURL] refuses the path if a
+// segment is empty, "." or "..".
 func (p URLPath) Join(segments ...string) URLPath {
 	for _, segment := range segments {
 		p += URLPath("/" + url.PathEscape(segment))
@@ -94,7 +93,6 @@ func IsBelow(address, base string, path URLPath) bool {
 	return err == nil && strings.HasPrefix(address, root+"/")
 }
 
-// checkPath refuses a path with an empty or unescaped segment, or a dot segment in any spelling.
 func checkPath(path string) error {
 	if path == "" {
 		return nil

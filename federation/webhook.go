@@ -26,7 +26,7 @@ type Webhook struct {
 	// including steps of DID itself, and the webhook ends with the handoff. It is zero for a
 	// webhook for an inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`
-	Label   string    `json:"label,omitempty"` // label chosen by its owner, for one that follows a handoff
+	Label   string    `json:"label,omitempty"` // chosen by its owner; only if it follows a handoff
 	Sealed  []byte    `json:"-"`               // data of the posting network, opaque to the record
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
@@ -60,15 +60,15 @@ func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before
 // after steps. Other pushes do not wait for them.
 type Push struct {
 	Item    int64         // position among the items of its webhook; notices come last
-	Entry   Entry         // inbox entry with its cursor and number; otherwise zero
-	Notice  Notice        // notice on the [InboxLink], with its cursor; otherwise zero
-	Content Content       // item of a network's own tables for a participant; otherwise nil
+	Entry   Entry         // with its cursor and number; otherwise zero
+	Notice  Notice        // on the [InboxLink], with its cursor; otherwise zero
+	Content Content       // in a network's own tables; otherwise nil
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
-	Attempt int       // number of failed attempts
+	Attempt int       // failed attempts
 	Next    time.Time // next attempt; zero for immediately, or behind a push with the same order key
-	Reason  string    // error of the last attempt, or the reason why an ended push was not delivered
-	Ended   time.Time // zero while it waits
+	Reason  string    // error of the last attempt, or why an ended push was not delivered
+	Ended   time.Time
 	// Broken is the reason why the record cannot read it, or "".
 	Broken string
 }

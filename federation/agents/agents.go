@@ -165,7 +165,7 @@ const (
 	ConsentBlocked  ConsentState = "blocked"  // messages are rejected
 )
 
-// Consent reports whether From may write to To.
+// Consent is one directed edge: whether From may write to To.
 type Consent struct {
 	From, To string
 	State    ConsentState
