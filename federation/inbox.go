@@ -157,7 +157,7 @@ func Heaviest(shares map[string]int, other string) (source string, yields bool) 
 	return source, shares[other]+1 < largest
 }
 
-// At least 1.
+// The result is at least 1.
 func shareOf(share, size, others int64) int64 {
 	if size <= 0 || others <= size/2 {
 		return share

@@ -15,11 +15,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// Bounds nesting, so that hostile input cannot exhaust the stack. Baton's own payloads have at most
-// ten levels.
+// The bound keeps hostile input from exhausting the stack. Baton's own payloads have at most ten
+// levels.
 const maxJSONDepth = 64
 
-// Every integer up to here is an IEEE 754 double.
+// An IEEE 754 double represents every integer up to this one.
 const maxExact = 1 << 53
 
 // DecodeJSON decodes an untrusted JSON document. Unlike json.Unmarshal, it matches member names
@@ -67,7 +67,7 @@ func DecodeStrings(text []byte) (map[string]string, error) {
 	return members, nil
 }
 
-// It could change the prototype of a JavaScript object.
+// The name could change the prototype of a JavaScript object.
 func changesObject(name string) bool {
 	return name == "__proto__" || name == "constructor" || name == "prototype"
 }
@@ -249,7 +249,7 @@ func pairedSurrogates(text []byte) error {
 	return nil
 }
 
-// Returns 0 for any escape other than "uXXXX".
+// The result is 0 for any escape other than "uXXXX".
 func escaped(text []byte) rune {
 	if len(text) < len("uXXXX") || text[0] != 'u' {
 		return 0

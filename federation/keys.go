@@ -149,7 +149,7 @@ type ReportedKey struct {
 	Until  time.Time
 }
 
-// Suffices for daily rotations for most of a year.
+// The bound suffices for daily rotations for most of a year.
 const maxKeyWindows = 256
 
 // ErrTooManyKeys is returned by [Keys.Learn] for a report beyond the limit for one DID and source.

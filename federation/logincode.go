@@ -45,7 +45,7 @@ const (
 	MaxDevicesOfOrigin = 16   // pending, of one address
 )
 
-// Without look-alikes.
+// The alphabet has no look-alikes.
 const loginAlphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 const loginCodeLength = 8

@@ -50,7 +50,7 @@ func divides(r rune) bool {
 	return '\t' <= r && r <= '\r' || r == 0x85 || r == 0x2028 || r == 0x2029
 }
 
-// It has no shape of its own.
+// An ignorable character has no shape of its own.
 func ignorable(r rune) bool {
 	switch {
 	case unicode.Is(unicode.Cc, r), r >= 0xE0000 && r <= 0xEFFFF: // plane 14 can carry text that no reader sees
@@ -90,7 +90,7 @@ const (
 	tagEnd             = '\U000E007F'
 )
 
-// Scripts with cursive letters or a virama: a joiner changes the shape of their letters.
+// A joiner changes the shape of letters in scripts with cursive letters or a virama.
 //
 // spec: UAX #31 §2.3.1, A1, A2 and B
 func joining() []*unicode.RangeTable {

@@ -51,7 +51,6 @@ func CheckOverdue(ctx context.Context, now time.Time, kinds ...Overdue) error {
 	return nil
 }
 
-// Returns the sum.
 func repeat(ctx context.Context, change func(ctx context.Context, before, now time.Time, limit int) (int, error), before, now time.Time) (sum int, err error) {
 	for {
 		n, err := change(ctx, before, now, overdueBatch)

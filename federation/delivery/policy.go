@@ -80,7 +80,7 @@ type Backoff struct {
 	Jitter bool
 }
 
-// The wait is the longest after this many failures.
+// After this number of failures, the wait does not grow.
 const maxDoublings = 20
 
 // After returns the wait after a number of consecutive failures of a delivery of a given age.

@@ -29,8 +29,8 @@ import (
 
 const headsPage = 256
 
-// A progress report of this age is skipped if a newer one follows. Younger ones are for users that
-// watch the channel.
+// A progress report of at least this age is skipped if a newer one follows. Users that watch the
+// channel see the others.
 const staleProgress = 10 * time.Second
 
 // ErrUnnoted is returned for an attempt if the record could not be read or written. It is not a
@@ -65,8 +65,8 @@ func NewWorker(to Destination, rows deliveries.Rows) *Worker {
 // If a link is down, steps above this number are not shown on it.
 const maxFresh = 1 << 14
 
-// The first attempt of these steps was counted at filing, but not yet made. Safe for concurrent
-// use.
+// These steps were filed with their first attempt counted, but it has not been made yet. The set is
+// safe for concurrent use.
 type fresh struct {
 	mu    sync.Mutex
 	steps map[federation.EventID]bool
@@ -103,7 +103,7 @@ func (w *Worker) Probe(did federation.DID) {
 	}
 }
 
-// Owned by one goroutine.
+// One goroutine owns it.
 type running struct {
 	busy  map[string]bool
 	ready []string // due, and not begun
@@ -155,7 +155,7 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	return cmp.Or(failed, w.drain(r))
 }
 
-// The time until the next poll without a wake-up, at most [Policy.Look].
+// This is the time until the next poll without a wake-up, at most [Policy.Look].
 func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Duration {
 	look := w.to.Policy.Look
 	if len(r.busy) > 0 || !w.stuck.Load() {
@@ -203,7 +203,7 @@ func (w *Worker) pause() <-chan time.Time {
 
 func (w *Worker) inTurn() bool { return w.to.Policy.InTurn || w.to.Pace.Limited() }
 
-// Reads the record at most once: the end of each lane triggers another call.
+// The record is read at most once, because the end of each lane triggers another call.
 func (w *Worker) fill(ctx context.Context, r *running) {
 	now := time.Now()
 	if r.more = true; now.Before(w.until) || !r.end.IsZero() && !now.Before(r.end) {
@@ -364,7 +364,8 @@ func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
 	}
 }
 
-// Ends at the first delivery that must wait. If senders take turns, it makes only one delivery.
+// A lane ends at the first delivery that must wait. If senders take turns, it makes only one
+// delivery.
 func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 	rows, err := w.rows.PendingOf(ctx, w.to.Name, p.lane, w.to.Policy.Page)
 	if err != nil {
@@ -516,7 +517,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	return err
 }
 
-// Ends the delivery even after the connection has ended, so that no proved delivery is repeated.
+// A proved delivery is ended even after the connection has ended, so that it is not repeated.
 func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
 	ctx = context.WithoutCancel(ctx)
 	how.At = time.Now()

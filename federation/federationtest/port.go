@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// Below the ports for outgoing connections, which could take a port before its server has it.
+// These ports are below the ports for outgoing connections, which could take a port before its
+// server has it.
 const (
 	firstPort = 16000
 	lastPort  = 32000

@@ -27,10 +27,11 @@ const (
 	lastWait  = 10 * time.Minute
 )
 
-// They are read and judged together.
+// The deferred steps of a handoff are read and judged together.
 const maxDeferredInHandoff = 64
 
-// DIDs since the last retry. Steps of further DIDs are judged again when they are due.
+// This bounds the DIDs since the last retry. Steps of other DIDs are judged again when they are
+// due.
 const maxLearned = 1024
 
 // DeferralEnd is the end of a deferral.

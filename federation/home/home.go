@@ -18,8 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// More consecutive conflicts in one handoff indicate an attack. The sender may submit the step
-// again.
+// More conflicts in a row indicate an attack on the handoff. The sender may submit the step again.
 const maxRaces = 16
 
 // Limits are the limits of a home. Zero means no limit.
@@ -100,8 +99,8 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	return judged, err
 }
 
-// Decides again with another snapshot if another step was filed meanwhile. A valid step is written
-// even if ctx ends meanwhile.
+// If another step was filed meanwhile, the step is decided again with another snapshot. A valid
+// step is written even if ctx ends meanwhile.
 func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged federation.Judgement, err error) {
 	address := sub.Event.Arrival.Address
 	judged.Verdict = federation.Valid

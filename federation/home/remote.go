@@ -10,7 +10,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Usually there is one; concurrent parties may have more.
+// Usually one step is pending. Concurrent parties may have more.
 const maxPending = 64
 
 // Ruling is the outcome of a step that was pending at another home.

@@ -10,10 +10,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Newcomers at about 200 bytes each. The oldest are dropped first.
+// A newcomer takes about 200 bytes. The oldest are dropped first.
 const maxMet = 1 << 16
 
-// Known DIDs at about 100 bytes each.
+// A known DID takes about 100 bytes.
 const maxAcquainted = 1 << 16
 
 const growthRetry = 5 * time.Minute
@@ -135,7 +135,7 @@ func (s *Strangers) drop(n int) {
 	s.met = slices.Delete(s.met, 0, n)
 }
 
-// The result long means for more than an hour.
+// The result long is true for a DID known for more than an hour.
 func (s *Strangers) recall(did federation.DID, now time.Time) (long, has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *Strangers) yields(address string) bool {
 	return yields
 }
 
-// An empty address stands for all of them.
+// An empty address stands for all addresses.
 func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	for _, each := range s.met {
 		if address == "" || each.address == address {

@@ -77,7 +77,7 @@ func (h *Home) End(ctx context.Context, views []federation.View, note string, no
 	return filed, nil
 }
 
-// Zero means forever.
+// A duration of zero means forever.
 func (h *Home) windows() map[federation.Clock]time.Duration {
 	windows := h.Kinds.Windows()
 	windows[federation.DeadlineClock] = lifecycle.Tolerance
@@ -96,7 +96,7 @@ func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	return h.Kinds.Then(v), v.Since.Add(window)
 }
 
-// Reads nothing. It returns [federation.ErrStale] if the handoff has changed.
+// The record is not read. The error is [federation.ErrStale] if the handoff has changed.
 func (h *Home) end(ctx context.Context, view federation.View, note string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	ev, err := h.own(ctx, view, federation.Event{Verb: h.Kinds.Then(view), Note: note}, now)

@@ -246,7 +246,7 @@ func newKey(did federation.DID, public []byte, source string) Key {
 	return Key{ID: federation.KeyID(public), DID: did, Public: base64.RawURLEncoding.EncodeToString(public), Source: source}
 }
 
-// UTC, to the millisecond.
+// Times in passports are in UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func parse(text []byte) (Passport, *Finding) {

@@ -14,7 +14,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Short, because connections to a home behind NAT time out before the hub is tried.
+// This is short, because a home behind NAT must time out before the hub is tried.
 const httpsWait = 2 * time.Second
 
 const httpsTimeout = 10 * time.Second

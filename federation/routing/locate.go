@@ -208,7 +208,7 @@ func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string
 	return name, err
 }
 
-// Bounds the chain to an owner, because a gateway may keep a key for the DID of a kept key.
+// A gateway may keep a key for the DID of a kept key, so the chain to an owner is bounded.
 const maxKept = 4
 
 // KeyOwners looks up the owners of keys. It blocks on the record.

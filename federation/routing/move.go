@@ -12,8 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Bounds the forwarding of late steps. The homes of a handoff learn the new location from the first
-// receipt after the move.
+// The homes of a handoff learn the new location from the first receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
 const (
@@ -79,8 +78,8 @@ func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Ti
 	return at, nil
 }
 
-// Returns the first home after this one: later homes would refuse forwarded steps, because they do
-// not know that the mailbox was here.
+// The result is the first home after this one. Later homes would refuse forwarded steps, because
+// they do not know that the mailbox was here.
 func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.movedAway(ctx, did, now)
 	if i := slices.Index(at.Former, l.home); i > 0 {

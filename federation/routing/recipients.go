@@ -78,7 +78,7 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// No step is sent to a home that it passed through.
+// A step is not sent to a home that it passed through.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	if !after.Numbered { // no ruling proves the step to a third home
 		return nil, nil
@@ -97,7 +97,7 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 	return names, nil
 }
 
-// Deliveries, or inboxes, of one write.
+// Maximum number of deliveries, or of inboxes, in one write.
 const reroutePage = 256
 
 // Outboxes stores the pending deliveries of the record. Its methods block on the disk.

@@ -49,7 +49,7 @@ import (
 // Unrouted is the outbox of steps for DIDs whose mailbox home is unknown, or no longer a peer.
 const Unrouted = federation.UnroutedLink
 
-// Network of bindings of DIDs whose steps another home sent.
+// The network of bindings of DIDs whose steps another home sent.
 const homeNetwork = "home"
 
 // Record is the part of the record that a [Locator] reads and writes.
@@ -223,8 +223,7 @@ func noRoute(did federation.DID, home federation.HomeID) error {
 	return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
 }
 
-// Searches only if no location is known, or its route is lost. The DID document wins over the
-// document of its host, and both over the peers. A moved mailbox is not searched.
+// A known location is kept, unless its route is lost. A moved mailbox is never searched.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
@@ -240,7 +239,7 @@ func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (
 	return "", notFound(did, why)
 }
 
-// A search runs at most once a minute. The result why is the reason for finding no home.
+// A search runs at most once a minute. The result why explains a failed search.
 func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time) (found federation.HomeID, why error) {
 	if l.alone() || !l.due(did, now) {
 		return "", errNoHome
@@ -279,7 +278,7 @@ func notFound(did federation.DID, why error) error {
 	return &federation.UnavailableError{What: "home of " + string(did), Err: why}
 }
 
-// Counts the round as begun.
+// A due round counts as begun.
 func (l *Locator) due(did federation.DID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -330,7 +329,7 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 }
 
 // If several peers claim the mailbox, none is trusted, and each is reported if this lasts longer
-// than a move. If none does, the errors of the unresponsive peers are returned.
+// than a move. If no peer claims it, the errors of unresponsive peers are returned.
 func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {

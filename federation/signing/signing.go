@@ -187,7 +187,6 @@ func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	return kid, sig, true
 }
 
-// Returns nil for invalid base64.
 func decodeAnyBase64(s string) []byte {
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(s), "="))
 	if err != nil {
@@ -211,8 +210,8 @@ func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
 	return raw, nil
 }
 
-// A signature is "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC. The result is
-// false for another algorithm.
+// A signature is "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC. The last result
+// is false for another algorithm.
 func parse(text string) (kid string, sig []byte, ours bool) {
 	if kid, sig, ours = inTag().Read(text); ours {
 		return kid, sig, true
@@ -406,7 +405,7 @@ func checkReceipt(members map[string]string) error {
 	return nil
 }
 
-// Makes the signature invalid for any other purpose.
+// The prefix makes the signature invalid for any other purpose.
 const homePrefix = "baton-home/1\n"
 
 // SignHome signs a message from one home to another. The signature covers the bytes as sent.

@@ -18,7 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// Prepared by the caller, to keep this work out of the single writer goroutine.
+// The caller prepares it, to keep this work out of the single writer goroutine.
 type filing struct {
 	federation.Filing
 	step    handoffs.Prepared
@@ -31,14 +31,14 @@ type filing struct {
 	record  *Record
 }
 
-// The owner of a key kept by the gateway, or of the signing key.
+// This is the owner of a key kept by the gateway, or of the signing key.
 type keyRow struct {
 	federation.KeptKey
 
 	kept bool
 }
 
-// 0 for a DID without a number
+// The number is 0 for a DID without a number.
 type actors map[federation.DID]int64
 
 type before struct {
@@ -251,7 +251,7 @@ func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federatio
 	return entry, err
 }
 
-// Zero for a receipt.
+// The place is zero for a receipt.
 type place struct {
 	version federation.Version
 	prev    []byte
@@ -269,7 +269,7 @@ func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p 
 		f.actors[ev.For], f.actors[ev.To], engine.OrNull(at.key), engine.Stamp(ev.ShownAt()))
 }
 
-// The form of later reads, without the bytes of the evidence, which are stored separately.
+// Later reads return this form, without the bytes of the evidence, which are stored separately.
 func (f filing) entry() federation.Entry {
 	ev := f.Event
 	if ev.Evidence != nil {

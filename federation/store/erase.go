@@ -139,7 +139,7 @@ func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, no
 	return e, err
 }
 
-// Never null.
+// The result is never null.
 func asJSON[T any](list []T) (string, error) {
 	text, err := json.Marshal(append([]T{}, list...))
 	return string(text), err
@@ -182,7 +182,7 @@ type target struct {
 	drop  dropped
 }
 
-// All rows at once, or each by its key.
+// The rows are dropped all at once, or each by its key.
 type dropped struct {
 	all  bool
 	key  string

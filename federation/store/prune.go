@@ -195,7 +195,7 @@ func (s *Record) newPurge(dids []federation.DID, participants []string, now time
 	return purge{s, string(didText), string(participantText), now, dry}, err
 }
 
-// One kind of pending rows, selected by DID or by participant. A row has up to two keys.
+// A set is one kind of pending rows, selected by DID or by participant. A row has up to two keys.
 type set struct {
 	count *int
 	of    []any

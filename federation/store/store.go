@@ -145,8 +145,8 @@ func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (
 	return expired + unfetched, err
 }
 
-// No decision changes. Above [federation.MaxContacts] strangers nothing is recorded, and further
-// senders stay unknown.
+// Decisions do not change. Above [federation.MaxContacts] strangers nothing is recorded, and
+// further senders stay unknown.
 func introduce(ctx context.Context, q engine.Tx, c federation.Contact, now time.Time) error {
 	full, err := fullOf(ctx, q, c.Person, `state = 'introduced'`)
 	if err != nil || full {

@@ -62,7 +62,7 @@ func SyncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// Names the folder for files replaced by a restore, next to the record.
+// Such a folder, next to the record, has the files replaced by a restore.
 const asidePrefix = "replaced-"
 
 // Copies returns the copies of the record of a target: from a migration or a restore, drafts of an
@@ -84,7 +84,7 @@ func Copies(of Target) ([]string, error) {
 	return found, nil
 }
 
-// Folders in data_dir in which earlier versions made backups.
+// Earlier versions made backups in such folders in data_dir.
 const leftoverPrefix = ".backup-"
 
 // Save writes a backup to a file, completely or not at all, and never over another file. The

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// In data_dir while a restore moves files: record and keys may not match.
+// The marker is in data_dir while a restore moves files: record and keys may not match.
 const restoreMarker = "restore-unfinished"
 
 // CheckRestored returns an error if a restore to a target was interrupted. Until the first file is
@@ -123,8 +123,8 @@ func (r *restoration) checkRoom(force bool) error {
 	return fmt.Errorf("%s is there already: --force moves record and keys aside", found[0])
 }
 
-// Creates the folder of the key drafts before any other file, or empties one left by a killed
-// restore. From then until clear, [CheckRestored] fails.
+// The folder of the key drafts is created before any other file, or emptied if a killed restore
+// left it. From then until clear, [CheckRestored] fails.
 func (r *restoration) begin() error {
 	if err := os.MkdirAll(r.keysDraft(), 0o700); err != nil {
 		return err
@@ -184,8 +184,8 @@ type syncedFile struct{ *os.File }
 // Close writes the file to disk first.
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
 
-// Returns the folder with the previous files. The marker is on disk from before the first move
-// until after the last, so a restore killed in between loses nothing and can be detected.
+// The result is the folder with the previous files. The marker is on disk from before the first
+// move until after the last, so a restore killed in between loses nothing and can be detected.
 func (r *restoration) place(now time.Time) (aside string, err error) {
 	marker := r.path(restoreMarker)
 	if err := os.WriteFile(marker, nil, 0o600); err != nil {

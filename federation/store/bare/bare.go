@@ -17,7 +17,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// As in the record.
+// The record has the same bound.
 const maxBatch = 128
 
 // File is a database of rows, safe for concurrent use.

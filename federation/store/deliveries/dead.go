@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
-// The seq of the event of row f, or NULL: of a step, or of a document r or a message that contains
-// a step.
+// This is the seq of the event of row f, or NULL: of a step, or of a document r or a message that
+// contains a step.
 func itemStep(parts engine.SQL) string {
 	return `CASE WHEN f.item < ` + queue.NoticeBase + ` THEN f.item WHEN f.item >= ` + queue.DocumentBase + ` THEN ` + parts.DocumentStep + ` ELSE ` + parts.ItemStep + ` END`
 }

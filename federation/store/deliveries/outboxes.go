@@ -58,8 +58,8 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// The first ?4 pending rows of a destination (?1) after a row (?2, ?3), oldest first. No other row
-// is read.
+// The query returns the first ?4 pending rows of a destination (?1) after a row (?2, ?3), oldest
+// first. No other row is read.
 func aged(tables, which string) string {
 	from := `SELECT * FROM (SELECT f.item, f.destination, f.queued FROM delivery f` + tables + `
 		WHERE f.destination = ?1 AND f.state = 'waiting' AND (f.queued, f.item) > (?2, ?3) AND f.delayed = `
@@ -198,7 +198,7 @@ func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Attem
 	return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ? AND n <= ?`, row, to, t.Number-federation.MaxAttempts)
 }
 
-// Does nothing if the destination was deleted.
+// Nothing changes if the destination was deleted.
 func (s *Outboxes) change(ctx context.Context, name string, rows []int64, change func(ctx context.Context, q engine.Tx, to, row int64) error) error {
 	to, err := s.db.Destination(ctx, name)
 	if err == nil && to != 0 {
@@ -299,8 +299,8 @@ func (s *Outboxes) backlogOf(ctx context.Context, name string) (b federation.Bac
 const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h.name = CASE o.kind WHEN 'peer' THEN substr(o.name, 6) ELSE o.name END WHERE o.n = ?1 AND h.held > 0)
 		AND NOT EXISTS (SELECT 1 FROM destination o JOIN webhook w ON w.id = substr(o.name, 9) WHERE o.n = ?1 AND o.kind = 'webhook' AND w.ends > 0 AND w.ends <= ?2)`
 
-// Reads only the returned rows, regardless of the size of the outbox: untried rows by rank, and due
-// retries by time. The argument is the condition on the rows.
+// The query reads only the returned rows, regardless of the size of the outbox: untried rows by
+// rank, and due retries by time. The argument is the condition on the rows.
 func due(which string) string {
 	return `SELECT lane FROM (
 		SELECT * FROM (SELECT lane, rank, item FROM delivery WHERE ` + which + ` AND next = 0 ORDER BY rank, item LIMIT 0 + ?3) fresh
@@ -323,8 +323,8 @@ const nextSender = `WITH RECURSIVE turn (n) AS (
 // Rows that wait for a party are last, so that they never fill a page.
 const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.item`
 
-// Bounds the rows read for one DID, because each step of a busy participant runs this query while
-// deliveries are pending.
+// Each step of a busy participant runs the query for one DID while deliveries are pending, so it
+// reads at most this number of rows.
 const stuckLook = 256
 
 // Each query is for use if the previous one found nothing: among the handoffs of the participant

@@ -34,7 +34,7 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 	return r, err
 }
 
-// Replies arrive before that.
+// Replies to an attempt arrive within this time.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
 // Enqueue queues a delivery that is not a message of the record. It does nothing if the same

@@ -30,7 +30,7 @@ func (s *pushScan) read() federation.Push {
 	return s.push
 }
 
-// The rest is a part of a query, whose first parameter is the number of the destination.
+// The first parameter of the query is the number of the destination.
 func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	to, err := queue.Destination(ctx, q, h.ID)
 	if err != nil {

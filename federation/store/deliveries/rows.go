@@ -58,7 +58,7 @@ func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([
 //nolint:gochecknoglobals // constants, but for their functions
 var headsOf, headsOfSender = due(ofLink), due(ofSender)
 
-// For senders without a number. It is too short for a DID.
+// It stands for senders without a number, and is too short for a DID.
 const unknownSender = federation.DID("unknown")
 
 // Turn returns the next sender in a round robin, with up to limit of its lanes in the order of

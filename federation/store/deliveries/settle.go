@@ -163,7 +163,7 @@ func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, li
 	})
 }
 
-// As [federation.RankMessage].
+// This is [federation.RankMessage] in SQL.
 const rankMessage = `4`
 
 type overdue struct {

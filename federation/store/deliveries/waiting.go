@@ -147,8 +147,8 @@ func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, n
 	return found, err
 }
 
-// Returns the tables to join with a delivery f to a kind of destination, and the columns with the
-// IDs of its event, message and handoff.
+// The results are the tables to join with a delivery f to a kind of destination, and the columns
+// with the IDs of its event, message and handoff.
 func (s *Outboxes) waitingColumns(kind federation.DestinationKind) (tables, id, message, handoff string) {
 	const document = ` LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = `
 	switch kind {

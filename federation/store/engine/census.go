@@ -12,7 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// The data that a conversion must not change. Existing damage is not a difference.
+// A conversion must not change this data. Existing damage is not a difference.
 type census struct {
 	counts []int64
 	faults map[int64]string // by event.seq, of damaged events
@@ -68,7 +68,7 @@ type form struct {
 	split  bool // since version 5
 }
 
-// The form before version 5.
+// The form before version 5 has the whole event in one column.
 func wholeForm() form {
 	return form{query: storedColumns + `NULL` + storedFrom, decode: func(c eventform.Columns) (ev federation.Event, err error) {
 		err = federation.DecodeJSON(c.Body, &ev)

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Bounds the time that each caller waits for the others. At this size the fsync is a small part of
-// the cost of a write; larger batches would save little.
+// The bound limits the time that each caller waits for the others. At this size the fsync is a
+// small part of the cost of a write, so larger batches would save little.
 const maxBatch = 128
 
 type committer struct {
@@ -250,8 +250,8 @@ func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 	return nil
 }
 
-// Replaces the savepoint with that of the next write. The queued statements are sent, so that their
-// errors are errors of this write.
+// The savepoint is replaced with that of the next write. The queued statements are sent, so that
+// their errors are errors of this write.
 func (c *committer) applyOne(ctx context.Context, it *item) error {
 	if err := it.run(ctx, Tx{c.writer.statements}); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
-// The first version with the document of an event in a separate column.
+// Since this version, the document of an event is in a separate column.
 const eventsSplit = 5
 
 const eventPage = 500

@@ -201,7 +201,8 @@ func whatIsBeside(path string) (map[string][]byte, error) {
 	return beside, nil
 }
 
-// Excludes other processes until the lock is closed. It waits up to [lockWait] for a released lock. A process that opens a record creates the lock file first.
+// Other processes are excluded until the lock is closed. The call waits up to [lockWait] for a
+// released lock. A process that opens a record creates the lock file first.
 func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {
@@ -255,8 +256,8 @@ func putBack(name string, before []byte) error {
 	return nil
 }
 
-// The value and offset of the two bytes for the journal mode: the copied pages have no write-ahead
-// log.
+// These are the value and the offset of the two bytes for the journal mode: the copied pages have
+// no write-ahead log.
 //
 // spec: SQLite "Database File Format" §1.3.3
 const (

@@ -136,7 +136,7 @@ func begin(
 	return s, nil
 }
 
-// Locks the record first. The caller closes the returned connections, even after an error.
+// The record is locked first. The caller closes the returned connections, even after an error.
 func openWriter(ctx context.Context, path string, pragmas ...string) (_ file, _ *sql.Conn, opened closers, err error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -221,7 +221,7 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// The disk space of a commit: the largest batch, and the same again in the write-ahead log.
+// A commit needs space for the largest batch, and the same again in the write-ahead log.
 const minFreeBytes = 4 << 20
 
 // CheckRoom returns an error if the disk of a folder is almost full.

@@ -159,7 +159,7 @@ const (
 var errDevelopment = errors.New("a development version wrote this record, before the first version of its schema: this program cannot read it; " +
 	"keep it with the program that wrote it, and name an empty record")
 
-// Upgrades in one transaction; after an interruption the next start begins again. A record with
+// The upgrade is one transaction; after an interruption the next start begins again. A record with
 // rows is copied first.
 func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time, report Progress) (Upgrade, error) {
 	version, err := schemaVersion(ctx, conn)
@@ -218,7 +218,7 @@ func applyAll(ctx context.Context, on executor, d Dialect, missing []migration, 
 	return nil
 }
 
-// The tables and columns replaced by version 5. The migration of a network reads them, and SQLite
+// Version 5 replaced these tables and columns. The migration of a network reads them, and SQLite
 // drops no column while a trigger of a network names a missing table.
 const dropConverted = `DROP TABLE event_before; DROP TABLE dead_before; DROP TABLE attempt_before;
 	DROP TABLE outbox; DROP TABLE settled; DROP TABLE held; DROP TABLE push; DROP TABLE peer_delivery; DROP TABLE peer_pause;
@@ -292,8 +292,8 @@ func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	return version, nil
 }
 
-// Bytes of the record per second, for copying, converting and comparing. A virtual machine with two
-// processors reached 13 MiB.
+// The unit is bytes of the record per second, for copying, converting and comparing. A virtual
+// machine with two processors reached 13 MiB.
 const upgradeRate = 10 << 20
 
 // In a record with 100,000 handoffs of four steps, the copy took 97% of the size, the write-ahead

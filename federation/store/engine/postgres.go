@@ -23,7 +23,7 @@ import (
 // max_connections, 100 by default.
 const maxPostgresReaders = 8
 
-// The timeout of one batch, including the wait for other gateways. After it, the server counts as
+// One batch has this timeout, including the wait for other gateways. After it, the server counts as
 // unreachable.
 const patience = 30 * time.Second
 

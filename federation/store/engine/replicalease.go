@@ -68,7 +68,7 @@ func newReplicaLease() *replicaLease {
 	return &replicaLease{ours: make(chan struct{}), lost: make(chan struct{})}
 }
 
-// Connects when the first lease is requested.
+// It connects when the first lease is requested.
 func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *replicaLeases {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &replicaLeases{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*replicaLease{}}
@@ -137,7 +137,7 @@ func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	}
 }
 
-// Starts when the first lease is requested.
+// It starts when the first lease is requested.
 func (d *replicaLeases) run(ctx context.Context) {
 	defer close(d.stopped)
 	select {
@@ -188,7 +188,7 @@ func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// The time until the next check, or until the next lease may begin.
+// This is the time until the next check, or until the next lease may begin.
 func (d *replicaLeases) rest() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -127,7 +127,7 @@ func (t *transfer) copy(ctx context.Context, tx *sql.Tx, version int, rules Rule
 	return nil
 }
 
-// All tables except the one with the version.
+// The result has all tables except the one with the version.
 func tables(ctx context.Context, tx *sql.Tx) (found []table, err error) {
 	scan := func(row engine.Scanner) (one table, err error) {
 		var columns, key string

@@ -16,13 +16,13 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// Bounds one call of [Logs.Handoffs] with few matches to some tens of milliseconds.
+// This limits one call of [Logs.Handoffs] with few matches to some tens of milliseconds.
 const maxExamined = 8192
 
 const examinePage = 256
 
-// A position in the order of the last change, newest first. At the same time, later arrivals come
-// first.
+// A movement is a position in the order of the last change, newest first. At the same time, later
+// arrivals come first.
 type movement struct {
 	moved int64 // encoded by stamp
 	n     int64 // handoff.n
@@ -178,9 +178,9 @@ func (s *Logs) moved(ctx context.Context, f federation.Filter, lists []list, sta
 	return s.viewsOf(ctx, next[:min(want, len(next))], titlePart(f.Title))
 }
 
-// The longest part of the words of a title, in lower case, that a database compares like
-// [federation.Filter], or "". The letters i and k are also lower-case forms of non-ASCII letters,
-// which a database may not convert.
+// The result is the longest part of the words of a title, in lower case, that a database compares
+// like [federation.Filter], or "". The letters i and k are also lower-case forms of non-ASCII
+// letters, which a database may not convert.
 func titlePart(title string) (longest string) {
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') || r == 'i' || r == 'k' }
 	for part := range strings.FieldsFuncSeq(strings.ToLower(title), other) {
@@ -191,7 +191,7 @@ func titlePart(title string) (longest string) {
 	return longest
 }
 
-// Zero if the handoff was deleted or has another title.
+// The view is zero if the handoff was deleted or has another title.
 type movedView struct {
 	movement
 	view federation.View

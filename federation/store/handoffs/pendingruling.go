@@ -192,7 +192,7 @@ func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]feder
 	return waiting, nil
 }
 
-// Cached, because each new step checks for earlier ones, and usually there is none.
+// The answer is cached, because each new step checks for earlier ones, and usually there is none.
 func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	if s.deferred.Off() {
 		return true, nil

@@ -183,7 +183,8 @@ const (
 	forkQuery  = `SELECT 10, NULL, '', NULL, 0, 0, 0, 0 FROM fork WHERE handoff = ?`
 )
 
-// Only the parts needed by the step: on a server, an empty part is as expensive as one with a row.
+// A step reads only the parts that it needs: on a server, an empty part is as expensive as one with
+// a row.
 type parts struct {
 	queries []string
 	args    []any

@@ -31,7 +31,7 @@ func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer 
 	return found.refusal(ev.ID)
 }
 
-// Zero without a pruned step of this ID or these bytes.
+// It is zero without a pruned step of this ID or these bytes.
 type tombstone struct {
 	handoff                       federation.HandoffID
 	sameSigner, sameID, sameBytes bool

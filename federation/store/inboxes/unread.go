@@ -17,11 +17,11 @@ const elsewhere = federation.DeliveryState("elsewhere")
 
 const owner = `(SELECT did FROM actor WHERE n = i.did)`
 
-// True for an entry i if the inbox is its only route to its reader (see [federation.InboxLink]).
-// Either it was read there, or no link has the step, or its reader was seen there and no link to
-// the reader's home delivers it. A condition of the tables of a network follows, which reach its
-// participants. In a handoff of another home, that home delivers to the offerer and to each DID
-// seen anywhere else.
+// The condition is true for an entry i if the inbox is its only route to its reader (see
+// [federation.InboxLink]). Either it was read there, or no link has the step, or its reader was
+// seen there and no link to the reader's home delivers it. A condition of the tables of a network
+// follows, which reach its participants. In a handoff of another home, that home delivers to the
+// offerer and to each DID seen anywhere else.
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = i.event AND d.kind = 'link')
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did

@@ -124,5 +124,5 @@ func scanName(row engine.Scanner) (name string, err error) {
 	return name, err
 }
 
-// The first text after all texts with a prefix. Names of journals are ASCII.
+// The result is the first text after all texts with the prefix. Names of journals are ASCII.
 func afterPrefix(prefix string) string { return prefix + "\x7f" }

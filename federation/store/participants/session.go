@@ -305,7 +305,7 @@ func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
 	return endForKey(ctx, q, `participant = ?1`, participant)
 }
 
-// A time in the past for every replica.
+// This time is in the past for every replica.
 const endedByKey = `1`
 
 func endForKey(ctx context.Context, q engine.Tx, which string, args ...any) error {

@@ -186,7 +186,7 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 	return nil
 }
 
-// Ordered by registration. The agents are found by the rest of a query.
+// The agents are ordered by registration.
 func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
 	rows, err := engine.Rows(ctx, q, scanAgent, `SELECT a.handle, a.did, a.own_did, a.capabilities, a.metadata, a.registered, a.kept_key,
 			a.shows_presence, a.shows_context, a.issuer, a.subject, a.released, a.began, a.recovery,
@@ -225,7 +225,7 @@ func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	return a, err
 }
 
-// Omits the DID if another agent already has it.
+// The DID is omitted if another agent already has it.
 func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.Key) error {
 	key, err := unowned(ctx, q, key)
 	if err != nil {
@@ -314,8 +314,8 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 	})
 }
 
-// Omits the DID if it has an agent, a filed step or a session. Then its owner has proved it, and
-// the proof in a rotation has no handle.
+// The DID is removed if it has an agent, a filed step or a session. Then its owner has proved it,
+// and the proof in a rotation has no handle.
 func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE participant = ?1)`,

@@ -42,7 +42,7 @@ func (Tables) Erasable(ctx context.Context, q engine.Tx, handoffs, handles strin
 	return messages, peers, err
 }
 
-// As JSON. Each consent request quotes the first message of its requester.
+// The result is JSON. Each consent request quotes the first message of its requester.
 func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) {
 	type knock struct {
 		n        int64
@@ -114,7 +114,7 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 // not belong to the sender whose handle it has.
 const ofThem = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + store.StepOfThem + `))`
 
-// Held messages, and messages not fetched by their recipients. The handles are ?2.
+// A purge deletes held messages, and messages not fetched by their recipients. The handles are ?2.
 const (
 	heldOfThem   = `SELECT m.n, '' FROM message m WHERE m.edge IS NOT NULL AND m.edge IN (SELECT value FROM json_each(?2)) AND ` + ofThem
 	unreadOfThem = `SELECT m.n, m.recipient FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
@@ -263,7 +263,7 @@ func (Tables) Forget(ctx context.Context, q engine.Tx, handoff string) error {
 	return err
 }
 
-// Returns the number of deleted messages m, whose deliveries to webhooks are deleted too.
+// The result is the number of deleted messages m. Their deliveries to webhooks are deleted too.
 func deleteMessages(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
 	type deleted struct {
 		addressed

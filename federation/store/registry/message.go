@@ -154,14 +154,14 @@ func orderOf(m agents.Message) string {
 	return m.Handoff.String()
 }
 
-// The next places in the thread (low ?2, high ?3) and in the inbox of the recipient (?4), and the
-// reported time: now (?1), but later than that of its predecessor.
+// The values are the next places in the thread (low ?2, high ?3) and in the inbox of the recipient
+// (?4), and the reported time: now (?1), but later than that of its predecessor.
 const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND high = ?3),
 	(SELECT coalesce(max(position), 0) + 1 FROM message WHERE recipient = ?4),
 	max(?1, (SELECT coalesce(max(told), 0) FROM message WHERE low = ?2 AND high = ?3
 		AND seq = (SELECT max(seq) FROM message WHERE low = ?2 AND high = ?3)) + 1000000)`
 
-// Truncated to a millisecond.
+// The time is truncated to a millisecond.
 func toTell(now time.Time) int64 { return engine.Stamp(now.Truncate(time.Millisecond)) }
 
 type held struct {
@@ -225,7 +225,7 @@ func (s *Registry) OfferMessage(ctx context.Context, handle string, id federatio
 	return m, nil
 }
 
-// A held message whose sender begins with [agents.Unverified]: it is between ">" and "@" in ASCII.
+// The sender of a held message begins with [agents.Unverified]: it is between ">" and "@" in ASCII.
 // A literal would be a parameter here.
 const unverified = `m.edge > '>' AND m.edge < '@'`
 
@@ -356,7 +356,7 @@ func (s *Registry) HandOut(ctx context.Context, to string, events []federation.E
 	return nil
 }
 
-// Its recipient has not fetched the step.
+// The recipient has not fetched the step.
 type handOut struct {
 	n, step   int64
 	recipient string

@@ -101,7 +101,7 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	return nil
 }
 
-// A full list of first contacts, with the source of the entry to drop, or zero.
+// A crowd is a full list of first contacts, with the source of the entry to drop, or zero.
 type crowd struct {
 	full   bool
 	source string
