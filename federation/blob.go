@@ -99,15 +99,13 @@ func InlineContext(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// Blobs stores the content that steps refer to. [store.Record] documents the methods.
-//
-// A filed step whose context is the address of a blob claims that blob, and so may an [Effect]. The
-// record keeps a claimed blob as long as the handoff.
+// Blobs stores the content that steps refer to. [store.Record] documents the methods. A filed step
+// whose context is the address of a blob claims that blob, and so may an [Effect]. The record keeps
+// a claimed blob as long as the handoff.
 type Blobs interface {
-	// KeepBlob stores a blob. If the handoff is on record, the blob is claimed at once. The same
-	// content for one owner and handoff is stored once: the returned blob is the first one.
-	// KeepBlob returns [ErrBlobQuota] and stores nothing if the owner's blobs would exceed limit
-	// bytes in total; 0 means no limit.
+	// KeepBlob stores a blob, once per owner, handoff and content: the returned blob is the first
+	// one. It is claimed at once if the handoff is on record. KeepBlob returns [ErrBlobQuota] if
+	// the owner's blobs would exceed limit bytes in total; 0 means no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
 	// Blob returns an unexpired blob, or [ErrNotFound].
 	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)

@@ -109,8 +109,7 @@ func (f Remaining) Less(size int64) Remaining {
 //
 // A sender's share shrinks as the inbox fills, because a full inbox would lock out each new sender.
 // It is whole while other senders use at most half of the inbox. It then falls with the square of
-// the space that they leave free. The first entry of a sender needs no share: it fits until the
-// inbox is full.
+// the space that they leave free. The first entry of a sender needs no share.
 func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
 	whole = Remaining{Entries: math.MaxInt, Bytes: math.MaxInt64}
 	if l.Events > 0 {

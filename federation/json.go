@@ -100,9 +100,9 @@ func ExactNames(text []byte, names ...string) error {
 
 // ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and read identically
 // by all readers. It must be a single JSON value in UTF-8 without repeated members, nested at most
-// 64 deep. It must not contain half a surrogate pair, a number that is not an IEEE 754 double, or a
-// member name that changes the prototype of a JavaScript object. Canonical JSON rounds a number to
-// the nearest double; [LosslessJSON] refuses numbers that this changes.
+// 64 deep. It must not contain half a surrogate pair, a number outside the range of IEEE 754
+// doubles, or a member name that changes the prototype of a JavaScript object. Unlike
+// [LosslessJSON], it accepts a number that canonical JSON rounds.
 //
 // spec: RFC 8785 §3.2.2.3
 func ExactJSON(text []byte) error { return exactJSON(text, false) }

@@ -156,7 +156,7 @@ const maxKeyWindows = 256
 var ErrTooManyKeys = errors.New("federation: too many keys from one source")
 
 // Apply returns the windows that a report changes or adds to the stored history of its DID. It
-// returns [ErrTooManyKeys] if the history would exceed the limit. Apply never deletes a window and
+// returns [ErrTooManyKeys] if the history would exceed the limit. It never deletes a window and
 // never moves an end back. A report older than the last one of the same source ends no window.
 func (r KeyReport) Apply(kept KeyHistory) (changed KeyHistory, err error) {
 	var known KeyHistory // of the same source
@@ -244,10 +244,8 @@ const (
 )
 
 // Standing returns the standing of a key when a step was received. The caller selects the trusted
-// windows.
-//
-// The first window of a source has no beginning, because a step may arrive before its key. Between
-// two windows the key counts as ended.
+// windows. The first window of a source has no beginning, because a step may arrive before its key.
+// Between two windows the key counts as ended.
 func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWindow) bool) KeyStanding {
 	type source struct {
 		origin KeyOrigin
@@ -280,8 +278,7 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 }
 
 // Keys stores the keys of each DID with their times and sources, so that a step is judged by the
-// keys of its time. Only future ends of a network's own keys are deleted. [store.Record] documents
-// the methods.
+// keys of its time. [store.Record] documents the methods.
 type Keys interface {
 	// Learn stores the report of a source (see [KeyReport.Apply]), or returns [ErrTooManyKeys] and
 	// stores nothing.

@@ -72,9 +72,8 @@ const (
 	Unreact    = "unreact" // removes such an emoji
 )
 
-// Holder is the field of a message to a recipient without a DID. It has the key of the user with
-// the nick at that time. The message is for that user under any nick, and for no later user of the
-// nick.
+// Holder is the field with the key of a recipient without a DID: the user with the nick at that
+// time. The message is for that user under any nick, and for no later user of the nick.
 const Holder = "holder"
 
 // Formatted is the field with the body in IRC formatting codes. A network without them shows the

@@ -10,9 +10,8 @@ import (
 )
 
 // PlainText returns a text in its displayed form: one line of valid UTF-8 without control
-// characters, such as ESC, and without invisible or reordering characters. README.md, "Text for
-// people", lists all of them with the reasons. Line ends and tabs become spaces. Signed bytes never
-// pass through PlainText.
+// characters, and without invisible or reordering characters (see README.md, "Text for people").
+// Signed bytes never pass through PlainText.
 //
 // spec: UTR #36 §3.5; UTS #39 §3.1.1; UAX #44 Default_Ignorable_Code_Point
 func PlainText(s string) string {

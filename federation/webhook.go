@@ -22,9 +22,9 @@ type Webhook struct {
 	ID          WebhookID `json:"id"`
 	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
 	Participant string    `json:"participant,omitempty"` // name on the link of its messages; "" for an inbox
-	// Handoff is the handoff that the webhook follows. Each step filed since Since is posted,
-	// including steps of DID itself, and the webhook ends with the handoff. It is zero for a
-	// webhook for an inbox or messages.
+	// Handoff is the handoff that the webhook follows, or zero for an inbox or messages. Each step
+	// filed since Since is posted, including steps of DID itself. The webhook ends with the
+	// handoff.
 	Handoff HandoffID `json:"handoff,omitzero"`
 	Label   string    `json:"label,omitempty"` // chosen by its owner; only if it follows a handoff
 	Sealed  []byte    `json:"-"`               // data of the posting network, opaque to the record
@@ -57,7 +57,7 @@ func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before
 
 // Push is one delivery to a webhook, pending or ended: a step, a notice, or content for a
 // participant in a network's own tables. Pushes with the same order key are made in order, notices
-// after steps. Other pushes do not wait for them.
+// after steps.
 type Push struct {
 	Item    int64         // position among the items of its webhook; notices come last
 	Entry   Entry         // with its cursor and number; otherwise zero

@@ -2,8 +2,7 @@
 // the [Consent] of one handle to another. The registry (bridge/airc) declares the ports that store
 // them, and federation/store/registry implements these.
 //
-// It imports only package federation, so that a network and the record may share it. Its functions
-// are pure. Its values are safe for concurrent use.
+// Its functions are pure. Its values are safe for concurrent use.
 package agents
 
 import (
@@ -89,7 +88,7 @@ type Shows struct {
 }
 
 // StandsFor returns the DID that represents an agent in a handoff, if it is not the agent's first
-// DID. It belongs to one of its keys, or is bound to its handle.
+// DID.
 func (a Agent) StandsFor(v federation.View) federation.DID {
 	parties := v.Others("")
 	if slices.Contains(parties, a.DID) {

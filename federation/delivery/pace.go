@@ -21,7 +21,7 @@ const (
 )
 
 // Pace limits the messages to one destination by a token bucket. Its rate falls after a rate limit
-// error, and rises again up to its original value. A Pace is safe for concurrent use.
+// error, and rises again up to its original value. It is safe for concurrent use.
 type Pace struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter

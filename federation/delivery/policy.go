@@ -48,9 +48,8 @@ func ToReaders() Policy {
 	}
 }
 
-// ToRegistry is the policy of other registries. A registry receives everything within five minutes
-// of its return. The backoff is for a missing consent, because a registry cannot report when its
-// agent consents.
+// ToRegistry is the policy of other registries. The backoff is for a missing consent, because a
+// registry cannot report when its agent consents.
 func ToRegistry() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 5 * time.Second,
@@ -71,9 +70,8 @@ func ToWebhook(attempts int, timeout time.Duration) Policy {
 // Backoff is the wait after failures, which doubles after each one.
 type Backoff struct {
 	First, Longest time.Duration
-	// The wait is at most the age divided by Share, or Young if that is longer. New deliveries are
-	// therefore retried quickly, and old ones cause little load. If Share is 0, the age does not
-	// count.
+	// The wait is at most the age divided by Share, or Young if that is longer: old deliveries
+	// cause little load. If Share is 0, the age does not count.
 	Young time.Duration
 	Share int
 	// Jitter shortens a wait by up to a quarter, to spread the calls of many destinations.
@@ -103,8 +101,7 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 // Destination is a destination of deliveries. The result of Deliver determines the outcome of a
 // delivery:
 //
-//   - nil: the destination has proved its receipt, for example by a receipt of another home, a
-//     PONG, or a 2xx answer.
+//   - nil: the destination has proved its receipt.
 //   - a [*federation.RefusalError]: it permanently refuses this delivery.
 //   - a [*federation.DeadLetterError]: the delivery is a dead letter at once.
 //   - an [*AbsentError]: only a party is absent.

@@ -29,8 +29,7 @@ const (
 )
 
 // Pool serves the destinations of one kind without a connection. Each destination with a due
-// delivery gets a turn, the longest waiting first. A slow one delays others for at most one
-// attempt, while there are more workers than slow destinations.
+// delivery gets a turn, the longest waiting first.
 type Pool struct {
 	Kind   federation.DestinationKind
 	Policy Policy

@@ -2,9 +2,8 @@
 // that one, with an error.
 //
 // A panic in a goroutine ends the process, regardless of deferred calls in its parent. Each
-// goroutine of the gateway therefore runs in a [Group], in [Func] or in [Catch]. The panic becomes
-// an error, or with [Again] a panic of the waiting goroutine. Only one place logs and counts it:
-// the supervisor of a link, the HTTP server, or the runner of a job.
+// goroutine of the gateway therefore runs in a [Group], in [Func] or in [Catch]. Only one place
+// logs and counts the panic: the supervisor of a link, the HTTP server, or the runner of a job.
 package fault
 
 import (

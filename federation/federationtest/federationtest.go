@@ -1,8 +1,6 @@
 // Package federationtest has fixtures for tests: plausible steps, people and keys, addresses for
-// servers, and inputs of hostile peers. It opens no record; package storetest does.
-//
-// The steps have only placeholder signatures, because a record stores signed documents without
-// reading them.
+// servers, and inputs of hostile peers. The steps have only placeholder signatures, because a
+// record does not read signed documents.
 package federationtest
 
 import (

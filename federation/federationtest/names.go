@@ -14,8 +14,7 @@ import (
 // NamesRead checks that a decoder of peer input matches member names exactly, at any depth. It
 // decodes the document with a name in another case, instead of or beside the exact member. The
 // result must be that of an unknown name, or an error for a repeated member. The function decode
-// returns the decoded value, without the text of the document. Values of free members are arbitrary
-// JSON.
+// returns the decoded value. Values of free members are arbitrary JSON.
 func NamesRead(t *testing.T, document string, decode func(text []byte) (any, error), free ...string) {
 	t.Helper()
 	if _, err := decode([]byte(document)); err != nil {

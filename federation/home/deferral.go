@@ -60,8 +60,7 @@ type DeferralConfig struct {
 
 // Deferral manages steps that wait for a key, for example because its host does not respond. Each
 // such step is on disk. It is judged again with exponential backoff, and at once when a key of its
-// signer arrives. After [DeferralTime] it is abandoned, and the sender is notified. Above the
-// limits for each origin and in total, a step is refused, and may be sent again.
+// signer arrives. After [DeferralTime] it is abandoned, and the sender is notified.
 //
 // The deferred steps of one handoff are judged in order of arrival, by the keys and the time of
 // their first arrival. An invalid step waits behind an earlier step if filing that step could make
@@ -159,9 +158,8 @@ const (
 	retriedAtOnce = 16  // handoffs: enough for their commits to share an fsync
 )
 
-// Retry judges the due steps again, with all deferred steps of their handoffs. The result more
-// reports whether other steps are due. It blocks on the record, and on the network only if the key
-// source does.
+// Retry judges the due steps again, with all deferred steps of their handoffs. It reports whether
+// more steps are due. It blocks on the record, and on the network only if the key source does.
 func (h *Home) Retry(ctx context.Context, now time.Time) (more bool, err error) {
 	d := h.Deferral
 	if err := d.hasten(ctx, now); err != nil {

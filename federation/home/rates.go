@@ -88,10 +88,9 @@ func (r *Rates) makeRoom(now time.Time) {
 	}
 }
 
-// Returns the DID of the step if it is new to the record. Strangers are admitted as parties of the
-// handoff, or as signers of deferred steps, which were admitted on arrival. Steps of the home, and
-// steps admitted by another home, are not counted: their signers would not be notified of this
-// home's limits.
+// Returns the DID of the step if it is new to the record. Parties of the handoff are admitted, and
+// signers of deferred steps, which were admitted on arrival. Steps of the home, and steps admitted
+// by another home, are not counted: their signers would not be notified of this home's limits.
 //
 // A step signed with the gateway's key for a DID counts for that DID. Any other signer could name
 // any DID in For, so its steps count for the signer.

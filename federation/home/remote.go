@@ -90,10 +90,9 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 	return d, nil
 }
 
-// Settle reviews the pending steps of a remote handoff after its state has changed. It files and
-// returns the steps that can be filed without changing the state. It also returns the steps that
-// can never be filed. The latter stay pending until [Home.Drop], so that their senders can be
-// notified first.
+// Settle reviews the pending steps of a remote handoff after its state has changed. It files the
+// steps that do not change the state. It returns these, and the steps that can never be filed. The
+// latter stay pending until [Home.Drop], so that their senders can be notified first.
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.ListPendingIn(ctx, id)
 	if err != nil {
@@ -162,15 +161,13 @@ func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 }
 
 // FileRuled files a step of a remote handoff at the position given by its home. The caller has
-// verified the signature of the ruling. FileRuled checks the signature of the step, that the step
-// is allowed after the earlier steps, and that both homes have the same hash chain.
+// verified the signature of the ruling. FileRuled checks the signature of the step, the lifecycle
+// and the hash chain. A ruling of this home itself returns a step that this home lost by a restore.
 //
-// A ruling of this home itself returns a step that this home lost by a restore.
-//
-// It returns a [*federation.GapError] if earlier steps are missing. It returns a
-// [*federation.ForkError] for a ruling that contradicts an earlier one; the proof is then on disk.
-// It returns a [*federation.RefusalError] for a step that can never be filed here, and an error
-// wrapping [*federation.UnavailableError] if a retry may help.
+// It returns a [*federation.GapError] if earlier steps are missing, and a [*federation.ForkError]
+// for a ruling that contradicts an earlier one; the proof is then on disk. A
+// [*federation.RefusalError] is final. An error wrapping [*federation.UnavailableError] may be
+// retried.
 func (h *Home) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling, now time.Time) (federation.Judgement, error) {
 	if ev.Handoff != r.Handoff || ev.ID != r.Event || r.Version == 0 {
 		return federation.Judgement{}, federation.Refuse(ev, federation.WrongReference, "the ruling is about another step")

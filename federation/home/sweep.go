@@ -155,9 +155,9 @@ func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Eve
 	return signing.Signed(h.Read, ev)
 }
 
-// EndOrphan ends an orphaned remote handoff here, with an operator's reason as its note. The step
-// is only known to this home. EndOrphan returns [federation.ErrStale] if the handoff has changed
-// since it was read, and a [*federation.RefusalError] if it cannot be ended.
+// EndOrphan ends an orphaned remote handoff here, with an operator's reason as its note. Only this
+// home knows the step. It returns [federation.ErrStale] if the handoff has changed, and a
+// [*federation.RefusalError] if it cannot be ended.
 func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	if !view.Remote {

@@ -210,8 +210,7 @@ func commanded(v federation.View, ev federation.Event) federation.View {
 }
 
 // Check returns the view after a step other than an opener, or a [*federation.RefusalError] and the
-// view before it. The first failure determines the code, in this order: the verb of the kind, the
-// end of the handoff, its state, the accepted step, the role of the actor, the deadline.
+// view before it. The first failure determines the code.
 func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (federation.View, error) {
 	if err := k.Known(ev); err != nil {
 		return v, err
@@ -352,9 +351,8 @@ func (k Kinds) wait(v federation.View) (wait, bool) {
 	return waits[i], true
 }
 
-// Replay returns the view after the last step of a log, or the zero View for an empty log. With the
-// same tables it equals the view filed with that step. The error comes from the log, or names the
-// step that cannot follow its predecessor.
+// Replay returns the view after the last step of a log, or the zero View for an empty log. The
+// error comes from the log, or names the step that cannot follow its predecessor.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View
 	for entry, err := range log {

@@ -3,14 +3,12 @@
 //
 // A passport has every step exactly as signed, the keys by ID with their sources, the evidence
 // behind vouched steps, the receipts of the home, and a hash chain over the steps. The home signs
-// the canonical form of all this, so spacing and the order of members do not matter.
+// the canonical form of all this.
 //
 // [Issue] makes a passport from the record, and [Write] from given [Contents]. [Checker.Verify]
 // checks a passport with only its file and returns a [Report]. A did:key proves its own signatures.
-// Other signatures depend on the keys that the home found for them. The order and the times of the
+// Other signatures depend on the keys that the home found for them, and the order and times of the
 // steps depend on the home. The report lists each such dependency.
-//
-// All functions are pure, except that Issue reads the record.
 package passport
 
 import (

@@ -50,8 +50,8 @@ type KeyHistories interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
-// Documents reads the published DID documents of other homes and of their agents. It reads by HTTPS
-// and, if that fails, through the hub.
+// Documents reads the published DID documents of other homes and of their agents, by HTTPS or else
+// through the hub. Its methods may be called concurrently.
 //
 // Over HTTPS the certificate proves the home. Through a hub, the home signs the response, and
 // [Documents] trusts these keys:
@@ -60,8 +60,6 @@ type KeyHistories interface {
 //   - a key on record for the home;
 //   - for a home without a key on record, or without an address, the key that the document names,
 //     at a hub that gives each home an account.
-//
-// Its methods may be called concurrently.
 type Documents struct {
 	Linked func(home federation.HomeID) (Linked, bool)
 	// Keys verifies responses with documents of agents.

@@ -1,10 +1,8 @@
 // Package peering adds other homes to a running gateway, and removes them.
 //
-// [Peering.Add] inspects a home (see [Peering.Inspect]), and records and links it if all checks
-// pass. Then a [Canary] shows whether handoffs work.
-//
-// [Peering.Run] synchronizes the linked homes with the recorded homes, which the replicas of a home
-// share. Methods may be called concurrently.
+// [Peering.Add] inspects a home, and records and links it if all checks pass. Then a [Canary] shows
+// whether handoffs work. [Peering.Run] synchronizes the linked homes with the recorded homes, which
+// the replicas of a home share. Methods may be called concurrently.
 package peering
 
 import (
@@ -41,9 +39,9 @@ type Links interface {
 	Added() []federation.KnownHome
 	// IsPeer reports whether a home or a registry has the name.
 	IsPeer(name string) bool
-	// Relink links recorded homes, and ends the links to homes that are no longer recorded. It does
-	// not change configured links. It blocks until the ended links are closed. The new links run
-	// until ctx ends.
+	// Relink links recorded homes, and ends the links to homes that are no longer recorded, except
+	// configured links. It blocks until the ended links are closed. The new links run until ctx
+	// ends.
 	Relink(ctx context.Context) error
 	// ForgetKeys drops the cached keys of a DID.
 	ForgetKeys(did federation.DID)
@@ -121,9 +119,8 @@ type Added struct {
 	Canary *CanaryReport // nil if none was sent
 }
 
-// Add inspects, stores and links a home, and sends it a canary. It blocks until the canary is
-// completed, for at most about thirty seconds. The error is a [*RequestError], or comes from the
-// record or the gateway.
+// Add inspects, stores and links a home, and sends it a canary. It blocks for at most about thirty
+// seconds. The error is a [*RequestError], or comes from the record or the gateway.
 func (p *Peering) Add(ctx context.Context, ask Request) (Added, error) {
 	if err := p.checkRequest(ask); err != nil {
 		return Added{}, err
@@ -164,8 +161,8 @@ func (p *Peering) checkRequest(ask Request) error {
 }
 
 // Remove deletes a home added by an operator, and ends the link to it. Pending deliveries wait for
-// another route, or until the home is added again. With dry, it only looks for the home. The error
-// is a [*RequestError], or comes from the record.
+// another route. With dry, it only looks for the home. The error is a [*RequestError], or comes
+// from the record.
 func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
 	known, err := p.cfg.Record.KnownHomes(ctx)
 	if err != nil {

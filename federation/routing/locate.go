@@ -129,8 +129,8 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 
 // MaySpeakFor reports whether this gateway trusts the statements of one of these homes about a DID:
 // the mailbox is there, or only a home's claim is known. If the mailbox is at another peer, it asks
-// that peer whether it has moved, and blocks on the network. The error comes from the record, or is
-// a [*federation.UnavailableError] if the peer does not answer.
+// that peer, and blocks on the network. The error comes from the record, or is a
+// [*federation.UnavailableError] if the peer does not answer.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, homes ...federation.HomeID) (bool, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {
@@ -218,8 +218,8 @@ type KeyOwners interface {
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }
 
-// Owners resolves the DIDs of keys kept for others. Other networks show such a DID as the author of
-// a step, so people write to it. The zero Owners keeps no keys.
+// Owners resolves the DIDs of keys kept for others, because people write to the DID shown as the
+// author of a step. The zero Owners keeps no keys.
 type Owners struct {
 	Record KeyOwners
 	// Kept returns the key that the gateway keeps for a name.
@@ -280,8 +280,8 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 }
 
 // LearnFromStep records that a home sent a step or text of a DID, unless another location is known.
-// A signed step also overrules an earlier login here, and the earlier claim of another home. It
-// only logs a failed write; the next step retries it.
+// A signed step also overrules an earlier login here, and the earlier claim of another home. A
+// failed write is only logged.
 func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by federation.Provenance, home federation.HomeID, now time.Time) {
 	defer l.routed(ctx, did)
 	kept, err := l.record.MailboxLocation(ctx, did)
@@ -294,7 +294,7 @@ func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by fede
 }
 
 // LearnFromLogin records that a DID logged in here. It changes only an unknown location, a lost
-// route, or a mere claim of another home. It only logs a failed write; the next login retries it.
+// route, or a mere claim of another home. A failed write is only logged.
 func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	switch {

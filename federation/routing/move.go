@@ -102,10 +102,9 @@ func (l *Locator) keepMove(ctx context.Context, did federation.DID, from, to fed
 	return l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: to, Source: federation.LocatedByMove, Since: now, Former: former})
 }
 
-// TakeOver makes this home the mailbox home of a DID that another home moves. If a third home is
-// known to have the mailbox, TakeOver asks that home, and blocks on the network. A non-empty reason
-// means that the third home confirms it. The error is a [*federation.UnavailableError] if it does
-// not answer.
+// TakeOver makes this home the mailbox home of a DID that another home moves. It asks a third home
+// known to have the mailbox, and blocks on the network. A non-empty reason means that the third
+// home confirms it. The error is a [*federation.UnavailableError] if it does not answer.
 func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error) {
 	at, err := l.Locate(ctx, did)
 	switch {
@@ -133,10 +132,9 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 }
 
 // Move moves the mailbox of a DID to another home, with its unread entries. It blocks until each
-// entry is receipted or refused. A second call moves the rest. With dry, it only counts them.
-//
-// The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other
-// home, or comes from the record or the network.
+// entry is receipted or refused. A second call moves the rest. With dry, it only counts them. The
+// error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other home, or
+// comes from the record or the network.
 func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.HomeID, dry bool, now func() time.Time) (Moved, error) {
 	done := Moved{DID: did, Home: to}
 	if _, ok := l.peers.Peer(to); !ok {

@@ -119,8 +119,7 @@ type Outboxes interface {
 
 // Reroute moves two kinds of deliveries to [Unrouted]: those to former peers, and steps in inboxes
 // here whose readers have no known mailbox location. Call it at startup and after each change of
-// the set of peers. It returns the number of moved deliveries, and blocks on the disk. A second
-// call completes an interrupted one.
+// the peers. It returns the number of moved deliveries. A second call completes an interrupted one.
 func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err error) {
 	names, err := l.outboxes.OutboxNames(ctx)
 	if err != nil {

@@ -177,9 +177,9 @@ const (
 
 var errNoHome = errors.New("no home is known to have its mailbox")
 
-// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its handoff.
-// It blocks on the network. The error is a [*federation.UnavailableError] while one is not found. A
-// [*federation.RefusalError] means that the handoff has ended, so the step is dropped.
+// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties. It blocks on
+// the network. The error is a [*federation.UnavailableError] while one is not found. A
+// [*federation.RefusalError] means that the handoff has ended.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {

@@ -2,20 +2,17 @@
 // Its functions are pure, except that some read keys from a [federation.KeySource].
 //
 // A [Scheme] describes how one format signs. Steps in the tags of IRC are most of the traffic, so
-// they have separate functions: [Document], [Verify], [Seal]. AIRC messages have [Envelope],
-// [VerifyEnvelope] and [SignEnvelope].
+// they have separate functions: [Document], [Verify], [Seal].
 //
 // Every scheme is Ed25519 over RFC 8785 JSON, except for a few old ones. A text that two JSON
 // parsers could read as different values has no canonical form, except for numbers beyond ±2^53,
-// which RFC 8785 writes as the nearest double.
+// which RFC 8785 rounds.
 //
 // Guarantees:
 //
-//   - All verification follows the rule of the standard library, so that homes never disagree about
-//     a signature: the equation without the cofactor, S below the group order, and R compared as
-//     bytes.
-//   - No signature is valid under a key that [federation.ParsePublicKey] refuses: small order, or
-//     no canonical encoding.
+//   - All verification follows the rule of the standard library, so that homes never disagree: the
+//     equation without the cofactor, S below the group order, and R compared as bytes.
+//   - No signature is valid under a key that [federation.ParsePublicKey] refuses.
 //   - A missing key makes a signature unverifiable, never invalid.
 //
 // spec: handofftag "Canonical document"; airc-v0.1.1 §6
@@ -50,8 +47,8 @@ func Document(ev federation.Event) (string, error) {
 	return Canonical(ev.Fields, ev.From, ev.Venue, id)
 }
 
-// Canonical returns the document that a signature covers: a JSON object of strings, with the
-// fields, the signer as "from", the venue as "target" and the ID, if any.
+// Canonical returns the document that a signature covers: a JSON object of the fields, with the
+// signer as "from", the venue as "target" and the ID, if any.
 //
 // spec: handofftag "Canonical document"; freeq-act "Canonical document"
 func Canonical(fields map[string]string, from federation.DID, target, id string) (string, error) {
@@ -93,8 +90,7 @@ func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (
 }
 
 // Envelope returns the bytes covered by the signature of an AIRC message: its canonical JSON
-// without the members signature and seq, which the registry adds at delivery. It returns an error
-// if there is no canonical form; see [federation.ExactJSON].
+// without the members signature and seq. The error is that of [federation.ExactJSON].
 //
 // spec: airc-v0.1.1 §6.2
 func Envelope(envelope []byte) ([]byte, error) {
@@ -251,8 +247,8 @@ func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []b
 }
 
 // Verify verifies the signature of a message under one key. The verdict is
-// [federation.Unverifiable] for a message without a canonical form, another algorithm, or another
-// named key. The error is non-nil only if the message has no canonical form.
+// [federation.Unverifiable] for another algorithm or another named key. It is also Unverifiable,
+// with an error, for a message without a canonical form.
 func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	document, err := s.Document(message)
 	if err != nil {
@@ -272,9 +268,9 @@ func (s Scheme) verify(document []byte, signature string, key ed25519.PublicKey)
 	return federation.Valid
 }
 
-// Match verifies the signature of a message that does not name its scheme. It returns the first
-// scheme under which the signature is valid, or the zero Scheme. The verdict is then
-// [federation.Invalid] if any scheme could judge the signature.
+// Match verifies the signature of a message that does not name its scheme. It returns the scheme
+// under which the signature is valid, or the zero Scheme. The verdict is then [federation.Invalid]
+// if any scheme could judge the signature.
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable
 	for _, s := range schemes {
@@ -420,8 +416,7 @@ func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (s
 func homeDocument(message []byte) []byte { return append([]byte(homePrefix), message...) }
 
 // VerifyHome verifies a home's signature with the keys of its DID at the given time. The error is
-// nil only for [federation.Valid]. For [federation.Unverifiable] it wraps
-// [*federation.UnavailableError] if a retry may help.
+// nil only for [federation.Valid], and wraps [*federation.UnavailableError] if a retry may help.
 func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.HomeID, message []byte, signature string, at time.Time) (federation.Verdict, error) {
 	kid, sig, ours := inTag().Read(signature)
 	if !ours {

@@ -13,9 +13,8 @@ import (
 // Verify verifies the signature of a step with the keys of its From at the time of its arrival. It
 // fills in the document, the key ID and the key.
 //
-// The error is nil only for [federation.Valid]. It is a [*federation.RefusalError] for a missing or
-// invalid signature, the key of another DID, an unusable did:key ([federation.InvalidTag]), and a
-// signature that cannot be judged now ([federation.SignatureUnverifiable]). Any other error comes
+// The error is nil only for [federation.Valid]. A [*federation.RefusalError] has the code
+// [federation.SignatureUnverifiable] if the signature cannot be judged now. Any other error comes
 // from the record behind the key source.
 func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.Text == "" {
@@ -155,9 +154,8 @@ func (filedKey) KeyOwner(context.Context, string) (federation.DID, error) {
 // document is not a step.
 type Reader func(document string) (federation.Event, error)
 
-// Open verifies a step like [Verify], and reads the members of a valid step from its document.
-// Other members set by a codec are discarded. A step without a signed ID keeps the ID set by its
-// home. Provenance, evidence and arrival are not signed and do not change.
+// Open verifies a step like [Verify], and reads the members of a valid step from its document. It
+// discards other members set by a codec, except an unsigned ID, provenance, evidence and arrival.
 func Open(ctx context.Context, keys federation.KeySource, read Reader, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	ev, verdict, err := Verify(ctx, keys, ev)
 	if err != nil {

@@ -27,8 +27,8 @@ type Writer func(ev federation.Event) (fields map[string]string, losses []federa
 type Referrer func(ctx context.Context, ev federation.Event) (federation.Event, error)
 
 // Vouch returns a step signed by a gateway with the key kept for its author. The draft has For if
-// the key does not name the author, and evidence if the author wrote an original. A context that
-// does not fit is stored first. The losses are the members missing in the signed document.
+// the key does not name the author. A context that does not fit is stored first. The losses are the
+// members missing in the signed document.
 func Vouch(ctx context.Context, key federation.SigningKey, draft federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	draft.From, draft.Provenance = key.DID, federation.Vouched
 	return SealFitted(ctx, key, draft, write, refer)
@@ -72,8 +72,8 @@ func OriginalOf(signed federation.Signature, at federation.Arrival) Original {
 }
 
 // Evidence returns the evidence of an original for a step at a venue: canonical JSON, and its
-// address at the gateway. It is deterministic. The address of private evidence contains a
-// capability made with the key [EvidenceSecret], because other readers may see the digest.
+// address at the gateway. It is deterministic. The address of private evidence has a capability,
+// because other readers may see the digest.
 //
 // spec: airc-shapes "A step as payload"
 func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret federation.SigningKey) (federation.Evidence, error) {

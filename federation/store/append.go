@@ -76,8 +76,8 @@ func precheck(ev federation.Event, signer int64, digest [32]byte, dids string) *
 
 // Append files a step. It returns [federation.ErrStale] if f.After is not the current version of
 // the log. It returns a [*federation.RefusalError] with [federation.EventIDInUse] if the signer has
-// used the ID for other bytes, or the handoff ID belongs to another handoff. For a repeated step
-// (see [federation.Event.Digest]) it returns the first Entry.
+// used the ID for other bytes, or the handoff ID belongs to another handoff. For a repeated step it
+// returns the first Entry.
 func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	ready, err := s.prepareFiling(ctx, f)
 	if err != nil {

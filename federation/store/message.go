@@ -115,9 +115,8 @@ func (s *Record) TextAbout(ctx context.Context, id federation.HandoffID, limit i
 	return found, nil
 }
 
-// ExpireMessages expires up to limit pending messages filed at or before a given time: their
-// deliveries to links, and their inbox entries. It notifies their senders, and returns the number
-// of expired messages.
+// ExpireMessages expires up to limit pending messages filed at or before a given time, on links and
+// in inboxes. It notifies their senders, and returns the number of expired messages.
 func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	expired, err := s.Outboxes.ExpireMessages(ctx, before, now, limit)
 	if err != nil || expired == limit {

@@ -20,10 +20,10 @@ import (
 const finished = `h.over = 1`
 
 // Prune examines up to limit handoffs unchanged since a given time, and deletes closed ones with
-// all their data. It keeps a handoff with a pending delivery to a link or with a dead letter. It
-// also keeps the handoff with the newest event, because later events continue its numbering.
-// Tombstones remain: a repeated step is refused with [federation.TerminalHandoff], and other bytes
-// with its ID with [federation.EventIDInUse].
+// all their data. It keeps a handoff with a pending delivery to a link or with a dead letter, and
+// the handoff with the newest event, which continues the numbering. Tombstones remain: a repeated
+// step is refused with [federation.TerminalHandoff], and other bytes with its ID with
+// [federation.EventIDInUse].
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	idle, next, err := s.Idle(ctx, before, after, limit)
 	if err == nil && len(idle) > 0 {

@@ -13,10 +13,7 @@
 //   - homes: other homes, and the locations of mailboxes
 //   - operators: decisions and views of operators
 //
-// Methods that change several subjects are in this package. Package queue writes the rows of
-// deliveries, and eventform converts an event to the columns of its row and back. Package engine is
-// the database of all of them. Package fsck examines and copies a closed record, backup makes
-// archives of it, and registry has the tables of a registry of agents.
+// Methods that change several subjects are in this package.
 package store
 
 import (
@@ -117,8 +114,8 @@ func (s *Record) NewestFiled(ctx context.Context) (time.Time, error) {
 }
 
 // Delay files a [federation.NoticeDelayed] for up to limit rows filed at or before a given time
-// without one, and returns their number. The rows include steps that an agent has not fetched, and
-// steps in an inbox without another route to its reader (see [federation.InboxLink]).
+// without one, and returns their number. The rows include unread steps in an inbox without another
+// route to its reader (see [federation.InboxLink]).
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.Outboxes.Delay(ctx, before, now, limit)
 	if err != nil || delayed == limit {

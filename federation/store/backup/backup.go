@@ -127,8 +127,7 @@ func Receive(path string, from io.Reader) (made Manifest, err error) {
 }
 
 // Stream returns a backup of a source without a copy, so that a full disk can be backed up to
-// another disk. It reads the record as the caller reads the backup. If ctx ends, the backup is
-// truncated. The caller closes it.
+// another disk. If ctx ends, the backup is truncated. The caller closes it.
 func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {
 	made := Manifest{Format: archiveFormat, Home: from.Home, Made: time.Now().UTC()}
 	if from.Record == "" {

@@ -1,6 +1,6 @@
-// Package deliveries stores the pending and ended deliveries of a record, and dead letters. It has
-// deliveries of steps and text to links and other homes, of documents to peers of a network, of
-// items to webhooks, and of notices to their readers.
+// Package deliveries stores the pending and ended deliveries of a record, and dead letters: of
+// steps and text to links and other homes, of documents to peers of a network, of items to
+// webhooks, and of notices to their readers.
 package deliveries
 
 import (
@@ -20,10 +20,9 @@ import (
 
 // Outboxes are the deliveries of one record, safe for concurrent use.
 //
-// The transaction that files an inbox entry, or a notice on the [federation.InboxLink], queues its
-// deliveries to the webhooks of the inbox. The transaction that files a step queues its deliveries
-// to the webhooks that follow its handoff. The end or delay of a delivery files a
-// [federation.Notice] to the signer of its step, unless the network notifies the signer itself.
+// The transaction that files an inbox entry, a notice on the [federation.InboxLink] or a step also
+// queues its deliveries to webhooks. The end or delay of a delivery files a [federation.Notice] to
+// the signer of its step, unless the network notifies the signer itself.
 type Outboxes struct{ db *engine.DB }
 
 // New returns the outboxes in a database.

@@ -38,8 +38,8 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
 // Enqueue queues a delivery that is not a message of the record. It does nothing if the same
-// Message of the same Sender is already pending under its OrderKey. It returns a
-// [*federation.UnavailableError] if [federation.MaxPeerDeliveries] are pending for the peer.
+// Message of the same Sender is pending under its OrderKey. It returns a
+// [*federation.UnavailableError] above [federation.MaxPeerDeliveries].
 func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var waits bool
@@ -126,8 +126,8 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 }
 
 // PeerQueue returns the first limit deliveries to a peer in their order, without their documents.
-// It omits deliveries queued after a given time, unless the time is zero. Documents have the
-// highest item numbers. The sum in the query keeps the planner from an index without this order.
+// It omits deliveries queued after a given time, unless the time is zero. The sum in the query
+// keeps the planner from an index without this order.
 func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time, limit int) ([]federation.PeerDelivery, error) {
 	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`''`)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item >= `+queue.DocumentBase+` AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting'

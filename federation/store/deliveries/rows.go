@@ -15,7 +15,7 @@ import (
 // Rows are the deliveries to destinations of all kinds, for the delivery engine. Destinations are
 // named by [federation.PeerDestination], [federation.WebhookName] and [federation.NoticesOf]; a
 // link or another home has its own name. A row is identified by its destination and the number of
-// its item. An unknown destination has no pending rows.
+// its item. A held, ended or unknown destination has no due rows.
 type Rows struct{ *Outboxes }
 
 // Rows returns the deliveries to destinations of all kinds.
@@ -42,7 +42,6 @@ func (s Rows) Held(ctx context.Context, to string) (federation.PausedQueue, bool
 
 // Heads returns up to limit lanes whose first row is due now, the lowest [federation.Rank] first,
 // and within a rank the oldest. If more than limit are due for a retry, the earliest are returned.
-// A held or ended destination has no due rows.
 func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([]string, error) {
 	n, err := s.db.Destination(ctx, to)
 	var due []string
@@ -63,7 +62,7 @@ const unknownSender = federation.DID("unknown")
 
 // Turn returns the next sender in a round robin, with up to limit of its lanes in the order of
 // Heads. Senders with a due first row take turns, in the order of their first appearance in the
-// record. A held or ended destination has no due rows.
+// record.
 func (s Rows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
 	turn, err := s.turn(ctx, to, after, now, limit)
 	if err != nil {
@@ -177,10 +176,9 @@ func (s Rows) pushesOf(ctx context.Context, id, query string, args []any) ([]fed
 	return found, nil
 }
 
-// Stuck returns a lane whose first row is due after now. It prefers the first lane of the handoffs
-// of a DID, in the order of Heads, to the lane that is due next. For a DID with hundreds of
-// handoffs and hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no
-// row is pending.
+// Stuck returns a lane whose first row is due after now, or [federation.ErrNotFound]. It prefers
+// the first lane of the handoffs of a DID, in the order of Heads, to the lane that is due next. For
+// a DID with hundreds of handoffs and hundreds of pending rows, it may miss one.
 func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time.Time) (lane string, err error) {
 	n, err := s.db.Destination(ctx, to)
 	var party int64
@@ -213,7 +211,7 @@ func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time
 
 // Settle ends rows as delivered, refused, or abandoned, and applies the outcome to their items. It
 // files dead letters, and notices to the signers of steps. An item shown by a link, or accepted by
-// a webhook, is no longer unread in an inbox. A delivered document is deleted.
+// a webhook, is no longer unread in an inbox.
 func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federation.Settlement) error {
 	switch kind, rest := federation.KindOf(to); kind {
 	case federation.ToPeer:
@@ -261,10 +259,9 @@ func (s Rows) Hurry(ctx context.Context, to string) error {
 	return nil
 }
 
-// Take leases up to room destinations of a kind to the caller, the longest waiting first:
-// destinations with a due delivery, and webhooks past their end. No other caller gets them until
-// Unlock or the time until. It skips held and paused destinations. If nothing is due, it does not
-// write.
+// Take leases up to room destinations of a kind to the caller until Unlock or the time until, the
+// longest waiting first: destinations with a due delivery, and webhooks past their end. It skips
+// held and paused destinations. If nothing is due, it does not write.
 func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, until time.Time, room int) ([]federation.Destination, error) {
 	scan := func(row engine.Scanner) (d federation.Destination, err error) {
 		err = row.Scan(&d.Name, &d.Failures)
@@ -330,8 +327,7 @@ func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time
 }
 
 // Unlock ends the lease. Pending deliveries to the destination are not due before at, which may be
-// in the future; later deliveries are not affected. A destination with deliveries due at that time
-// is queued last.
+// in the future; later deliveries are not affected.
 func (s Rows) Unlock(ctx context.Context, to string, at time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var n int64

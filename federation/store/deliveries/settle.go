@@ -215,9 +215,8 @@ func (s *Outboxes) OutboxNames(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Reroute moves deliveries from one outbox to another. Each keeps its age, is due in the order of
-// its handoff, and has its attempts reset. It skips ended deliveries, and drops deliveries whose
-// step is already pending there.
+// Reroute moves deliveries from one outbox to another. Each keeps its age and has its attempts
+// reset. It skips ended deliveries, and drops deliveries whose step is already pending there.
 func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) error {
 	return s.change(ctx, from, rows, func(ctx context.Context, q engine.Tx, source, row int64) error {
 		target, err := engine.InternDestination(ctx, q, federation.ToLink, to)
@@ -259,8 +258,8 @@ func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, l
 }
 
 // RouteUnread files a delivery in an outbox for each step in the inbox of a DID, and returns their
-// number. It skips steps of ended handoffs and of handoffs of another home, and steps that a link
-// has delivered or the outbox already had. The deliveries count as filed now.
+// number. It skips steps of ended and remote handoffs, and steps that a link has delivered or the
+// outbox already had.
 func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error) {
 	scan := func(row engine.Scanner) (r queue.Row, err error) {
 		r = queue.Row{Rank: federation.RankAnswer, Queued: engine.Stamp(now)}

@@ -188,9 +188,9 @@ func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, 
 	})
 }
 
-// EnableWebhook resumes the deliveries to a disabled webhook. It queues the unread entries of the
-// inbox, with new counts; dead deliveries stay dead. The webhook gets the Key, Unbound and Ends of
-// as. It does not change an enabled webhook. It returns [federation.ErrNotFound] for an unknown ID.
+// EnableWebhook resumes the deliveries to a disabled webhook, with the Key, Unbound and Ends of as.
+// It queues the unread entries of the inbox, with new counts; dead deliveries stay dead. It does
+// not change an enabled webhook. It returns [federation.ErrNotFound] for an unknown ID.
 func (s *Outboxes) EnableWebhook(ctx context.Context, as federation.Webhook) error {
 	return s.changeWebhook(ctx, as.ID, func(ctx context.Context, q engine.Tx) error {
 		if err := inboxes.HasSession(ctx, q, as.Session); err != nil {

@@ -340,11 +340,11 @@ func (w *writer) Close() error {
 // A compaction waits up to five seconds for readers each time.
 const maxCheckpoints = 6
 
-// Compact rewrites a record in a file without the bytes of deleted and changed rows, and empties
-// the write-ahead log, which also has such bytes. It blocks, and delays all writes; reads continue.
-// It needs twice the size of the record on disk, and its size in the folder for temporary files.
-// After a failure the record is unchanged. The error is a [*federation.UnavailableError] if a
-// reader kept the log in use. On a server it does nothing.
+// Compact rewrites a record in a file without the bytes of deleted and changed rows, also in the
+// write-ahead log. It blocks, and delays all writes; reads continue. It needs twice the size of the
+// record on disk, and its size in the folder for temporary files. After a failure the record is
+// unchanged. The error is a [*federation.UnavailableError] if a reader kept the log in use. On a
+// server it does nothing.
 func (s *DB) Compact(ctx context.Context) error {
 	if s.reads.dialect == InPostgres {
 		return nil

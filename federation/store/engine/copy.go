@@ -70,10 +70,9 @@ func (s *ReadSnapshot) plan(ctx context.Context, known []migration) (Upgrade, er
 }
 
 // Copy writes a consistent snapshot of a record to a new file, durably and readable only by the
-// owner. Another process may continue to write to the record. Copy returns an error wrapping
-// [fs.ErrExist] if the target exists, [fs.ErrNotExist] if there is no record, or a
-// [*federation.UnavailableError] if either disk cannot be used now. After an error it leaves
-// nothing at the target.
+// owner. Another process may continue to write to the record. The error wraps [fs.ErrExist] if the
+// target exists, [fs.ErrNotExist] if there is no record, or [*federation.UnavailableError] if a
+// disk cannot be used now. After an error it leaves nothing at the target.
 func Copy(ctx context.Context, from, to string) error {
 	s, err := OpenReadSnapshot(from)
 	if err == nil {
@@ -265,8 +264,8 @@ const (
 	journalModeAt = 18
 )
 
-// Pages is a snapshot of the pages of a record in a file, which form a database file. They are read
-// from the record itself, so a backup needs no extra space. The write-ahead log grows until Close.
+// Pages is a snapshot of the pages of a record in a file, which form a database file. A backup of
+// them needs no extra space. The write-ahead log grows until Close.
 type Pages struct {
 	Bytes   int64
 	Version int // of the schema
@@ -276,7 +275,7 @@ type Pages struct {
 }
 
 // OpenPages opens a snapshot of the record at a path. It reads all pages once, and returns an error
-// for a damaged record. The error wraps [fs.ErrNotExist] if there is no record, and is a
+// for a damaged record. The error wraps [fs.ErrNotExist] if there is no record, and
 // [*federation.UnavailableError] if the disk cannot be read now.
 func OpenPages(ctx context.Context, path string) (_ *Pages, err error) {
 	p := &Pages{}

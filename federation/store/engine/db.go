@@ -69,9 +69,8 @@ func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
 }
 
 // Open opens the record at a path, creates a missing file, and migrates its schema to the newest
-// version. Its errors are one line for the operator: the file is not a record, is of a newer
-// version, or is in use by another process. The context bounds only the opening. A record must
-// always be opened with the same tables.
+// version. Its errors are one line for the operator. The context bounds only the opening. A record
+// must always be opened with the same tables.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := open(ctx, path, tables, reg, chosen(options))
 	if err != nil {

@@ -158,9 +158,8 @@ const checkpointEvery = time.Second
 // spec: SQLite "How To Corrupt", §2.2
 const minLogBytes = 8 << 20
 
-// Copies the write-ahead log into the database. A checkpoint on the writing connection would delay
-// its commit, so this uses a separate one. A commit starts a checkpoint only if the log grows
-// faster, see [file.writer].
+// A checkpoint on the writing connection would delay its commit, so a checkpointer uses a separate
+// one. A commit starts a checkpoint only if the log grows faster, see [file.writer].
 type checkpointer struct {
 	of      file
 	on      *sql.DB

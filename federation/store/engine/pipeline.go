@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Sends statements to a server without waiting for each result: the beginning and the end of a
-// transaction, queries, and statements whose results are not used. Only one goroutine may use it.
+// A pipeline sends statements to a server without waiting for each result. Only one goroutine may
+// use it.
 type pipeline struct {
 	conn   *sql.Conn
 	queued pgx.Batch

@@ -33,15 +33,13 @@ const patience = 30 * time.Second
 const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET enable_seqscan = off`
 
 // OpenPostgres opens the record in a PostgreSQL database, and migrates its schema to the newest
-// version without a copy of the previous one. The connection string is a libpq URL or keywords. Its
-// search_path names the schema of the record, which contains nothing else.
+// version. The connection string is a libpq URL or keywords. Its search_path names the schema of
+// the record, which contains nothing else.
 //
 // Several gateways may open a record concurrently: each write is one transaction, and only one runs
-// at a time. While the server is unreachable, every call fails with an
-// [*federation.UnavailableError]. A write with this error may have been committed.
+// at a time.
 //
-// Errors of opening are one line for the operator: the schema contains something else or is of a
-// newer version, or the server does not write durably. They never show the password.
+// Errors of opening are one line for the operator. They never show the password.
 func OpenPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := openPostgres(ctx, dsn, tables, reg, chosen(options))
 	if err != nil {

@@ -216,9 +216,8 @@ func Failure(err error) error {
 }
 
 // Tx runs queries in the transaction of a write, or reads committed rows. Queries are constants in
-// SQL for both SQLite and PostgreSQL, because each is parsed once. Its errors are
-// [federation.ErrNotFound] for a missing row, and [*federation.UnavailableError] for a disk that
-// cannot be used now.
+// SQL for both databases, because each is parsed once. Its errors are [federation.ErrNotFound] for
+// a missing row, and [*federation.UnavailableError] for a disk that cannot be used now.
 type Tx struct{ statements *statements }
 
 // Exec returns the number of changed rows. If the number is not needed, call [Tx.Put].

@@ -16,10 +16,8 @@ import (
 )
 
 // Tables are the tables of a network for its own participants, in the same database as the tables
-// of the core. The network's write about a step joins the transaction of the step.
-//
-// Methods with a [Tx] run in the transaction of a write, and block on the database. Their errors
-// undo that write.
+// of the core. Methods with a [Tx] run in the transaction of a write, and block on the database.
+// Their errors undo that write.
 type Tables interface {
 	// Attach passes their database to the tables, once, before any other call.
 	Attach(db *DB)
@@ -53,8 +51,7 @@ type Tables interface {
 }
 
 // SQL is the part of a network in the core: its migrations, and parts of queries that the core
-// inserts into its own. An empty part means tables without such a row. Parameters are numbered as
-// the comment of each part describes.
+// inserts into its own. An empty part means tables without such a row.
 type SQL struct {
 	// Schema has the migrations of the tables: schema/NNNN_name.sql for SQLite, and
 	// schema/postgres/NNNN_name.sql. Each runs after the record's own migration of its version.
@@ -174,9 +171,9 @@ func (d Dialect) Tail(text, length string) string {
 
 const maxRemembered = 1 << 14
 
-// Cache caches rows that rarely change, and absent rows, because several links read each step and
-// request the same rows. If several processes may open a record, nothing is cached. The zero Cache
-// is empty. It is safe for concurrent use.
+// Cache caches rows that rarely change, and absent rows, because several links read each step. If
+// several processes may open a record, nothing is cached. The zero Cache is empty. It is safe for
+// concurrent use.
 type Cache[K comparable, V any] struct {
 	off   bool // set before first use
 	mu    sync.Mutex

@@ -1,10 +1,8 @@
 // Package eventform writes an event as the columns of its row, and reads the event from them. Its
 // functions are pure.
 //
-// The signed document is stored once, verbatim. The body is compact JSON with the members found
-// neither in the document nor in another column. Members that differ from the document are in the
-// body too, so that every event is read as it was filed. An unsigned or erased step has no
-// document.
+// The signed document is stored once, verbatim. The body is compact JSON with the members that the
+// document and the other columns do not give. An unsigned or erased step has no document.
 package eventform
 
 import (

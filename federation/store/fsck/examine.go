@@ -74,10 +74,8 @@ type Report struct {
 }
 
 // Examine reads a consistent snapshot of a whole record without changing it. Another process may
-// write to it meanwhile.
-//
-// The report has the damage. An error means that the record could not be examined: it does not
-// exist, is of an older version, or cannot be read now, which is a [*federation.UnavailableError].
+// write to it meanwhile. An error means that the record could not be examined: it does not exist,
+// is of an older version, or cannot be read now, which is a [*federation.UnavailableError].
 func Examine(ctx context.Context, path string, tables engine.Tables, rules Rules) (Report, error) {
 	e := &examination{report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.open(ctx, path); err != nil {

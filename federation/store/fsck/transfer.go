@@ -27,9 +27,9 @@ type TableCount struct {
 }
 
 // Transfer copies the record in a file into a PostgreSQL database without a record, or with an
-// empty one. Before the commit, the copy is compared with the original row by row, and examined as
-// by [ExaminePostgres]: it is complete or absent. The file is not changed, and no other process may
-// have it open. With dry, Transfer does all of this and rolls the copy back.
+// empty one. Before the commit, the copy is compared with the original, and examined as by
+// [ExaminePostgres]: it is complete or absent. No other process may have the file open. With dry,
+// Transfer does all of this and rolls the copy back.
 func Transfer(ctx context.Context, path, dsn string, tables engine.Tables, rules Rules, dry bool) (Transferred, error) {
 	t := &transfer{dry: dry, tables: tables, orphans: orphansOf(tables)}
 	if err := t.run(ctx, path, dsn, rules); err != nil {

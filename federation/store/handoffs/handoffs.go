@@ -1,7 +1,6 @@
 // Package handoffs stores the logs of handoffs in the record: events, views, evidence and blobs,
-// the lists of handoffs, the tombstones of pruned steps, and deferred and pending steps. It files
-// no steps: [github.com/baton-gateway/baton/federation/store.Record.Append] writes a step and all
-// its related rows.
+// the lists of handoffs, the tombstones of pruned steps, and deferred and pending steps. The method
+// Append of the record files a step and all its related rows.
 package handoffs
 
 import (
@@ -207,7 +206,7 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 }
 
 // Known returns the existing entry of a signer's step, found by its ID or otherwise by its digest,
-// because a gateway that vouches twice for one message creates a new ID. Known returns
+// because a gateway that vouches twice for one message creates a new ID. It returns
 // [federation.ErrNotFound] for a new step, and a [*federation.RefusalError] with
 // [federation.EventIDInUse] if the ID was used for other bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
@@ -307,8 +306,8 @@ func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federa
 }
 
 // Reference returns the handoff of a step by its event ID or the ID of its message, or
-// [federation.ErrNotFound]. An event ID takes precedence over a message ID, and the first use of a
-// message ID over later ones, because any sender may choose a message ID. Text has no handoff.
+// [federation.ErrNotFound]. An event ID takes precedence, and the first use of a message ID,
+// because any sender may choose a message ID.
 func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string

@@ -50,10 +50,9 @@ func parseMovement(c federation.Cursor) (movement, error) {
 }
 
 // Handoffs returns up to limit handoffs that match a filter, most recently changed first, after a
-// cursor, and the next cursor, or "" at the end. Because one call examines a limited number of
-// handoffs, a page before the end may be short or even empty. A handoff that changes meanwhile
-// moves to the front, so it may be missing from later pages. The error is
-// [federation.ErrUnknownCursor] for an unknown cursor.
+// cursor, and the next cursor, or "" at the end. A call examines a limited number of handoffs, so a
+// page before the end may be short or even empty. A handoff that changes meanwhile may be missing
+// from later pages. The error is [federation.ErrUnknownCursor] for an unknown cursor.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
 	if err != nil {

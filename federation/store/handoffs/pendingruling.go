@@ -11,8 +11,8 @@ import (
 )
 
 // KeepPending stores a step with its evidence, once per [federation.Event.Digest]. It returns
-// [federation.ErrStale] if the handoff has changed since the judgement, because the caller that
-// settled the pending steps at that change did not see this step.
+// [federation.ErrStale] if the handoff has changed since the judgement, because the pending steps
+// were settled without it.
 func (s *Logs) KeepPending(ctx context.Context, h federation.Pending, after federation.Version) error {
 	body, err := encodeWhole(h.Event)
 	if err != nil {
@@ -102,9 +102,9 @@ func scanDeferred(row engine.Scanner) (federation.Deferred, error) {
 	return d, err
 }
 
-// Defer stores a step with its evidence and sets its Row. A repeated step (see
-// [federation.Event.Digest]) is stored once, and is returned unchanged. Above the limits, Defer
-// returns [federation.ErrDeferralFull] and stores nothing.
+// Defer stores a step with its evidence and sets its Row. A repeated step is stored once, and is
+// returned unchanged. Above the limits, Defer returns [federation.ErrDeferralFull] and stores
+// nothing.
 func (s *Logs) Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
 	body, err := encodeWhole(d.Event)
 	if err != nil {

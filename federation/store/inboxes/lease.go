@@ -14,10 +14,10 @@ const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over 
 const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
-// Lease leases up to limit unread entries to a device, oldest first, until a given time. First,
-// regardless of the limit, it expires every unread offer of a closed handoff, leased or not. A
-// lease ends with its session, if it has one. Lease returns [federation.ErrSessionEnded] for an
-// ended session. Polling an empty inbox causes no write.
+// Lease leases up to limit unread entries to a device, oldest first, until a given time. First, it
+// expires every unread offer of a closed handoff, leased or not. A lease ends with its session, if
+// it has one. Lease returns [federation.ErrSessionEnded] for an ended session. Polling an empty
+// inbox causes no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -187,10 +187,9 @@ func (s *Inboxes) Devices(ctx context.Context, of federation.DID) ([]federation.
 }
 
 // Advance records that a device has read its inbox up to a cursor: the entries up to it are read
-// for all devices, as after [Inboxes.Read]. The first Advance creates the device, and a position
-// never moves back. Without a device name, the entries are only marked as read. It returns
-// [federation.ErrTooManyDevices] if the limit on devices is reached, and a
-// [*federation.CursorError] for a cursor of another inbox.
+// for all devices. The first Advance creates the device, and a position never moves back. Without a
+// device name, the entries are only marked as read. It returns [federation.ErrTooManyDevices] at
+// the limit, and a [*federation.CursorError] for a cursor of another inbox.
 func (s *Inboxes) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	owner, err := s.db.Actor(ctx, of)
 	if err != nil {

@@ -139,7 +139,7 @@ func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time)
 }
 
 // Acquainted reports whether a DID is in the record: as the signer of a filed step, as an agent, or
-// by a name bound to it. An inbox does not count, because any sender can open one for any DID. The
+// by a name bound to it. Any sender can open an inbox for any DID, so an inbox does not count. The
 // time is the first record of the DID, or zero if it is older than [federation.AcquaintanceAge].
 func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	var at int64
@@ -171,8 +171,8 @@ func (s *Operators) MetSince(ctx context.Context, since time.Time, limit int) ([
 }
 
 // Growth measures the record and returns its growth in bytes within the last
-// [federation.AcquaintanceAge]. It stores a sample of the size in each minute with a change, and
-// deletes outdated newcomers and samples.
+// [federation.AcquaintanceAge]. It stores a size sample in each minute with a change, and deletes
+// outdated newcomers and samples.
 func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 	since := now.Add(-federation.AcquaintanceAge)
 	scan := func(row engine.Scanner) (sample federation.SizeSample, err error) {

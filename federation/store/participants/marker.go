@@ -9,9 +9,9 @@ import (
 	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
-// KeepMarker records the time up to which a DID has read a target, a channel or a correspondent,
-// and returns the stored time. A marker never moves backwards. A DID keeps its newest
-// [federation.MaxMarkers] markers.
+// KeepMarker records the time up to which a DID has read a channel or a correspondent, and returns
+// the stored time. A marker never moves backwards. A DID keeps its newest [federation.MaxMarkers]
+// markers.
 func (s *Participants) KeepMarker(ctx context.Context, did federation.DID, target string, at time.Time) (time.Time, error) {
 	kept, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (kept int64, err error) {
 		err = q.Put(ctx, `INSERT INTO marker (did, target, at) VALUES (?, ?, ?) ON CONFLICT (did, target) DO UPDATE SET at = excluded.at WHERE marker.at < excluded.at`,

@@ -1,6 +1,6 @@
 // Package participants stores the data of the people and agents behind links in the record:
 // bindings of DIDs to names, key histories, sessions, declared capabilities and answers to repeated
-// requests. It also records the keys used by the gateway to write the record.
+// requests.
 package participants
 
 import (

@@ -21,9 +21,9 @@ func scanSession(row engine.Scanner) (s federation.Session, err error) {
 	return s, err
 }
 
-// StartSession begins a session. It returns [federation.ErrSessionEnded] if the participant is a
-// DID and the key of the session was revoked for it. The session ends at the end of the key. Above
-// [federation.MaxSessions] sessions, the least recently used one of the participant ends.
+// StartSession begins a session, which ends with its key. It returns [federation.ErrSessionEnded]
+// if the participant is a DID whose key was revoked. Above [federation.MaxSessions], the least
+// recently used session of the participant ends.
 func (s *Participants) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return StartSession(ctx, q, session) })
 	if err != nil {
@@ -63,9 +63,8 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 	return err
 }
 
-// RedeemCode begins the session of an authorization code at its first use, and records the use in
-// the answer. A later use ends the session and returns [federation.ErrTokenUsed]. It also returns the
-// errors of StartSession.
+// RedeemCode begins the session of an authorization code at its first use. A later use ends the
+// session and returns [federation.ErrTokenUsed]. It also returns the errors of StartSession.
 func (s *Participants) RedeemCode(ctx context.Context, session federation.Session, use federation.Answer) error {
 	first, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		n, err := q.Exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,

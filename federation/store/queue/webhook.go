@@ -10,8 +10,8 @@ import (
 
 // PushWaiting queues the unread items of a webhook, whose destination is ?2 and whose owner is ?1.
 // The items are the rows of a SELECT: destination, item, lane, sender and queueing time; "" for
-// none. Refused deliveries of these items and of notices are queued again. If no item is selected,
-// this applies to any refused delivery.
+// none. Refused deliveries of these items and of notices are queued again; without items, all
+// refused deliveries are.
 func PushWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner string) error {
 	const again = `SET state = 'waiting', attempt = 0, reason = '', ended = 0, code = '' WHERE `
 	first := ""

@@ -76,7 +76,7 @@ func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) 
 
 // Erase implements [engine.Tables]. The row of a message stays, without its envelope and invisible
 // to readers, because inboxes and threads continue their numbers from it. A held message has no
-// number, and is deleted. Pending deliveries to peers are deleted with their messages.
+// number, and is deleted.
 func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, now time.Time) error {
 	knocks, err := knocksOf(ctx, q, handles)
 	if err != nil {
@@ -180,7 +180,7 @@ const done = `m.position IS NOT NULL
 // PruneMessages examines up to limit messages that arrived at or before a given time, and deletes
 // messages fetched by their recipient, or without an inbox for it. It keeps messages of open
 // handoffs, and the newest message of each inbox and thread, from which the numbers continue. The
-// cursor is the position to continue from: zero at the start, and at the end.
+// cursor is the next position: zero at the start, and at the end.
 func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	var n int64
 	if after != "" {
@@ -287,8 +287,8 @@ func (Tables) PeerDeliveryEnded(ctx context.Context, q engine.Tx, r federation.P
 		engine.Stamp(now), string(how), r.Message, r.Sender)
 }
 
-// ReleaseHandle ends the keys, sessions, skills and webhooks of an agent. Its DID, inbox and
-// consent stay. The handle can be registered again. ReleaseHandle is idempotent, and returns
+// ReleaseHandle ends the keys, sessions, skills and webhooks of an agent, whose handle can then be
+// registered again. Its DID, inbox and consent stay. It is idempotent, and returns
 // [federation.ErrNotFound] for an unknown handle.
 func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Time) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {

@@ -1,8 +1,7 @@
 // Package registry stores a registry of agents in the record: agents with their keys, their
 // messages, and consent, in its own tables next to the tables of the core (see [engine.Tables]).
 //
-// [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on it. A
-// message about a step is filed in the transaction of the step, as a [federation.Effect] of the
+// A message about a step is filed in the transaction of the step, as a [federation.Effect] of the
 // type [agents.Posting]. The queries here may join tables of the core, but not vice versa.
 //
 // All methods are safe for concurrent use, and return the errors of the record.

@@ -200,8 +200,7 @@ func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 }
 
 // Unseen returns up to limit unanswered handoffs without a deadline whose agent never saw the
-// offer, oldest first: the offer waits for consent, or was discarded. They were opened at or before
-// the given time.
+// offer, oldest first. They were opened at or before the given time.
 func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+engine.AtMost, engine.Stamp(opened), max(limit, 0))
