@@ -47,8 +47,9 @@ type Delivered struct {
 }
 
 // InboxLink is the link name of deliveries to an inbox read here. No link has this name. A step is
-// delivered to the inbox if it has no other route to the DID, or if the DID reads its inbox here.
-// In a remote handoff this gateway delivers only to its own participants.
+// delivered to the inbox if it has no other route to the DID: no link, no other home, no webhook.
+// For a DID that reads its inbox here, this includes steps written in a channel. In a remote
+// handoff this gateway delivers only to its own participants.
 const InboxLink = "inbox"
 
 // UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is unknown or no
