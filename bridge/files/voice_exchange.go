@@ -288,7 +288,7 @@ func (l *VoiceLink) offerClaimed(ctx context.Context, v voice, file voicefile.Fi
 		return broken(fmt.Errorf("put a changed file back: %w", err))
 	}
 	l.forget(v.path)
-	return nil
+	return unread
 }
 
 func (l *VoiceLink) again(ctx context.Context, path string, err error) error {

@@ -18,6 +18,7 @@ type LastError struct {
 
 	mu      sync.Mutex
 	written time.Time
+	final   bool // the file has the error that ended the gateway
 }
 
 // NewLastError returns the LastError for a configuration. It does no I/O.
@@ -27,7 +28,7 @@ func NewLastError(file *configs.File) *LastError { return &LastError{path: file.
 func (l *LastError) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.written) > time.Second {
+	if now := time.Now(); !l.final && now.Sub(l.written) > time.Second {
 		l.written = now
 		_ = os.WriteFile(l.path, line, 0o600) // the log has it too
 	}
@@ -38,6 +39,7 @@ func (l *LastError) Write(line []byte) (int, error) {
 func (l *LastError) Set(text string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.final = true
 	_ = os.WriteFile(l.path, []byte(now.UTC().Format(time.RFC3339)+" "+text+"\n"), 0o600) // it is printed too
 }
 
