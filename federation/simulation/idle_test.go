@@ -15,7 +15,7 @@ func TestIdleHomesExchangeOneMessageInHalfAMinute(t *testing.T) {
 			w.addSite()
 		}
 		for _, s := range w.sites {
-			s.start()
+			s.start() //nolint:contextcheck // the world has it
 		}
 		time.Sleep(time.Minute) // until the homes are linked, and have compared their histories
 		w.mu.Lock()

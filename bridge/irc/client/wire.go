@@ -184,6 +184,7 @@ func newSocket(conn *websocket.Conn, r *http.Request, hangUp context.CancelFunc)
 	return s
 }
 
+// ReadLine implements [wire]. It does not distinguish text from bytes.
 func (s *socket) ReadLine() (string, error) {
 	_, message, err := s.conn.Reader(s.request.Context())
 	if err != nil {
@@ -214,7 +215,7 @@ func (s *socket) Write(lines []byte) error {
 	return nil
 }
 
-// Pending reads and writes end, and the reader closes the connection.
+// Close ends pending reads and writes; the reader closes the connection.
 func (s *socket) Close() error {
 	s.hangUp()
 	return nil

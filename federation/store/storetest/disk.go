@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -69,7 +70,7 @@ func (d *Disk) Unmount() {
 func noFault(Deed) int32 { return sqlite3.SQLITE_OK }
 
 // FailWith calls a function before each later operation. If it does not return SQLITE_OK, the operation
-// is not done and fails with that code. nil ends the faults.
+// is not done and fails with that code. A nil function ends the faults.
 func (d *Disk) FailWith(fails func(Deed) (code int32)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +90,7 @@ func (d *Disk) Mark(n int) {
 func (d *Disk) Done() []Deed {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.done[:len(d.done):len(d.done)]
+	return slices.Clip(d.done)
 }
 
 // do notes an operation and does it, unless it is to fail.
@@ -278,7 +279,7 @@ func (d *Disk) opened(path string, file uintptr) error {
 		return nil
 	}
 	d.found[name] = true
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(path) //nolint:gosec // the file of a test
 	if len(content) > 0 {
 		d.done = append(d.done, Deed{Kind: Found, Name: name, Data: content})
 	}
