@@ -68,9 +68,9 @@ type Erasing struct {
 	Open []HandoffID `json:"open,omitempty"`
 
 	Handoffs  int `json:"handoffs"`
-	Documents int `json:"documents"` // signed documents of steps and receipts
-	Messages  int `json:"messages"`
-	Evidence  int `json:"evidence"` // originals behind vouched steps
+	Documents int `json:"documents"` // signed documents of steps and receipts in these handoffs
+	Messages  int `json:"messages"`  // private text, in the record and in the tables of networks
+	Evidence  int `json:"evidence"`  // originals behind vouched steps
 	Contexts  int `json:"contexts"`
 	Waiting   int `json:"waiting"` // deliveries, inbox entries, deferred and pending steps, dead letters
 	Other     int `json:"other"`   // notices, kept answers, webhooks, declarations
@@ -91,7 +91,7 @@ const MaxOpenNamed = 20
 
 // Purged counts the rows deleted by a purge.
 type Purged struct {
-	Inbox    int `json:"inbox"`
+	Inbox    int `json:"inbox"`    // unread entries of inboxes
 	Messages int `json:"messages"` // pending entries for participants in the tables of a network
 	Deferred int `json:"deferred"` // steps that waited for a key, or for the ruling of another home
 	Dead     int `json:"dead"`
