@@ -33,8 +33,8 @@ type Record interface {
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id federation.HandoffID) (bool, error)
 	// Shared returns up to limit handoffs after the given one, ordered by ID, with a step delivered
-	// to a home. A step of the outbox [federation.UnroutedLink] counts as delivered to the mailbox
-	// homes of the parties.
+	// to a home. An attempt without an answer counts too. A step of the outbox
+	// [federation.UnroutedLink] counts as delivered to the mailbox homes of the parties.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// OfHome returns up to limit handoffs of a home after the given one, ordered by ID.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)

@@ -124,7 +124,8 @@ func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("what a home was told of is read page by page", func(t *testing.T) {
 		record := open(t)
-		ids := []federation.HandoffID{federationtest.ID(1), federationtest.ID(3), federationtest.ID(5), federationtest.ID(7)}
+		ids := []federation.HandoffID{federationtest.ID(1), federationtest.ID(3), federationtest.ID(5), federationtest.ID(7), federationtest.ID(9), federationtest.ID(11)}
+		const refused, unanswered, untried = 2, 4, 5
 		for n, id := range ids {
 			f := federationtest.File(federationtest.Offer(2*n+1, ada, bob), federation.View{})
 			f.Links = []string{string(elsewhere)}
@@ -137,8 +138,16 @@ func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 				t.Fatalf("PendingOf: %d rows, %v", len(rows), err)
 			}
 			how := federation.Settlement{At: federationtest.At(n)}
-			if n == 2 {
+			switch n {
+			case refused:
 				how.State = federation.DeliveryRefused
+			case unanswered:
+				if err := record.Rows().Failed(t.Context(), f.Links[0], rows[0].Row, federation.Failure{Reason: "no answer", Next: federationtest.At(9)}); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			case untried:
+				continue
 			}
 			if err := record.Rows().Settle(t.Context(), f.Links[0], []int64{rows[0].Row}, how); err != nil {
 				t.Fatal(err)
@@ -149,10 +158,10 @@ func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 			limit int
 			want  []federation.HandoffID
 		}{
-			{federation.HandoffID{}, 10, []federation.HandoffID{ids[0], ids[3]}},
+			{federation.HandoffID{}, 10, []federation.HandoffID{ids[0], ids[3], ids[4]}},
 			{federation.HandoffID{}, 1, ids[:1]},
-			{ids[0], 10, ids[3:]},
-			{ids[3], 10, nil},
+			{ids[0], 10, ids[3:5]},
+			{ids[4], 10, nil},
 		} {
 			told, err := record.Shared(t.Context(), elsewhere, c.after, c.limit)
 			if d := diff(c.want, told); err != nil || d != "" {

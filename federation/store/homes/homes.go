@@ -236,15 +236,16 @@ func (s *Homes) Misbehaviors(ctx context.Context, home federation.HomeID) ([]fed
 	return offences, nil
 }
 
-// Shared returns up to limit handoffs after one, ordered by ID, with a step delivered to a home. A
-// step of the outbox [federation.UnroutedLink] counts as delivered to the mailbox homes of the
-// parties.
+// Shared returns up to limit handoffs after one, ordered by ID, with a step delivered to a home. An
+// attempt without an answer counts too, because the home may have the step. A step of the outbox
+// [federation.UnroutedLink] counts as delivered to the mailbox homes of the parties.
 func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
-		(SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination WHERE e.handoff = h.id AND f.state = ? AND
+		(SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination WHERE e.handoff = h.id AND
+			(f.state = ? OR f.state = ? AND f.attempt > 0) AND
 			(d.name = ? OR d.name = '`+federation.UnroutedLink+`' AND EXISTS
 				(SELECT 1 FROM mailbox_location l JOIN actor a ON a.did = l.did WHERE l.home = ? AND a.n IN (h.offerer, h.offeree, h.assignee))))
-		ORDER BY h.id`+engine.AtMost, after.String(), federation.DeliveryDelivered, string(home), string(home), max(limit, 0))
+		ORDER BY h.id`+engine.AtMost, after.String(), federation.DeliveryDelivered, federation.DeliveryWaiting, string(home), string(home), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read handoffs announced to %s: %w", home, err)
 	}
