@@ -188,6 +188,7 @@ func failed(ctx context.Context, q engine.Tx, to, row int64, f federation.Failur
 	return noteTry(ctx, q, to, row, federation.Attempt{Number: attempt, At: f.At, Reason: f.Reason})
 }
 
+// noteTry stores a failed attempt, and deletes the oldest one.
 func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Attempt) error {
 	err := q.Put(ctx, `INSERT INTO attempt (item, destination, n, at, reason) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (item, destination, n) DO UPDATE SET at = excluded.at, reason = excluded.reason`, row, to, t.Number, engine.Stamp(t.At), t.Reason)

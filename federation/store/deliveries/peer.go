@@ -39,7 +39,7 @@ const peerDeliveryIDLife = 30 * 24 * time.Hour
 
 // Enqueue queues a delivery that is not a message of the record. It does nothing if the same
 // Message of the same Sender is pending under its OrderKey. It returns a
-// [*federation.UnavailableError] above [federation.MaxPeerDeliveries].
+// [*federation.UnavailableError] if [federation.MaxPeerDeliveries] are pending for the peer.
 func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var waits bool
@@ -259,6 +259,7 @@ func waitingDocument(ctx context.Context, q engine.Tx, row int64) (to int64, r f
 	return to, rows[0], nil
 }
 
+// after scans one column before the columns of another scan.
 type after struct {
 	engine.Scanner
 	first *int64

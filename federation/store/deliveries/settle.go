@@ -259,7 +259,7 @@ func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, l
 
 // RouteUnread files a delivery in an outbox for each step in the inbox of a DID, and returns their
 // number. It skips steps of ended and remote handoffs, and steps that a link has delivered or the
-// outbox already had.
+// outbox already had. The deliveries count as filed now.
 func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error) {
 	scan := func(row engine.Scanner) (r queue.Row, err error) {
 		r = queue.Row{Rank: federation.RankAnswer, Queued: engine.Stamp(now)}

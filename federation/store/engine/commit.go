@@ -218,6 +218,8 @@ func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 	return nil
 }
 
+// orHalfDone returns errHalfDone for an error caused by one write of a batch, and other errors
+// unchanged.
 func orHalfDone(err error) error {
 	if _, away := errors.AsType[*federation.UnavailableError](err); err == nil || away || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -313,6 +315,7 @@ func (w *writer) begin(ctx context.Context) (transaction, error) {
 	}, nil
 }
 
+// over calls the functions that wait for the end of a transaction of the writer.
 func (c *committer) over(w *writer) {
 	for _, do := range w.after {
 		do()

@@ -69,7 +69,7 @@ func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]i
 		minted, c.Document, string(c.Body), author, recipient, e.seq)
 }
 
-// NULL for no DID. The map caches numbers.
+// numberOf returns the number of a DID, or NULL for none. It caches numbers in actors.
 func numberOf(ctx context.Context, q Tx, did federation.DID, actors map[federation.DID]int64) (n sql.NullInt64, err error) {
 	if did == "" {
 		return n, nil

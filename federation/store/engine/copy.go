@@ -16,7 +16,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Migrate migrates the record in a file like [Open], without opening it. The progress may be nil.
+// Migrate migrates the record in a file like [Open], without opening it, and returns the same
+// errors. The progress may be nil.
 func Migrate(ctx context.Context, path string, tables Tables, now time.Time, report Progress) (Upgrade, error) {
 	known, err := migrationsOf(sqliteSchema, tables)
 	if err != nil {

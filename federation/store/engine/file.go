@@ -244,7 +244,7 @@ const (
 // ErrCut is returned for a truncated log.
 var ErrCut = errors.New("store: the write-ahead log is cut short")
 
-// If an unclean exit left the write-ahead log and its index, they must fit. SQLite writes a commit
+// If an unclean exit left the write-ahead log and its index, they must match. SQLite writes a commit
 // to the index after it has synced the log, so a shorter log has lost acknowledged steps. SQLite
 // itself would silently continue with the rest.
 //
@@ -260,7 +260,7 @@ func checkWAL(path string) error {
 		return err
 	}
 	if len(log) == walHeader && string(log[walSalts:walSalts+8]) != string(index[indexSalts:indexSalts+8]) {
-		return nil // of another log
+		return nil // the index belongs to another log
 	}
 	size, err := sizeOf(path + WALSuffix)
 	if err != nil {

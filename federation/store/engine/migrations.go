@@ -305,8 +305,8 @@ type Estimate struct {
 	Rows    int64   `json:"rows"`
 	Bytes   int64   `json:"bytes"`   // of the record, which is copied first
 	Seconds float64 `json:"seconds"` // estimated from the size
-	Needs   int64   `json:"needs"`   // of disk for the copy, the new tables and the write-ahead log
-	Free    int64   `json:"free"`    // on that disk
+	Needs   int64   `json:"needs"`   // bytes of disk for the copy, the new tables and the write-ahead log
+	Free    int64   `json:"free"`    // free bytes on that disk
 }
 
 func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error) {
@@ -358,4 +358,5 @@ func (e Estimate) String() string {
 	return said
 }
 
+// mebibytes rounds up.
 func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }

@@ -14,9 +14,9 @@ import (
 // replica has already given them up; leaseGrace is the margin. Together they are less than five
 // seconds.
 const (
-	leaseLook    = 500 * time.Millisecond // of checks for free leases
-	leaseAnswer  = 2 * time.Second        // after which the server counts as unreachable
-	leaseGrace   = 500 * time.Millisecond // between the release of a lease and the start of its new holder
+	leaseLook    = 500 * time.Millisecond // interval of checks for free leases
+	leaseAnswer  = 2 * time.Second        // timeout after which the server counts as unreachable
+	leaseGrace   = 500 * time.Millisecond // delay between the release of a lease and the start of its new holder
 	leaseConnect = 10 * time.Second       // including the check of the server's settings
 )
 
@@ -58,9 +58,9 @@ type replicaLeases struct {
 
 type replicaLease struct {
 	callers int
-	locked  time.Time // of exclusive ownership, or zero
+	locked  time.Time // start of exclusive ownership, or zero
 	begun   bool
-	// Closed when the lease begins, and when it ends.
+	// The channel ours is closed when the lease begins, and lost when it ends.
 	ours, lost chan struct{}
 }
 
