@@ -30,8 +30,8 @@ const (
 // The deferred steps of a handoff are read and judged together.
 const maxDeferredInHandoff = 64
 
-// This bounds the DIDs since the last retry. Steps of other DIDs are judged again when they are
-// due.
+// This bounds the DIDs whose keys arrived since the last retry. Steps of further DIDs are judged
+// again when they are due.
 const maxLearned = 1024
 
 // DeferralEnd is the end of a deferral.
@@ -61,6 +61,7 @@ type DeferralConfig struct {
 // Deferral manages steps that wait for a key, for example because its host does not respond. Each
 // such step is on disk. It is judged again with exponential backoff, and at once when a key of its
 // signer arrives. After [DeferralTime] it is abandoned, and the sender is notified.
+// The number of steps is limited for each origin and in total. A step above a limit is refused.
 //
 // The deferred steps of one handoff are judged in order of arrival, by the keys and the time of
 // their first arrival. An invalid step waits behind an earlier step if filing that step could make
@@ -81,8 +82,8 @@ func NewDeferral(cfg DeferralConfig) *Deferral {
 	return &Deferral{cfg: cfg, busy: map[federation.HandoffID]bool{}, learned: map[federation.DID]bool{}}
 }
 
-// Learned records that a key of a DID arrived. The next [Home.Retry] judges its steps again. It
-// does not block.
+// Learned records that a key of a DID arrived, without blocking. The next [Home.Retry] judges
+// the steps of the DID again.
 func (d *Deferral) Learned(did federation.DID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,6 +92,7 @@ func (d *Deferral) Learned(did federation.DID) {
 	}
 }
 
+// checkable reports whether a step was refused only because a key is missing.
 func checkable(refused *federation.RefusalError, ev federation.Event) bool {
 	return refused.Code == federation.SignatureUnverifiable && len(ev.Signature.Bytes) == ed25519.SignatureSize
 }
@@ -306,6 +308,7 @@ func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (fede
 	return p.home.judge(ctx, Submission{Event: w.Event, Since: w.Since, Resumed: true}, p.now)
 }
 
+// wait postpones a step, or abandons it after [DeferralTime].
 func (p *retryPass) wait(ctx context.Context, w federation.Deferred, why string) (retryOutcome, error) {
 	last := w.Since.Add(DeferralTime)
 	if !p.ends().Before(last) {

@@ -88,6 +88,8 @@ func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool 
 		slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool { return lists(r.Recipients, party) })
 }
 
+// alike returns the pairs of DIDs of the step and DIDs in the policy that it compared, and
+// whether they belong to the same agent.
 func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) (map[[2]federation.DID]bool, error) {
 	found := map[[2]federation.DID]bool{}
 	compare := func(did, listed federation.DID) (same bool, err error) {
@@ -186,9 +188,10 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 	return r.checkInboxes(s, ev, before, after)
 }
 
-// Refuses progress from a sender that has used its share, because unlimited progress would lock out
-// other senders. The few other steps of an admitted offer are never refused, so that a party cannot
-// lose an expected response.
+// An offer is refused if an inbox, or the share of its sender, is full. Progress is refused if
+// its sender has used its share, because unlimited progress would lock out other senders. The
+// few other steps of an admitted offer are never refused, so that a party cannot lose an
+// expected response.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox
 	switch {

@@ -30,7 +30,8 @@ type Rates struct {
 // NewRates returns counters at zero.
 func NewRates() *Rates { return &Rates{buckets: map[federation.DID]*rate.Limiter{}} }
 
-// Take counts one step and returns the wait until it is allowed. A limit of zero means no limit.
+// Take counts one step and returns the wait until it is allowed, or zero. A limit of zero means
+// no limit.
 func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Duration {
 	if perMinute <= 0 {
 		return 0

@@ -91,7 +91,7 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 }
 
 // Settle reviews the pending steps of a remote handoff after its state has changed. It files the
-// steps that do not change the state. It returns these, and the steps that can never be filed. The
+// steps that are now allowed and do not change the state. It returns these, and the steps that can never be filed. The
 // latter stay pending until [Home.Drop], so that their senders can be notified first.
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.ListPendingIn(ctx, id)
@@ -215,7 +215,7 @@ func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	return d, nil
 }
 
-// After a restore, this home may have filed another step in its place.
+// After a restore, this home may have filed another step in place of one that it had ruled on.
 func ruledSince(ev federation.Event) error {
 	return federation.Refuse(ev, federation.WrongSender, "the record of its home was restored, and has another step in its place")
 }

@@ -64,7 +64,8 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	return s, err
 }
 
-// The signed document does not change.
+// addressed replaces the DID of a kept key in an offer with the DID of its owner. The signed
+// document does not change.
 func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	ev.Arrival.Recipient = ""
 	if ev.Verb != federation.Offer || ev.To == "" || h.Owner == nil {

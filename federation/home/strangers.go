@@ -180,7 +180,8 @@ func (s *Strangers) yields(address string) bool {
 	return yields
 }
 
-// An empty address stands for all addresses.
+// leaves returns the time until the oldest newcomer from an address is no longer counted. An
+// empty address stands for all addresses.
 func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	for _, each := range s.met {
 		if address == "" || each.address == address {

@@ -134,6 +134,7 @@ func (h *Home) Receipt(ctx context.Context, entry federation.Entry, v federation
 	return h.sign(ctx, v, ev, entry.Filed)
 }
 
+// own returns an event of the home itself about a handoff, signed with its key.
 func (h *Home) own(ctx context.Context, view federation.View, ev federation.Event, now time.Time) (federation.Event, error) {
 	id, err := federation.NewEventID(now, h.Entropy)
 	if err != nil {
