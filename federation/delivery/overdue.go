@@ -8,7 +8,7 @@ import (
 
 const (
 	overdueLook = 5 * time.Second
-	// Such a write delays a filing by about a millisecond.
+	// A write that ends this many deliveries delays a filing by about a millisecond.
 	overdueBatch = 16
 )
 
@@ -51,6 +51,7 @@ func CheckOverdue(ctx context.Context, now time.Time, kinds ...Overdue) error {
 	return nil
 }
 
+// repeat repeats a change until it processes less than a full batch, and returns the sum.
 func repeat(ctx context.Context, change func(ctx context.Context, before, now time.Time, limit int) (int, error), before, now time.Time) (sum int, err error) {
 	for {
 		n, err := change(ctx, before, now, overdueBatch)

@@ -27,8 +27,8 @@ type Pace struct {
 	bucket *rate.Limiter
 	seed   rate.Limit
 	burst  int
-	took   int // messages since the last rate change
-	until  time.Time
+	took   int       // messages since the last rate change
+	until  time.Time // no message is sent before
 }
 
 // NewPace returns the pace of a destination that accepts perMinute messages per minute, even in one
@@ -76,7 +76,7 @@ func (p *Pace) Wait(now time.Time) time.Duration {
 	return slot.DelayFrom(now)
 }
 
-// Took records that the destination accepted a message.
+// Took records that the destination accepted a message, which may raise the rate.
 func (p *Pace) Took(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,8 @@ func (p *Pace) Took(now time.Time) {
 	}
 }
 
-// TooMuch records a rate limit error of the destination, and the wait before its next message.
+// TooMuch records a rate limit error of the destination, and the wait before it accepts the next
+// message. The rate falls.
 func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,6 +111,7 @@ func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.bucket.SetBurstAt(now, 1) // the burst was too large
 }
 
+// wait counts one message, and blocks until it may be sent or ctx ends.
 func (p *Pace) wait(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := p.Take(time.Now())

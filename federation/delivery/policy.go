@@ -101,7 +101,7 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 // Destination is a destination of deliveries. The result of Deliver determines the outcome of a
 // delivery:
 //
-//   - nil: the destination has proved its receipt.
+//   - nil: the destination has proved that it has the delivery.
 //   - a [*federation.RefusalError]: it permanently refuses this delivery.
 //   - a [*federation.DeadLetterError]: the delivery is a dead letter at once.
 //   - an [*AbsentError]: only a party is absent.

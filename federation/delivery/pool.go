@@ -17,8 +17,8 @@ const (
 	maxTurns = 64
 	// A turn begins no delivery after this time, because other destinations may wait.
 	turnLength = 10 * time.Second
-	// Margin of a lease over the longest turn. Then the destinations of a dead gateway are served
-	// again.
+	// Margin of a lease over the longest turn. When the lease ends, the destinations of a dead
+	// gateway are served again.
 	leaseMargin = 10 * time.Second
 	// Destinations with state kept between turns. Others begin with their first sender.
 	maxKept = 4096
@@ -44,7 +44,7 @@ type Pool struct {
 
 type turns struct {
 	free  chan struct{} // one token per free slot
-	ended chan struct{} // has capacity for one token
+	ended chan struct{} // signals the end of a turn; has capacity for one token
 	group fault.Group
 
 	mu   sync.Mutex

@@ -51,9 +51,9 @@ type Worker struct {
 	// Owned by the goroutine that runs the worker.
 
 	last   federation.DID // sender of the last turn
-	until  time.Time
-	called bool // accepted a delivery since the last pause
-	away   int
+	until  time.Time      // no lane begins before it
+	called bool           // accepted a delivery since the last pause
+	away   int            // consecutive failures to respond
 	waits  *backoff.ExponentialBackOff
 }
 
@@ -115,9 +115,9 @@ type running struct {
 type passed struct {
 	lane      string
 	delivered int
-	unnoted   bool // the record could not be read or written
-	later     *LaterError
-	fault     error // contained panic, or nil
+	unnoted   bool        // the record could not be read or written
+	later     *LaterError // nil unless the destination waits
+	fault     error       // contained panic, or nil
 	passing
 }
 
@@ -155,7 +155,8 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	return cmp.Or(failed, w.drain(r))
 }
 
-// This is the time until the next poll without a wake-up, at most [Policy.Look].
+// rest returns the time until the next poll without a wake-up, at most [Policy.Look]. If no lane
+// runs and a delivery waits, it is the time until the next one is due.
 func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Duration {
 	look := w.to.Policy.Look
 	if len(r.busy) > 0 || !w.stuck.Load() {
@@ -261,7 +262,8 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	}
 }
 
-// A worker whose senders take turns then waits.
+// unread records that the record could not be read. A worker whose senders take turns then
+// waits.
 func (w *Worker) unread(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
@@ -322,6 +324,7 @@ func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	}
 }
 
+// wait makes the whole destination wait if a lane ended with that result.
 func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 	away, pause := 0, time.Duration(0)
 	if p.later != nil {
@@ -425,9 +428,9 @@ func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) 
 }
 
 type attempt struct {
-	paced   bool
-	called  bool // since the last pause
-	counted bool
+	paced   bool // already counted in the pace
+	called  bool // the destination accepted a delivery since its last pause
+	counted bool // recorded before the attempt
 }
 
 // A nil error means that the delivery has ended: delivered, refused or abandoned.
@@ -467,6 +470,8 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	return w.failed(ctx, d, covered, a, err)
 }
 
+// failed records a failed attempt and returns its error, or abandons the delivery after
+// [Policy.Failures].
 func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, a attempt, err error) error {
 	if ctx.Err() != nil {
 		return err // the connection has ended: the attempt does not count
