@@ -58,7 +58,7 @@ func without(text []byte, names ...string) ([]byte, error) {
 	return append(kept, '}'), nil
 }
 
-// Applies only to a canonical object.
+// memberLength returns the length of the first member in the rest of a canonical object.
 func memberLength(text []byte) int {
 	var depth int
 	for i := 0; ; i++ {

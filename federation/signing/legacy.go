@@ -32,7 +32,8 @@ func DecodedChallenge() Scheme {
 	return Scheme{Name: "airc-challenge-bytes", Document: decodedText, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// Rotation is the scheme of a request for another key, signed with the old or the new key.
+// Rotation is the scheme of a request for another key, signed with the old key. The new key may
+// sign the same document, to prove that the agent has it.
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Requests"
 func Rotation() Scheme {

@@ -268,8 +268,8 @@ func (s Scheme) verify(document []byte, signature string, key ed25519.PublicKey)
 	return federation.Valid
 }
 
-// Match verifies the signature of a message that does not name its scheme. It returns the scheme
-// under which the signature is valid, or the zero Scheme. The verdict is then [federation.Invalid]
+// Match verifies the signature of a message that does not name its scheme. It returns the first
+// scheme under which the signature is valid, or the zero Scheme. The verdict is then [federation.Invalid]
 // if any scheme could judge the signature.
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable

@@ -13,9 +13,10 @@ import (
 // Verify verifies the signature of a step with the keys of its From at the time of its arrival. It
 // fills in the document, the key ID and the key.
 //
-// The error is nil only for [federation.Valid]. A [*federation.RefusalError] has the code
-// [federation.SignatureUnverifiable] if the signature cannot be judged now. Any other error comes
-// from the record behind the key source.
+// The error is nil only for [federation.Valid]. It is a [*federation.RefusalError] for a missing or
+// invalid signature and for the key of another DID. Its code is [federation.InvalidTag] for a did:key
+// whose key cannot be an identity, and [federation.SignatureUnverifiable] if the signature cannot be
+// judged now. Any other error comes from the record behind the key source.
 func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.Text == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.NeedSignature, "")
