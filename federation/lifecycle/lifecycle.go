@@ -99,8 +99,8 @@ func (k Kinds) Windows() map[federation.Clock]time.Duration {
 	return windows
 }
 
-// Known refuses a step of an unknown kind, or with an unknown verb, before its signature is
-// verified.
+// Known refuses a step of an unknown kind, or with an unknown verb. It checks nothing else, so a
+// home may call it before it verifies the signature.
 func (k Kinds) Known(ev federation.Event) error {
 	t, known := k.tables[ev.Kind]
 	if !known {
@@ -210,7 +210,9 @@ func commanded(v federation.View, ev federation.Event) federation.View {
 }
 
 // Check returns the view after a step other than an opener, or a [*federation.RefusalError] and the
-// view before it. The first failure determines the code.
+// view before it. It checks in this order, and the first failure determines the code: the kind has
+// the verb; the handoff is open; its state allows the verb; the step names the step that it
+// accepts; the actor has the role; the deadline has not passed.
 func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (federation.View, error) {
 	if err := k.Known(ev); err != nil {
 		return v, err
