@@ -77,8 +77,8 @@ type Step struct {
 	Verb  federation.Verb    `json:"verb"`
 	From  federation.DID     `json:"from"`
 	Actor federation.DID     `json:"actor"` // party of the step
-	// Recipient is the recipient of an offer, if the document names it by a DID whose key the home
-	// keeps.
+	// Recipient is the recipient of an offer, if the document names it by the DID of a key that
+	// the home keeps for it.
 	Recipient  federation.DID        `json:"recipient,omitempty"`
 	Provenance federation.Provenance `json:"provenance"`
 	Received   time.Time             `json:"received"`
@@ -272,7 +272,7 @@ func parse(text []byte) (Passport, *Finding) {
 // Record reads the parts of a passport. Its methods block on the disk, and return an error wrapping
 // [*federation.UnavailableError] if it cannot be read now.
 type Record interface {
-	// Log yields the steps of one handoff after a version, oldest first.
+	// Log yields the steps of one handoff after a version, oldest first. Version 0 yields all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Receipts returns the home's receipts for the steps of a handoff, oldest first.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)

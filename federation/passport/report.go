@@ -182,7 +182,7 @@ type Finding struct {
 // VerdictError is returned for an invalid passport.
 type VerdictError struct{ Report Report }
 
-// Err returns a [*VerdictError] for an invalid passport, or nil.
+// Err returns a [*VerdictError] unless the passport is valid.
 func (r Report) Err() error {
 	if r.Verdict == federation.Valid {
 		return nil
