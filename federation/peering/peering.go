@@ -51,7 +51,7 @@ type Links interface {
 
 // Link is one link of the gateway.
 type Link struct {
-	Home      bool
+	Home      bool // to another home
 	URL       string
 	Added     bool // by an operator while a gateway ran
 	Up        bool
@@ -61,7 +61,7 @@ type Link struct {
 // Config configures a [Peering].
 type Config struct {
 	Home      federation.HomeID
-	Path      string
+	Path      string                // to added homes: relay or https
 	Batch     federation.HomeLimits // the largest batch that this home sends
 	ClockSkew func() time.Duration  // tolerated for another home
 	// Fetch limits the addresses. Private ones also need the permission of the request.
@@ -75,7 +75,7 @@ type Config struct {
 type Peering struct {
 	cfg     Config
 	relinks chan chan<- error
-	ended   chan struct{}
+	ended   chan struct{} // closed at the end of Run
 }
 
 // New returns a peering. Its other methods wait for [Peering.Run] if they change links.
@@ -407,7 +407,8 @@ func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// The keys stored here may be older.
+// homeKeys reads the keys of a home from the DID document at its address, because the keys
+// stored here may be older.
 func homeKeys(ctx context.Context, client *identity.PeerClient, address string, did federation.DID) (documentKeys, error) {
 	documentAt, err := federation.JoinURL(address, documentPath, nil)
 	if err != nil {
