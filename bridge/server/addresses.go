@@ -237,6 +237,7 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 	return g.shownOn(ctx, r)
 }
 
+// shownOn returns the route to a recipient on a link, which may no longer exist.
 func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	link := g.links.Named(r.to.Place.Link)
 	if messenger, ok := link.(bridge.Messenger); ok {
@@ -278,6 +279,7 @@ func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (ou
 	return routing.Unrouted, err
 }
 
+// outboxOf returns the outbox of another home, or the shared one for a former peer.
 func (g *Gateway) outboxOf(home federation.HomeID) string {
 	if g.links.isHome(string(home)) {
 		return string(home)

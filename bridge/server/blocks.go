@@ -42,6 +42,7 @@ func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 	return blocked, nil
 }
 
+// identify adds all DIDs and handles of its participants to a source.
 func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
 	var all []Participant
 	for _, did := range s.DIDs {
@@ -71,6 +72,8 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 	return s, nil
 }
 
+// refuseBlocked returns the refusal of a step from a blocked source. It exempts the steps of
+// operators.
 func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
 	dids := []federation.DID{ev.Actor(), ev.From}
 	if ev.For != "" {
@@ -186,6 +189,7 @@ func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 	return g.readBlocks(ctx)
 }
 
+// ownHandle removes the domain of this registry from a handle.
 func (g *Gateway) ownHandle(b federation.Block) federation.Block {
 	domains := []string{string(g.home.Load().ID)}
 	for registrar := range able[bridge.Registrar](g.links) {
@@ -218,7 +222,8 @@ const purgeNote = "the operator of this gateway has blocked the offerer"
 
 const purgePage = 500
 
-// purge is idempotent.
+// purge ends the handoffs offered here by a blocked source, and drops its waiting steps, or with
+// dry counts both. It is idempotent.
 func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purged, error) {
 	of, err := g.blockedNames(ctx, b)
 	if err != nil {
@@ -295,6 +300,7 @@ func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federati
 	return fit, nil
 }
 
+// endOffersOf ends the open local handoffs offered by a DID, or with dry counts them.
 func (g *Gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
 	home := g.home.Load()
 	var open []federation.View

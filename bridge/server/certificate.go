@@ -57,6 +57,7 @@ func authorityConfig(file *configs.File) certificate.AuthorityConfig {
 	}
 }
 
+// authorityName returns the folder of an ACME directory, which has its own accounts.
 func authorityName(directory string) string {
 	u, err := url.Parse(directory)
 	if err != nil {
@@ -107,6 +108,8 @@ func (s *Server) reloadCertificate(ctx context.Context, file *configs.File) {
 	}
 }
 
+// newCertificate returns the configured certificate, or nil, for opening links without a running
+// gateway.
 func newCertificate(file *configs.File) *bridge.Certificate {
 	if !file.SpeaksTLS() {
 		return nil

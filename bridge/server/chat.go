@@ -31,7 +31,7 @@ const (
 // relayed channels.
 type fullQueues struct{ m sync.Map }
 
-// record reports whether a queue just became full.
+// record stores whether a queue is full, and reports whether it just became full.
 func (f *fullQueues) record(link string, order federation.HandoffID, full bool) bool {
 	key := link + " " + order.String()
 	if !full {
@@ -84,6 +84,8 @@ func (g *Gateway) Relay(ctx context.Context, line federation.Text, original sign
 	return full
 }
 
+// relays returns the destination links of a channel line, and the refusal by the first link
+// whose queue just became full.
 func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string, full, err error) {
 	most := g.home.Load().Limits.Inbox.Events
 	for link := range able[bridge.Relayer](g.links) {

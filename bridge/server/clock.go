@@ -117,7 +117,7 @@ func (c *Clock) Accept(by string) bool {
 	return true
 }
 
-// c.mu is held.
+// confirm ends a doubt. The caller holds c.mu.
 func (c *Clock) confirm(now time.Time, up time.Duration, by string) {
 	c.zero, c.doubt, c.by, c.marked = now.Add(-up), "", by, 0
 }
@@ -178,6 +178,7 @@ func agree(ahead []time.Duration) bool {
 	return 2*near > len(ahead)
 }
 
+// save writes the confirmed time, at most once per clockMark.
 func (c *Clock) save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,7 +45,7 @@ type Deps struct {
 	// Publish sends a message about a topic to all replicas of the home; nil if there is only one.
 	Publish func(topic string, message []byte)
 	Metrics *bridge.Metrics
-	Tracer  bridge.Tracer
+	Tracer  bridge.Tracer // nil records no traces
 	Log     *slog.Logger
 }
 
@@ -67,7 +67,7 @@ type Gateway struct {
 	settling sync.Mutex
 	refusals refusals
 
-	blocks   atomic.Pointer[federation.Blocks]
+	blocks   atomic.Pointer[federation.Blocks] // nil if there are no blocks
 	blocking sync.Mutex
 	blocked  []federation.Block // as last read; guarded by blocking
 }

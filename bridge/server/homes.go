@@ -204,7 +204,8 @@ func (u Unrouted) DeliverText(ctx context.Context, t federation.Text) error {
 	return u.Locator.DeliverText(ctx, t, time.Now())
 }
 
-// If a home is in both, join omits it and returns an error.
+// join returns the links of a configuration with the links to added homes. It omits an added
+// home that is also configured, and returns an error.
 func (h *homes) join(ctx context.Context, links []Entry) ([]Entry, error) {
 	known, err := h.Record.KnownHomes(ctx)
 	if err != nil {

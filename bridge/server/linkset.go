@@ -64,7 +64,7 @@ type LinkDeps struct {
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	PubSub       bridge.PubSub
 	Metrics      *bridge.Metrics
-	Tracer       bridge.Tracer
+	Tracer       bridge.Tracer // nil records no traces
 	Log          *slog.Logger
 	// Lost is called with the name of a link after the loss of its connection; it may be nil. It
 	// must not block.
@@ -208,6 +208,8 @@ func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are
 // ChannelLinks returns the links for offers from other networks, in the order of the configuration.
 func (l *LinkSet) ChannelLinks() []bridge.ChannelLink { return l.current.Load().placers }
 
+// loggedInto returns the first link with a user logged in as a DID, or "". It blocks on the
+// owners of the links.
 func (l *LinkSet) loggedInto(ctx context.Context, did federation.DID) string {
 	for _, p := range l.ChannelLinks() {
 		if p.Online(ctx, federation.Binding{DID: did}) {
@@ -300,6 +302,7 @@ func (l *LinkSet) acquire(ctx context.Context, link string) (leave func(), err e
 	}
 }
 
+// probe makes a link retry the waiting deliveries of a DID, without blocking.
 func (l *LinkSet) probe(link string, did federation.DID) {
 	if r := l.current.Load().named[link]; r != nil {
 		r.supervisor.Heard(did)

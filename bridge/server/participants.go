@@ -32,7 +32,7 @@ import (
 // Participant is a person or an agent with a handle here.
 type Participant struct {
 	Handle string
-	DIDs   []federation.DID
+	DIDs   []federation.DID // DIDs that it may act as
 	// Bound is the DID bound to the handle by an operator, or "". The participant may act as it
 	// only if DIDs also contains it.
 	Bound federation.DID
@@ -91,7 +91,8 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 	return agent.DID, err
 }
 
-// The keys of links are the names of the links; nil if some are unknown.
+// boundNames returns the bindings of a configuration, and adds mistakes in their tables to those
+// of the file. The keys of links are the names of the links; nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}
@@ -150,6 +151,7 @@ func (s *Server) oauthDeps() oauth.Deps {
 	return deps
 }
 
+// enrol registers an agent with a free name, for which the gateway signs, and returns its DID.
 func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (federation.DID, error) {
 	now, record := time.Now(), s.bound()
 	agent, err := airc.KeptAgent(name, s.homeKeys(), now)
@@ -264,7 +266,7 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 // Changed implements [bridge.Presence].
 func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
 	if c.Typing != "" && !g.typed.add(c.Message) {
-		return // the user arrives over another gateway that links the same networks
+		return // it comes back over another gateway that links the same networks
 	}
 	g.showChange(ctx, c)
 	if g.deps.Publish == nil {

@@ -53,6 +53,7 @@ func addressFrom(ctx context.Context) string {
 	return ""
 }
 
+// countStranger counts and reports an error that makes a stranger retry later.
 func (g *Gateway) countStranger(err error) bool {
 	stranger, ok := errors.AsType[*federation.NewDIDLimitError](err)
 	if ok {

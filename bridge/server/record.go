@@ -244,7 +244,7 @@ func LogUnproved(ctx context.Context, record *registry.Record, log *slog.Logger)
 	return nil
 }
 
-// The sum is returned once a batch processes fewer than pruneBatch rows.
+// inBatches repeats batch until it processes fewer than pruneBatch rows, and returns the sum.
 func inBatches(batch func(limit int) (int, error)) (done int, err error) {
 	for {
 		n, err := batch(pruneBatch)

@@ -66,9 +66,9 @@ type Server struct {
 	options        Options
 	log            *slog.Logger
 	counters       *bridge.Metrics
-	public         *httpd.Server
-	admin          *httpd.Server
-	socket         *httpd.Server
+	public         *httpd.Server // nil if not configured
+	admin          *httpd.Server // nil if not configured
+	socket         *httpd.Server // nil if not configured
 	publicMux      *http.ServeMux
 	adminMux       *http.ServeMux
 	socketMux      *http.ServeMux
@@ -89,10 +89,10 @@ type Server struct {
 	registryClient *identity.Client
 	locator        *routing.Locator
 	homes          *homes
-	traces         *tracing.Tracer
-	hub            *relay.Hub
-	host           *relay.Host // nil if other homes do not link to this one
-	hooks          *webhook.Hooks
+	traces         *tracing.Tracer // nil if not configured
+	hub            *relay.Hub      // nil if not configured
+	host           *relay.Host     // nil if other homes do not link to this one
+	hooks          *webhook.Hooks  // nil if not configured
 	voiceHub       files.Hub       // serves the voice directories
 	a2aHub         a2aclient.Hub   // serves external A2A agents
 	publicAgents   *http.Transport // to external agents, limited by fetch.allow_private

@@ -36,6 +36,8 @@ func (g *Gateway) judgeAgain(ctx context.Context) {
 	}
 }
 
+// deferralEnded logs and counts the judgement of a deferred step, like Submit. For a refused
+// step, it files a notice to the sender.
 func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	var err error // a nil *RefusalError is not a nil error
 	if r.Refused != nil {
@@ -69,6 +71,8 @@ func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Ti
 	}
 }
 
+// follow acts on a judged step of a remote handoff: it requests a ruling from the home, or
+// settles dependent steps.
 func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
 	case err != nil || !judged.View.Remote:
@@ -248,6 +252,7 @@ func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, 
 	}), nil
 }
 
+// ruledOn returns the entry of a step whose wait ended, or its refusal.
 func (g *Gateway) ruledOn(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	entry, err := g.home.Load().Filed(ctx, ev)
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {

@@ -231,7 +231,7 @@ const (
 	ircShare  = 4
 )
 
-// For both, 0 means no limit.
+// atMost returns a limit capped at most. For both, 0 means no limit.
 func atMost(limit, most int) int {
 	if limit == 0 || most > 0 && limit > most {
 		return most
