@@ -396,7 +396,7 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 	}
 }
 
-// Other handoffs may still refer to the blob.
+// dropBlob deletes a blob, even if other handoffs refer to it.
 func dropBlob(ctx context.Context, q engine.Tx, capability string) error {
 	for _, change := range []string{`DELETE FROM blob_claim WHERE capability = ?`, `DELETE FROM blob WHERE capability = ?`} {
 		if err := q.Put(ctx, change, capability); err != nil {

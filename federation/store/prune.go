@@ -67,6 +67,8 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Tim
 	return true, s.remove(ctx, q, id, view)
 }
 
+// needed reports whether a step of a handoff has a pending delivery to a link or a dead letter,
+// or has the newest number of the record.
 func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination

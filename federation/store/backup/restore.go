@@ -59,8 +59,9 @@ type Restored struct {
 	Aside string `json:"aside,omitempty"` // of the previous files, or ""
 }
 
-// Restore checks a whole backup, then puts record and keys in place. Existing ones are moved aside
-// with force, and otherwise an error. No gateway may be running on the target.
+// Restore checks a whole backup, then puts record and keys in place. If they exist, it moves
+// them aside with force, and otherwise returns an error. No gateway may be running on the
+// target.
 func Restore(ctx context.Context, name string, to Target, force bool, now time.Time) (done Restored, err error) {
 	r := restoration{to: to}
 	if to.Record != "" {

@@ -94,7 +94,7 @@ func DecodeView(text []byte) (federation.View, error) {
 // Prepared is an event in its stored form.
 type Prepared struct {
 	Digest   [32]byte // events with the same digest are one event
-	Document [32]byte // of the signed document
+	Document [32]byte // SHA-256 of the signed document
 	Columns  eventform.Columns
 }
 
@@ -254,7 +254,7 @@ func FindStep(ctx context.Context, q engine.Tx, signer int64, id federation.Even
 	return e.Read()
 }
 
-// Log yields the steps of one handoff after a version, oldest first.
+// Log yields the steps of one handoff after a version, oldest first; version 0 means all.
 func (s *Logs) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		from := min(after, math.MaxInt64) // the highest version

@@ -14,10 +14,10 @@ const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over 
 const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
-// Lease leases up to limit unread entries to a device, oldest first, until a given time. First, it
-// expires every unread offer of a closed handoff, leased or not. A lease ends with its session, if
-// it has one. Lease returns [federation.ErrSessionEnded] for an ended session. Polling an empty
-// inbox causes no write.
+// Lease leases up to limit unread entries without a lease to a device, oldest first, until a
+// given time. First, regardless of the limit, it expires every unread offer of a closed handoff,
+// leased or not. A lease ends with its session, if it has one. Lease returns
+// [federation.ErrSessionEnded] for an ended session. Polling an empty inbox causes no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)

@@ -44,7 +44,8 @@ func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) 
 	return fileNoticeOn(ctx, q, link, n, body)
 }
 
-// Queues the notice for its reader, and for the webhooks of an inbox with it.
+// fileNoticeOn also queues the notice for its reader. It queues a notice that the reader reads
+// from the record for the webhooks of the inbox of the reader too.
 func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.Notice, body string) error {
 	const insert = `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	row := []any{link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), engine.Stamp(n.At), body}

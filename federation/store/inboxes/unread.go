@@ -155,7 +155,8 @@ func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []fede
 	return nil
 }
 
-// The inbox must be the only route to the DID. The home reports the expiry of an offer.
+// noteLapse notifies the signer of an unread step if the inbox was its only route to the DID.
+// The home reports the expiry of an offer.
 func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.Time) error {
 	var tell bool
 	err := q.Row(ctx, `SELECT e.id <> e.handoff AND `+inboxIsWay(s.db.Parts)+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
@@ -220,7 +221,8 @@ func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []un
 	return found, len(found) == delayPage, nil
 }
 
-// Stores the position too. A DID that answered an offer has seen it.
+// delayEach notifies the signers of up to limit unread entries whose only route is the inbox,
+// and stores the position. A DID that answered an offer has seen it.
 func (s *Inboxes) delayEach(ctx context.Context, q engine.Tx, found []unread, limit int, now time.Time) (delayed int, err error) {
 	var last unread
 	for _, u := range found {

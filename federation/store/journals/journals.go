@@ -18,9 +18,9 @@ type Journals struct{ db *engine.DB }
 // New returns the journals in a database.
 func New(db *engine.DB) *Journals { return &Journals{db} }
 
-// WriteJournals appends to journals in one transaction. A write without entries creates the
-// journal, or sets its due time. It returns [federation.ErrStale] if a journal does not have the
-// expected length.
+// WriteJournals appends to journals in one transaction: all writes are on disk after a nil
+// error, and none after any other. A write without entries creates the journal, or sets its due
+// time. It returns [federation.ErrStale] if a journal does not have the expected length.
 func (s *Journals) WriteJournals(ctx context.Context, writes []federation.JournalWrite) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, w := range writes {

@@ -33,7 +33,7 @@ type Server struct {
 	as      *syscall.Credential // nil for the user that runs the test
 	mu      sync.Mutex          // protects free and orphans
 	schemas int
-	free    []string // of used and emptied schemas
+	free    []string // connection strings of used and emptied schemas
 	process *exec.Cmd
 	orphans []int // of a killed server
 	said    *bytes.Buffer

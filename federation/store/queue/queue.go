@@ -214,7 +214,7 @@ func drop(ctx context.Context, q engine.Tx, which string, args ...any) error {
 // PushNotice queues a notice for its reader. If it is in an inbox, PushNotice also queues its
 // deliveries to the webhooks of that inbox.
 func PushNotice(ctx context.Context, q engine.Tx, link string, reader, signer federation.DID, notice Row, called bool) error {
-	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // external DIDs get no number
+	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // invented DIDs get no number
 	if err != nil {
 		return err
 	}

@@ -249,6 +249,8 @@ func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, erro
 	return key, err
 }
 
+// ownProved records the consequences of a proved key: its DID, and the end of the key for that
+// DID.
 func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	if !key.Proved() {
 		return nil

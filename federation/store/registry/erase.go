@@ -180,7 +180,7 @@ const done = `m.position IS NOT NULL
 // PruneMessages examines up to limit messages that arrived at or before a given time, and deletes
 // messages fetched by their recipient, or without an inbox for it. It keeps messages of open
 // handoffs, and the newest message of each inbox and thread, from which the numbers continue. The
-// cursor is the next position: zero at the start, and at the end.
+// cursor is the position to continue from: zero at the start, and at the end.
 func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	var n int64
 	if after != "" {

@@ -14,12 +14,12 @@ import (
 )
 
 type wait struct {
-	edge string // its consent is needed, unless ""
+	edge string // the handle whose consent it waits for, or ""
 	lost bool   // its recipient never sees it
 }
 
-// Makes the edge of a held message pending if no decision exists. A message that only accompanies
-// an offer contains no request: it is lost with the offer.
+// ask decides whether a message is held, and makes its edge pending if no decision exists. A
+// message that only accompanies an offer contains no request: it is lost with the offer.
 func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)
@@ -101,7 +101,8 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	return nil
 }
 
-// A crowd is a full list of first contacts, with the source of the entry to drop, or zero.
+// A crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd
+// is a list with free space.
 type crowd struct {
 	full   bool
 	source string
@@ -231,6 +232,7 @@ func consent(ctx context.Context, q engine.Tx, from, to string) (agents.Consent,
 	return edge, nil
 }
 
+// setConsent changes an edge that is not already in that state.
 func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.ConsentState, now time.Time) error {
 	err := q.Put(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
