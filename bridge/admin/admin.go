@@ -113,8 +113,8 @@ type Operator struct{ deps Deps }
 // New returns the operator API of a gateway.
 func New(d Deps) *Operator { return &Operator{deps: d} }
 
-// act runs after the change and cannot undo it. If the record is unavailable, only the log has the
-// change.
+// act records the change of an operator in the record and in the log. It runs after the change
+// and cannot undo it. If the record is unavailable, only the log has the change.
 func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 	change := federation.Change{At: time.Now(), Actor: callerOf(ctx).actor, What: what, Subject: subject, Reason: reason}
 	if err := o.deps.Record.Note(context.WithoutCancel(ctx), change); err != nil {

@@ -104,6 +104,7 @@ func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error
 	return shapeBinding(b, FromRecord), nil
 }
 
+// bind stores a binding, or with dry checks whether that is possible.
 func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) error {
 	if !dry {
 		return o.deps.Record.BindName(ctx, b)
@@ -118,6 +119,7 @@ func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) e
 	return err
 }
 
+// unbind ends a binding, or with dry checks whether it exists.
 func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) error {
 	if !dry {
 		return o.deps.Record.UnbindName(ctx, network, name)

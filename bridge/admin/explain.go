@@ -201,7 +201,8 @@ func (o *Operator) waitsFor(d federation.Delivered) string {
 	return "deliver"
 }
 
-// If there is no deferred event, explainDeferred returns none.
+// explainDeferred explains a deferred event, which cannot be judged now. If there is no such
+// event, it returns the given error.
 func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

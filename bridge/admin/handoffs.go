@@ -298,6 +298,8 @@ func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, held ma
 	return nil
 }
 
+// addressee returns the recipient of a step on a link: an agent, its channel, or for a private
+// handoff the other parties, by their names there.
 func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:

@@ -278,6 +278,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	return o.homeTrouble(ctx, p)
 }
 
+// homeTrouble adds the state of the link to a home, the proofs against it, and the doubts.
 func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home := *p.PeerHome
 	for _, s := range o.deps.Links.Statuses() {
@@ -352,6 +353,7 @@ func (o *Operator) setPeerMode(ctx context.Context, in PeerMode) (Peer, error) {
 	return p, nil
 }
 
+// shapedPeer returns a peer with its pending deliveries, or the zero Peer.
 func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 	all, err := o.shapePeers(ctx)
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })

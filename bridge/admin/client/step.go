@@ -164,6 +164,7 @@ func readContext(source string) (stepContext, error) {
 	return shortest(content), nil
 }
 
+// shortest compacts JSON that fits into a step, and returns any other content unchanged.
 func shortest(content []byte) stepContext {
 	var short bytes.Buffer
 	if json.Compact(&short, content) == nil && federation.InlineContext(short.String()) && translate.ValidContext(short.String()) {

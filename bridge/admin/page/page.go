@@ -277,6 +277,8 @@ type watchedPage struct {
 
 const maxWatched = 16
 
+// watchedPages returns the pages with these addresses, or all lists without addresses. It
+// returns false for an unknown address.
 func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	if len(addresses) == 0 {
 		for _, each := range lists() {
