@@ -91,8 +91,9 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 }
 
 // Settle reviews the pending steps of a remote handoff after its state has changed. It files the
-// steps that are now allowed and do not change the state. It returns these, and the steps that can never be filed. The
-// latter stay pending until [Home.Drop], so that their senders can be notified first.
+// steps that are now allowed and do not change the state. It returns these, and the steps that
+// can never be filed. The latter stay pending until [Home.Drop], so that their senders can be
+// notified first.
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.ListPendingIn(ctx, id)
 	if err != nil {

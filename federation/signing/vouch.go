@@ -26,10 +26,10 @@ type Writer func(ev federation.Event) (fields map[string]string, losses []federa
 // returns any other step unchanged. It may block.
 type Referrer func(ctx context.Context, ev federation.Event) (federation.Event, error)
 
-// Vouch returns a step signed by a gateway with the key kept for its author. The draft needs
-// an ID, the members, the dialect, the venue and the arrival. It also needs For if the key does not
-// name the author, and evidence if the author wrote an original. A context that does not fit is stored first. The losses are the
-// members missing in the signed document.
+// Vouch returns a step signed by a gateway with the key kept for its author. The draft needs an
+// ID, the members, the dialect, the venue and the arrival. It also needs For if the key does not
+// name the author, and evidence if the author wrote an original. A context that does not fit is
+// stored first. The losses are the members missing in the signed document.
 func Vouch(ctx context.Context, key federation.SigningKey, draft federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	draft.From, draft.Provenance = key.DID, federation.Vouched
 	return SealFitted(ctx, key, draft, write, refer)
