@@ -58,6 +58,7 @@ func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Co
 	}
 }
 
+// makeRoom drops the ended sessions, and then the oldest one if there are still too many.
 func (s *sessions) makeRoom(now time.Time) {
 	var oldest [32]byte
 	for id, each := range s.all {
@@ -142,7 +143,7 @@ func (p *Page) logout(w http.ResponseWriter, r *http.Request, s session) {
 	http.Redirect(w, r, prefix+"login", http.StatusSeeOther)
 }
 
-// Any other address becomes the first page.
+// below returns an address below /ui/ on this host, or the first page for any other address.
 func below(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.Contains(next, `\`) {
@@ -159,6 +160,7 @@ const maxFormBytes = 16 << 10
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// guarded sets the headers of every answer, and refuses cross-site changes.
 func (p *Page) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -199,6 +201,7 @@ func foreign(r *http.Request) string {
 
 type handler func(w http.ResponseWriter, r *http.Request, s session)
 
+// reading serves a page to a session, and redirects other browsers to the login.
 func (p *Page) reading(serve handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := p.session(r)
@@ -213,6 +216,7 @@ func (p *Page) reading(serve handler) http.Handler {
 	})
 }
 
+// changing serves a form to its session, and refuses other requests.
 func (p *Page) changing(serve handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := p.session(r)

@@ -459,6 +459,7 @@ func Venue(venue string) string {
 	return venue
 }
 
+// ofHome returns a column value that is empty for registries.
 func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
 	return func(p admin.Peer) Value {
 		if p.PeerHome == nil {
@@ -482,6 +483,7 @@ func skew(h admin.PeerHome) Value {
 	return v
 }
 
+// written formats a text in RFC 3339, and returns any other text unchanged.
 func written(text string) Value {
 	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {
