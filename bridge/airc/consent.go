@@ -24,11 +24,8 @@ const (
 	actionUnblock = "unblock"
 )
 
-// maxKnockChars bounds the excerpt of a held message in the handshake.
 const maxKnockChars = 280
 
-// knock is the data of the handshake message.
-//
 // spec: airc-v0.1.1 §9.3
 type knock struct {
 	Requester    string         `json:"requester"`
@@ -38,8 +35,7 @@ type knock struct {
 	HeldMessages int            `json:"heldMessageCount"`
 }
 
-// handshake returns the message that requests consent. It is filed with the requester's first held
-// message and counts as one message.
+// handshake is filed with the requester's first held message, and counts as one message.
 func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*agents.Message, error) {
 	did, key := requester.foreign.DID, requester.foreign.Key
 	if requester.agent != nil {
@@ -119,8 +115,7 @@ func (l *Link) decide(ctx context.Context, action string, from contact, to strin
 	return edge, nil
 }
 
-// letIn accepts an edge by a decision of to. It also opens the reverse edge of an agent that requested
-// consent, so that the agent gets an answer. Otherwise, the reverse edge is unchanged.
+// letIn also opens the reverse edge of an agent that requested consent, so that it gets an answer.
 func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time) (agents.Consent, error) {
 	if from.agent == nil {
 		return l.accept(ctx, from.handle, to, now)
@@ -148,8 +143,6 @@ func describeEdge(edge agents.Consent) consent {
 	return consent{edge.From, edge.To, edge.State, wire.UnixTime(edge.Updated), edge.Version}
 }
 
-// getConsent gives a blocked caller the same refusal as a message would.
-//
 // spec: airc-v0.1.1 §9.5
 func (l *Link) getConsent(c *call) (answer, error) {
 	agent, err := c.caller()
@@ -171,7 +164,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: describeEdge(edge)}, nil
 }
 
-// accept accepts an edge and its reverse, and wakes both sides for their held messages.
+// accept also wakes both sides for their held messages.
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	edge, err := l.deps.Record.Accept(ctx, from, to, now)
 	if err == nil {
@@ -180,8 +173,6 @@ func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agen
 	return edge, err
 }
 
-// checkConsent refuses a blocked sender.
-//
 // spec: airc-v0.1.1 §9.2
 func (l *Link) checkConsent(ctx context.Context, from, to string) (bool, error) {
 	if from == to {
@@ -194,7 +185,7 @@ func (l *Link) checkConsent(ctx context.Context, from, to string) (bool, error) 
 	return accepted(edge, from)
 }
 
-// accepted reports whether a consent admits messages. It refuses a blocked sender.
+// accepted refuses a blocked sender.
 func accepted(edge agents.Consent, from string) (bool, error) {
 	if edge.State == agents.ConsentBlocked {
 		return false, wire.Refuse(wire.CodeConsentBlocked, "this agent does not accept messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
@@ -202,8 +193,8 @@ func accepted(edge agents.Consent, from string) (bool, error) {
 	return edge.State == agents.ConsentAccepted, nil
 }
 
-// sourceOf returns the source whose first contacts share a limit: the registry of a handle, or else the
-// site of its client, or else the home or link of the message.
+// sourceOf returns the registry, the client's site, or the home or link: its first contacts share a
+// limit.
 func sourceOf(handle string, a federation.Arrival) string {
 	if domain, isRemote := wire.SplitAddress(handle); isRemote {
 		return "@" + domain
@@ -211,7 +202,7 @@ func sourceOf(handle string, a federation.Arrival) string {
 	return cmp.Or(federation.Site(a.Address), string(a.Home), a.Link)
 }
 
-// befriend accepts the recipient, with its held messages, unless the agent blocked it.
+// befriend does nothing if the agent blocked the recipient.
 func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) error {
 	edge, err := l.deps.Record.Consent(ctx, from, to)
 	if err != nil {
@@ -228,8 +219,7 @@ func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) err
 
 var _ bridge.Consenter = (*Link)(nil)
 
-// Consents implements [bridge.Consenter]. The registry stores the decisions of its agents, and the
-// decisions of all participants about unverified senders.
+// Consents implements [bridge.Consenter].
 func (l *Link) Consents(ctx context.Context, person, sender federation.DID) (bool, error) {
 	c, err := l.contactOf(ctx, person, nil)
 	if err != nil || c.agent != nil {
@@ -267,7 +257,7 @@ func (l *Link) Answer(ctx context.Context, person, to federation.DID, now time.T
 		return err
 	}
 	if strings.HasPrefix(agent.handle, agents.Unverified) {
-		return nil // it accepts no messages
+		return nil
 	}
 	other, err := l.contactOf(ctx, to, nil)
 	if err != nil {
@@ -318,7 +308,6 @@ func contactState(s agents.ConsentState) federation.ContactState {
 	return federation.ContactIntroduced
 }
 
-// The consent paths, for agents that sign and for deployed clients.
 const (
 	consentPath         = "/consent"
 	deployedConsentPath = deployedRoot + consentPath
@@ -344,8 +333,8 @@ func withRemedy(err error, from, to string) error {
 	return &told
 }
 
-// fence marks a stranger's text inside our own, so that agents do not confuse the two. It escapes text
-// that would end the fence early, and removes invisible characters from each line.
+// fence marks a stranger's text, escapes text that would end the fence early, and removes invisible
+// characters.
 //
 // spec: airc-v0.1.1 §12.3
 func fence(from, text string) string {

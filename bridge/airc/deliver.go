@@ -15,14 +15,14 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// Effects implements [bridge.Recorder]. It returns a message for each agent that receives the step.
+// Effects implements [bridge.Recorder].
 func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error) {
 	messages, err := l.messages(ctx, d)
 	effects, topics = effectsOf(messages)
 	return effects, topics, err
 }
 
-// TextEffects implements [bridge.Recorder]. It returns a message for an agent that receives the text.
+// TextEffects implements [bridge.Recorder].
 func (l *Link) TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error) {
 	messages, err := l.text(ctx, t)
 	effects, topics = effectsOf(messages)
@@ -39,8 +39,6 @@ func effectsOf(messages []agents.Posting) (effects []federation.Effect, topics [
 	return effects, topics
 }
 
-// messages writes one message for each agent that receives the step and accepts messages about it.
-// Receipts of the home go to no agent.
 func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
 	if d.Entry.Event.Verb == federation.Confirm {
 		return nil, nil
@@ -68,13 +66,12 @@ func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Po
 	return messages, nil
 }
 
-// Carries implements [bridge.Link]. It always returns false: see [Link.Effects].
+// Carries implements [bridge.Link] and always returns false: see [Link.Effects].
 func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
 
-// Deliver implements [bridge.Link] for rows that earlier versions left in the feed of the registry. It
-// does not refile a message that an agent already has.
+// Deliver implements [bridge.Link] for rows that earlier versions left in the feed of the registry.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	messages, err := l.messages(ctx, d)
 	if err != nil {
@@ -107,8 +104,7 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 	return contact{handle: wire.Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
-// posting writes the message about a step for one agent, subject to its consent. It returns nil if the
-// agent wants none.
+// posting returns nil if the agent wants no message.
 func (l *Link) posting(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	if reason, unverified := writeInstead(to.handle); unverified {
 		return nil, federation.Refuse(d.Entry.Event, federation.InvalidTarget, reason)
@@ -123,7 +119,7 @@ func (l *Link) posting(ctx context.Context, d federation.Delivery, author contac
 	}
 	admitted, err := l.checkStepConsent(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
-		// The author is not notified. The record notes only that the agent was not shown the message.
+		// The author is not notified.
 		admitted, err = false, nil
 	}
 	if err != nil || to.stranger && !admitted {
@@ -179,7 +175,6 @@ func (l *Link) posting(ctx context.Context, d federation.Delivery, author contac
 	return p, nil
 }
 
-// checkStepConsent has the errors of checkConsent.
 func (l *Link) checkStepConsent(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
 	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // the remote registry asks for consent
 		return true, nil
@@ -194,7 +189,6 @@ func (l *Link) checkStepConsent(ctx context.Context, d federation.Delivery, guar
 	return admitted || l.cfg.Offers == OffersDeliver, nil
 }
 
-// message returns the message about a step and its context, which may have become a reference.
 func (l *Link) message(ctx context.Context, d federation.Delivery, to listener) (said aircmsg.Message, refersTo string, err error) {
 	caps, err := parseCapabilities(to.agent.Capabilities)
 	if err != nil {
@@ -207,7 +201,7 @@ func (l *Link) message(ctx context.Context, d federation.Delivery, to listener) 
 		}
 	}
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string {
-		if did == d.Entry.Event.From && d.Entry.Event.Arrival.Name != "" { // the signer may be new here
+		if did == d.Entry.Event.From && d.Entry.Event.Arrival.Name != "" {
 			return d.Entry.Event.Arrival.Name
 		}
 		return l.deps.Gateway.Name(ctx, did)
@@ -218,8 +212,7 @@ func (l *Link) message(ctx context.Context, d federation.Delivery, to listener) 
 	return l.fit(ctx, step, out, caps.MaxPayloadSize)
 }
 
-// offerMessage returns the ID of the message that carried the offer to an agent, or "" for none. An
-// open offer has no recipient.
+// offerMessage returns "" for an open offer, which has no recipient.
 func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to listener) (string, error) {
 	handle := to.handle
 	if d.View.Offeree == "" && to.is(d.View.Offerer) {
@@ -239,9 +232,8 @@ type listener struct {
 	loser    bool // saw an open offer, and is notified of its end
 }
 
-// listeners returns each agent that must receive a step, once: the local agents among the parties,
-// except the author, and the agents that saw an open offer. A step that arrived here has already
-// reached the parties as the original message; after is the state after the step.
+// listeners omits the parties if the step arrived here: the original message has already reached them.
+// The view after includes the step.
 func (l *Link) listeners(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	cameIn, open := ev.Arrival.Link == l.Name(), after.Offeree == ""
 	if cameIn && !open {
@@ -258,7 +250,6 @@ func (l *Link) listeners(ctx context.Context, ev federation.Event, after federat
 	return append(parties, others...), nil
 }
 
-// others returns the agents other than the parties that receive a step of an open offer.
 func (l *Link) others(ctx context.Context, ev federation.Event, after federation.View, parties []listener) ([]listener, error) {
 	author, err := l.author(ctx, ev)
 	if err != nil {
@@ -298,8 +289,6 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	return parties, nil
 }
 
-// strangers returns the agents that have the capabilities of an open offer and accept messages of its
-// author.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
 	able, err := l.deps.Record.Capable(ctx, caps)
 	if err != nil {

@@ -21,13 +21,11 @@ import (
 
 const deployedRoot = "/api"
 
-// deployedTokenLife is long because deployed clients store tokens on disk and never refresh them.
+// Deployed clients store tokens on disk and never refresh them.
 const deployedTokenLife = 30 * 24 * time.Hour
 
 func deployed(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, deployedRoot+"/") }
 
-// mountDeployed registers the paths below /api. Generations of clients use different names for the same
-// member.
 func (l *Link) mountDeployed(mux *http.ServeMux) {
 	l.mount(mux, map[string]endpoint{
 		"POST /api/presence":           l.postDeployedPresence,
@@ -65,8 +63,7 @@ func (l *Link) mountDeployed(mux *http.ServeMux) {
 	})
 }
 
-// shownHandle returns a handle for deployed clients. A handle of another registry starts with "@",
-// which survives all their normalizations.
+// shownHandle starts a handle of another registry with "@", which all deployed clients preserve.
 func shownHandle(handle string) string {
 	if strings.Contains(handle, "@") {
 		return "@" + handle
@@ -128,16 +125,15 @@ func authenticationRequired(err error) error {
 	return err
 }
 
-// scheme is the signature scheme of a request below /api. It proves at most that the sender has the
-// key: most schemes cover no time, and header signatures cover no sender. The token identifies the
-// sender.
+// scheme is the signature scheme of a request below /api. A signature proves at most that the sender has
+// the key; the token identifies the sender.
 type scheme string
 
 const (
 	schemeNone   scheme = "none"
 	schemeD2     scheme = "d2"     // in the body, covers all of it
 	schemeLegacy scheme = "legacy" // in the body, covers a part of it
-	schemeHeader scheme = "header" // in X-AIRC-Signature, covers the body
+	schemeHeader scheme = "header" // covers the body
 	schemeBad    scheme = "bad"    // matches no key of the sender
 )
 
@@ -167,11 +163,10 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 	return schemeBad
 }
 
-// actionRequest requests consent. It sends a message here, unlike in other registries.
 const actionRequest = "request"
 
-// postDeployedConsent acts for the holder of the token. The other party is whichever of handle, to and
-// from differs from the holder: five generations of clients name the two in five ways.
+// postDeployedConsent finds the other party in handle, to or from, because clients name the parties in
+// five ways.
 func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	o, err := l.readObject(c)
 	if err != nil {
@@ -201,7 +196,7 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if action != actionRequest { // a request sends a message instead
+	if action != actionRequest {
 		if err := l.peers.ShareDecision(c.Context(), action, edge, agent, time.Now()); err != nil {
 			return answer{}, err
 		}
@@ -221,8 +216,7 @@ func counterpart(o *wire.Object, caller string) string {
 	return ""
 }
 
-// decideDeployed applies an action of an agent and returns its edge. The edge points to the agent,
-// except for a request.
+// decideDeployed returns the agent's edge, which points to the agent except for a request.
 func (l *Link) decideDeployed(
 	ctx context.Context, agent agents.Agent, other contact, action, message string, now time.Time,
 ) (agents.Consent, error) {
@@ -246,7 +240,6 @@ func (l *Link) decideDeployed(
 	return l.deps.Record.Consent(ctx, agent.Handle, other.handle)
 }
 
-// getDeployedConsent returns an edge of the caller, or the senders awaiting its decision.
 func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	query := c.URL.Query()
 	agent, err := c.self(query.Get("user"))
@@ -298,7 +291,6 @@ func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: said}, nil
 }
 
-// identifyDeployed includes the presence only if it is public.
 func (l *Link) identifyDeployed(who contact, now time.Time) wire.Members {
 	full := l.identify(who, now)
 	here := l.presences.of(who.handle, now)

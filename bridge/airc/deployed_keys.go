@@ -15,14 +15,13 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// keyProof is a request below /api that changes the keys of an agent. The place of its signed part
-// differs between clients.
+// keyProof is a request below /api that changes the keys of an agent.
 type keyProof struct {
-	*wire.Object // the whole request
+	*wire.Object
 
 	agent     agents.Agent
-	session   federation.Session // session of the token; zero without a token
-	signed    *wire.Object       // document covered by the signature; nil if unsigned
+	session   federation.Session // zero without a token
+	signed    *wire.Object       // nil if unsigned
 	signature string
 	now       time.Time
 }
@@ -35,7 +34,7 @@ func (l *Link) readKeyProof(c *call) (keyProof, error) {
 		return keyProof{}, err
 	}
 	if len(strings.TrimSpace(string(body))) == 0 {
-		body = []byte("{}") // one client sends no body
+		body = []byte("{}")
 	}
 	if p.Object, err = wire.ParseObject(body); err != nil {
 		return keyProof{}, err
@@ -65,8 +64,7 @@ func (p keyProof) signedHandle() string {
 	return wire.PlainHandle(p.signed.First("handle"))
 }
 
-// keyHolder finds the agent of a request by its token. Without a token, it uses the agent named in the
-// path or in the proof, and counts the request against the limit of its address.
+// keyHolder counts a request without a token against the limit of its address.
 func (l *Link) keyHolder(c *call, p *keyProof) error {
 	named := c.PathValue("handle")
 	if c.denied == nil {
@@ -96,8 +94,8 @@ func (l *Link) keyHolder(c *call, p *keyProof) error {
 	return l.checkBlocked(c.Context(), agent.Handle, agent.DID)
 }
 
-// check returns the key that signed a recent request: a key of the agent, or the zero Key for its
-// recovery key. A signature by a key of the agent names no registry, so it requires a bound session.
+// check returns the zero Key for the recovery key. A signature by a key of the agent names no registry,
+// so it requires a bound session.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (p keyProof) check() (agents.Key, error) {
@@ -132,9 +130,7 @@ func (p keyProof) check() (agents.Key, error) {
 	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "the signature is by neither your active key nor your recovery key")
 }
 
-// postDeployedRotate accepts the signature of the recovery key or the active key. An agent without a
-// key can bind its first key with only its token. A recovery ends all earlier keys and sessions at
-// once, because a thief may have them.
+// postDeployedRotate ends all earlier keys and sessions after a recovery, because a thief may have them.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) postDeployedRotate(c *call) (answer, error) {
@@ -150,7 +146,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	}
 	named := p.Object
 	if p.signed != nil {
-		named = p.signed // covered by the signature
+		named = p.signed
 	}
 	public, err := wire.ParsePublicKey(named.First("new_public_key", "new_key", "publicKey", "newPublicKey"))
 	if err != nil {
@@ -182,8 +178,6 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// recovered ends the agent's sessions after a recovery, and adds the token of a new session to the
-// response.
 func (l *Link) recovered(c *call, agent agents.Agent, body wire.Members, now time.Time) error {
 	if _, err := l.deps.Record.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
 		return err
@@ -200,7 +194,6 @@ func (l *Link) recovered(c *call, agent agents.Agent, body wire.Members, now tim
 	return nil
 }
 
-// postDeployedRevoke permanently ends all keys and sessions of the agent.
 func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 	p, err := l.readKeyProof(c)
 	if err != nil {

@@ -21,8 +21,7 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// Maximum sizes of one response. A conversation is read as a whole, because clients skip messages older
-// than the newest they saw.
+// Clients skip messages older than the newest they saw, so a conversation is read as a whole.
 const (
 	maxConversations = 500
 	conversationPage = 500
@@ -67,8 +66,8 @@ func parseDraft(o *wire.Object, body []byte, header http.Header, agent agents.Ag
 	return d, nil
 }
 
-// checkApproved rejects a message that differs from the one a person approved. The digest covers the
-// text as stored, and the recipient as written by the client, in lower case without "@".
+// checkApproved compares the digest a person approved: of the stored text, and of the recipient in lower
+// case without "@".
 //
 // spec: wire/airc §1.3
 func checkApproved(digest, to, text string) error {
@@ -86,9 +85,8 @@ func checkApproved(digest, to, text string) error {
 	}
 }
 
-// readPayload takes the text of a message from its payload if it has no other text. Either the message
-// (kind) or the payload must have a type, unless the payload has a text: the first clients send no
-// type.
+// readPayload requires a type in the message or the payload, unless the payload has a text: the first
+// clients send no type.
 func (d *draft) readPayload(kind string) error {
 	if d.payload == nil {
 		return nil
@@ -107,7 +105,6 @@ func (d *draft) readPayload(kind string) error {
 	return nil
 }
 
-// postDeployedMessage signs a message sent with a token, and judges it like any other.
 func (l *Link) postDeployedMessage(c *call) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -135,8 +132,7 @@ func (l *Link) postDeployedMessage(c *call) (answer, error) {
 	return l.postDraft(c.Context(), agent, m, now)
 }
 
-// repeated answers a message already sent with the same ID. It succeeds if the contents match, because
-// deployed clients treat any refusal as a failure.
+// repeated succeeds if the contents match, because deployed clients treat any refusal as a failure.
 func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time) (answer, error) {
 	if m.id == "" {
 		return answer{}, nil
@@ -203,13 +199,13 @@ func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read e
 	return d
 }
 
-// dispatchCharged files a message. It counts in its sender's rate, whatever the outcome.
+// dispatchCharged counts the message in its sender's rate, whatever the outcome.
 func (l *Link) dispatchCharged(ctx context.Context, d *inbound) (status int, done posted, err error) {
 	a, err := l.dispatch(ctx, d)
 	if !d.charged {
 		_ = l.charge(ctx, d) // the message is already refused for another reason
 	}
-	done, _ = a.body.(posted) // the only body returned by dispatch
+	done, _ = a.body.(posted)
 	return a.status, done, err
 }
 
@@ -236,8 +232,6 @@ type stored struct {
 	updated bool // Payload shows a newer state of the handoff than the envelope
 }
 
-// readStored reads a filed envelope. The payload of a message composed here shows the current state of
-// its handoff.
 func (*Link) readStored(m agents.Message) stored {
 	var s stored
 	_ = federation.DecodeJSON(m.Envelope, &s) // decoded before it was filed
@@ -307,11 +301,9 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, messages)
 }
 
-// readNew returns the messages after a given time, or those not fetched by the caller yet. Only a
-// call without since and looks marks messages as fetched, because a client that lists its
-// conversations rereads them. The mark is on disk before the response. Otherwise, a bot that polls
-// again at once would answer some messages twice. A bot that lost the response finds the messages
-// in the conversation.
+// readNew marks messages as fetched only without since and with looks, because a client that lists its
+// conversations rereads them. The mark is on disk before the response; otherwise, a bot that polls at once
+// would answer some messages twice.
 func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, looks bool, limit int) ([]agents.Message, error) {
 	if since != "" && since != "0" {
 		seconds, err := strconv.ParseInt(since, 10, 64)
@@ -360,7 +352,6 @@ func (l *Link) describeConversation(conversation agents.Conversation, reader str
 	}
 }
 
-// readConversation also marks the conversation as read.
 func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with string) (answer, error) {
 	peer, err := l.correspondent(ctx, l.unmangled(ctx, agent.Handle, with))
 	if err != nil {
@@ -386,8 +377,7 @@ func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with st
 	}}, nil
 }
 
-// unmangled restores the handle of another registry from which a client dropped the "@", if the reader
-// has messages with such a handle. Any other handle is returned unchanged.
+// unmangled restores the "@" that a client dropped from a handle of another registry.
 func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	if !strings.Contains(handle, ".") || strings.Contains(handle, "@") {
 		return handle
@@ -404,7 +394,7 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	return handle
 }
 
-// getDeployedInbox lists only conversations, for older clients.
+// getDeployedInbox serves older clients.
 func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	agent, err := c.self(c.URL.Query().Get("handle"))
 	if err != nil {

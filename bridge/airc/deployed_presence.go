@@ -29,8 +29,8 @@ const (
 	ReregisterKeyless = "keyless"
 )
 
-// Values of header_registration: which registrations X-AIRC-Signature proves. The header names no
-// registry, so a registry that received it can replay it here.
+// Values of header_registration. X-AIRC-Signature names no registry, so another registry can replay it
+// here.
 const (
 	// HeaderOwn accepts the header for handles first registered with it.
 	HeaderOwn = "own"
@@ -51,8 +51,7 @@ type arrival struct {
 	now      time.Time
 }
 
-// registersByHeader reports whether X-AIRC-Signature proves a registration of a handle with one of
-// keys. The header covers the body, so the body must name the action and the handle.
+// registersByHeader requires the body, which the header covers, to name the action and the handle.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed25519.PublicKey) bool {
@@ -61,8 +60,7 @@ func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed255
 		(signer == "" || wire.PlainHandle(signer) == handle) && findScheme(a.body, c.Header, keys) == schemeHeader
 }
 
-// postDeployedPresence serves registrations and heartbeats, because deployed clients do not distinguish
-// them.
+// postDeployedPresence serves registrations and heartbeats: deployed clients do not distinguish them.
 func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -125,7 +123,6 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	return l.welcome(c.Context(), existing, a, session, false)
 }
 
-// deployedSession returns a session for a client whose only token is that of /api.
 func (l *Link) deployedSession(c *call, agent agents.Agent, began federation.Began, now time.Time) federation.Session {
 	session := newSession(c, agent.Handle, began, agent.Primary(now), now)
 	session.Generation, session.Expires = 0, now.Add(deployedTokenLife).Truncate(time.Second)
@@ -136,8 +133,7 @@ func (l *Link) deployedToken(s federation.Session, now time.Time) (string, error
 	return l.tokens.Issue(s.Participant, credential.Claims{Use: useAPI, Session: s.ID}, now, s.Expires)
 }
 
-// prolong extends such a session, so that the next token is valid for as long as the first. It writes
-// at most once per 15 minutes.
+// prolong writes at most once per 15 minutes.
 func (l *Link) prolong(ctx context.Context, s federation.Session, now time.Time) (federation.Session, error) {
 	if s.Generation > 0 || now.Sub(s.Used) < credential.AccessLife {
 		return s, nil
@@ -149,8 +145,7 @@ func (l *Link) prolong(ctx context.Context, s federation.Session, now time.Time)
 	return s, err
 }
 
-// enrol registers a new agent, with or without a key. Its presence is public, because it cannot set a
-// visibility below /api.
+// enrol makes the presence public, because the agent cannot set a visibility below /api.
 func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	if err := l.checkFree(c.Context(), a.handle); err != nil {
 		return answer{}, err
@@ -185,7 +180,7 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	return l.welcome(c.Context(), agent, a, session, true)
 }
 
-// namedKey returns a key sent without a proof. It signs for its handle and has no DID.
+// namedKey returns a key sent without a proof, which has no DID.
 func namedKey(public ed25519.PublicKey, now time.Time) agents.Key {
 	return agents.Key{ID: signing.AgentKeyID(public), Public: public, Created: now}
 }
@@ -195,9 +190,8 @@ func (l *Link) minted(r *http.Request) bool {
 	return l.mint != "" && subtle.ConstantTimeCompare([]byte(given), []byte(l.mint)) == 1
 }
 
-// reclaim gives a registered handle to a caller with the same proof of its key as at first
-// registration, or with the operator's credential. If the operator allows it, any caller can claim a
-// handle without a key.
+// reclaim requires the same proof as at first registration, or the operator's credential. The operator
+// can open handles without a key to any caller.
 func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, federation.Began, error) {
 	primary := agent.Primary(a.now)
 	fresh := a.public != nil && !primary.Public.Equal(a.public)
@@ -303,7 +297,7 @@ func kind(human bool) string {
 
 func (l *Link) describePresent(who present, v viewer, now time.Time) wire.Members {
 	seen := who.describe(v)
-	standing := "active" // the value expected by clients
+	standing := "active"
 	switch who.status {
 	case statusAway:
 		standing = "away"
@@ -326,7 +320,6 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dm", int(d.Minutes()))
 }
 
-// presentTo lists the registry itself first; it is always present.
 func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	v := viewer{}
 	if c.denied == nil {
@@ -398,7 +391,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 		if err != nil {
 			return answer{}, fmt.Errorf("look up agent: %w", err)
 		}
-		skills, _ := parseCapabilities(agent.Capabilities) // unreadable capabilities count as none
+		skills, _ := parseCapabilities(agent.Capabilities)
 		entry["capabilities"], entry["model"] = skills.Skills, ""
 		text := strings.ToLower(fmt.Sprint(who.handle, " ", entry["workingOn"]))
 		able := query.Get("capability") == "" || slices.Contains(skills.Skills, query.Get("capability"))

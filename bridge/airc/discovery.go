@@ -21,7 +21,6 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// getFederationIdentity describes a local agent, or a remote agent as its registry does.
 func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	if l.cfg.Federation == peers.FederationOff {
 		return answer{}, peers.ErrBlocked()
@@ -49,8 +48,6 @@ func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: wire.Members{"success": true, "registry": registry, "identity": who}}, nil
 }
 
-// getFederationPresence lists the publicly visible agents of this or another registry or, with a
-// handle, one remote agent.
 func (l *Link) getFederationPresence(c *call) (answer, error) {
 	if l.cfg.Federation == peers.FederationOff {
 		return answer{}, peers.ErrBlocked()
@@ -81,8 +78,7 @@ func (l *Link) getFederationPresence(c *call) (answer, error) {
 var _ bridge.Introducer = (*Link)(nil)
 
 // Introduce implements [bridge.Introducer] for HANDLE@DOMAIN, if an operator configured the registry of
-// the domain. A new agent is filed once its registry confirms it. An unverified sender is filed if one
-// of its messages is held.
+// the domain.
 func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, error) {
 	if strings.HasPrefix(address, agents.Unverified) {
 		agent, err := l.deps.Record.Agent(ctx, address)
@@ -147,8 +143,7 @@ func (l *Link) mountFederation(mux *http.ServeMux) {
 	})
 }
 
-// getWellKnown answers GET /.well-known/airc. Registries and clients expect some members in different
-// places.
+// getWellKnown repeats some members, because registries and clients expect them in different places.
 func (l *Link) getWellKnown(*call) (answer, error) {
 	allowed, blocked := []string{}, []string{}
 	for _, peer := range l.cfg.Peers {
@@ -192,8 +187,7 @@ func (l *Link) getWellKnown(*call) (answer, error) {
 	}}, nil
 }
 
-// getRegistry returns the current key for the registry's own messages and, after a rotation, older keys
-// that are still valid.
+// getRegistry includes older keys that are still valid after a rotation.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) getRegistry(*call) (answer, error) {
@@ -211,7 +205,7 @@ func (l *Link) getRegistry(*call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// registryKey returns the public form of a key. A retired key is in transition until its overlap ends.
+// registryKey shows a retired key as in transition until its overlap ends.
 //
 // spec: airc-v0.1.1 §5.3
 func registryKey(key federation.OwnKey) wire.Key {
@@ -238,7 +232,7 @@ func (l *Link) getAgentDocument(c *call) (answer, error) {
 		return answer{}, fmt.Errorf("look up agent: %w", err)
 	}
 	did := l.deps.Home.DID() + federation.DID(":airc:"+l.domain+":"+agent.Handle)
-	others := slices.Compact([]federation.DID{agent.DID, agent.OwnDID}) // only one if the agent has no proved key
+	others := slices.Compact([]federation.DID{agent.DID, agent.OwnDID})
 	document := identity.AgentDocument(did, agent.KeptKey, l.deps.PublicURL, others...)
 	return answer{status: http.StatusOK, body: json.RawMessage(document)}, nil
 }

@@ -22,17 +22,17 @@ const anyoneHandle = "anyone"
 // spec: airc-v0.1.1 §7
 type envelope struct {
 	id, kid, aud, from, to string
-	replyTo                string // ID of the answered message; "" for none
-	nonce                  string // only in the form of Appendix B, which has no kid or aud
+	replyTo                string // "" for none
+	nonce                  string // only in the form of Appendix B
 	timestamp              time.Time
 	body                   string
 	payload                json.RawMessage // nil for none
 	signature              string
-	raw                    []byte // the whole message, unchanged
+	raw                    []byte
 }
 
-// parseEnvelope parses a message strictly. Unknown members are signed but ignored. In the form of
-// Appendix B, if accepted, a nonce replaces kid and aud.
+// parseEnvelope ignores unknown members, which are signed. In the form of Appendix B, a nonce replaces
+// kid and aud.
 //
 // spec: airc-v0.1.1 §7.2
 func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
@@ -77,8 +77,6 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	return e, o.Err
 }
 
-// payloadType returns "" if a payload has no type.
-//
 // spec: airc-v0.1.1 §10
 func payloadType(payload json.RawMessage) string {
 	o, err := wire.ParseObject(payload)
@@ -100,17 +98,17 @@ type outgoing struct {
 	Payload   any    `json:"payload,omitempty"`
 
 	Evidence *proofOfText `json:"evidence,omitempty"` // for text from another network
-	ReplyTo  string       `json:"reply_to,omitempty"` // ID of the answered message
+	ReplyTo  string       `json:"reply_to,omitempty"`
 
 	// The following members are set for messages that were sent with a token and without their sender's
 	// signature.
 
 	Assurance string  `json:"assurance,omitempty"` // why the registry vouches for the message
-	Scheme    scheme  `json:"sig,omitempty"`       // of the request, for the record
-	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
+	Scheme    scheme  `json:"sig,omitempty"`       // of the request
+	Origin    *origin `json:"origin,omitempty"`
 }
 
-// sign fills in the members common to all messages and a missing ID, and signs with the registry key.
+// sign also fills in the members common to all messages and a missing ID.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) sign(ctx context.Context, m outgoing, now time.Time) (agents.Message, error) {
@@ -130,9 +128,7 @@ func (l *Link) sign(ctx context.Context, m outgoing, now time.Time) (agents.Mess
 	return agents.Message{ID: m.ID, From: m.From, To: m.To, Envelope: signed, Received: now}, nil
 }
 
-// current returns the envelope of a message. If this registry composed the message and the handoff has
-// changed since, the envelope is updated and signed again. Its other members stay, except the kid after
-// a rotation of the registry key.
+// current updates and signs the envelope again if this registry composed it and the handoff has changed.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) current(ctx context.Context, m agents.Message) ([]byte, error) {

@@ -21,8 +21,8 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// getEvidence serves immutable content. Evidence of a private handoff requires the capability in the
-// address, or the token of a party; otherwise, it is reported as missing.
+// getEvidence reports private evidence as missing without the capability in the address or the token of
+// a party.
 func (l *Link) getEvidence(c *call) (answer, error) {
 	var digest [sha256.Size]byte
 	name := c.PathValue("sha256")
@@ -58,7 +58,6 @@ func errNoEvidence() error {
 	return wire.Refuse(wire.CodeNotFound, "no step here refers to this evidence")
 }
 
-// isParty accepts the token of an agent, or of a DID proved over REST.
 func (l *Link) isParty(c *call, v federation.View) bool {
 	parties := v.Others("")
 	if agent, err := c.caller(); err == nil {
@@ -74,8 +73,7 @@ type uploaded struct {
 	ExpiresAt int64  `json:"expiresAt"`
 }
 
-// postBlob stores the body unchanged, for later steps. It counts against the agent's rate limit like a
-// message.
+// postBlob counts against the agent's rate limit like a message.
 func (l *Link) postBlob(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -92,7 +90,7 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	blob, err := l.deps.Evidence.Store(c.Context(), agent.DID, content)
 	switch {
 	case errors.Is(err, federation.ErrBlobTooLarge):
-		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the response is the same for any size
+		_, _ = io.CopyN(io.Discard, c.Body, drainBytes)
 		return answer{}, &wire.ProblemError{Code: wire.CodePayloadTooLarge, Unreadable: "size", Message: fmt.Sprintf("a context is at most %d bytes", limit)}
 	case errors.Is(err, federation.ErrBlobQuota):
 		return answer{}, &wire.ProblemError{Code: wire.CodeRateLimited, Message: "the storage quota of this agent is used up", RetryAfter: wire.FullRetry}
@@ -104,10 +102,8 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	}}, nil
 }
 
-// fit writes a step within the recipient's payload limit: unchanged, or else with the context as a
-// reference, or else also with evidence in place of the proof. A context that no payload can contain
-// becomes a reference too. It returns the final context. A limit of zero means no limit. A step that
-// still exceeds the limit is sent anyway.
+// fit moves the context, and then the proof, into references until the payload fits. A limit of zero
+// means no limit. A step that still exceeds the limit is sent anyway.
 //
 // spec: airc-shapes "A step as payload"
 func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, limit int) (aircmsg.Message, string, error) {
@@ -139,12 +135,10 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 	return said, step.Event.Context, err
 }
 
-// stateRoom is the size of `"state_now":"",` and the longest state. A payload grows by this much if its
-// handoff changes before the agent reads it.
+// stateRoom is the size of `"state_now":"",` and the longest state, which may be added later.
 const stateRoom = 47
 
-// within reports whether a payload stays within a limit, even if its state changes. A payload without a
-// canonical form passes, because signing it returns the error.
+// within passes a payload without a canonical form, because signing it returns the error.
 func within(said aircmsg.Message, limit int) bool {
 	if limit <= 0 {
 		return true
@@ -157,8 +151,7 @@ func within(said aircmsg.Message, limit int) bool {
 	return err != nil || len(canonical)+stateRoom <= limit
 }
 
-// evidenceOf returns the location of a step's original: the evidence of a vouched step, or else the
-// signed step. Both are on disk before it returns.
+// evidenceOf returns a location whose contents are on disk.
 func (l *Link) evidenceOf(ctx context.Context, ev federation.Event) (*aircmsg.Evidence, error) {
 	if ev.Evidence == nil {
 		original, err := l.deps.EvidenceOf(ctx, signing.OriginalOf(ev.Signature, ev.Arrival), ev.Venue)

@@ -19,13 +19,13 @@ import (
 
 // contact is the owner of a handle: an agent, a DID of another network, or a role, which has no DID.
 type contact struct {
-	handle  string                // for threads and consent
+	handle  string
 	agent   *agents.Agent         // nil for a DID of another network
 	foreign federation.Binding    // zero for an agent
 	place   federation.ChannelRef // of a user known by its nick on a link
 }
 
-// did returns the identity of a contact on other networks, or "" for a role.
+// did returns "" for a role.
 func (c contact) did() federation.DID {
 	if c.agent != nil {
 		return c.agent.DID
@@ -40,8 +40,7 @@ func (c contact) is(did federation.DID) bool {
 	return c.foreign.DID == did
 }
 
-// find returns the contact of a handle of any scheme. The error for an unknown handle wraps
-// [federation.ErrNotFound].
+// find returns an error that wraps [federation.ErrNotFound] for an unknown handle.
 func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if strings.Contains(handle, "@") {
 		if user, err := l.findUser(ctx, handle); !errors.Is(err, federation.ErrNotFound) {
@@ -76,7 +75,6 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	return contact{handle: handle, agent: &agent}, nil
 }
 
-// findNamed is find for a declared name, which may not have signed a step yet.
 func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
 	did, err := l.deps.Record.NameHolder(ctx, name, time.Now())
 	if err != nil {
@@ -89,7 +87,6 @@ func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
 	return c, err
 }
 
-// findUser is find for NICK@LINK, a user of a chat network.
 func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
 	if l.deps.Messages == nil {
 		return contact{}, federation.ErrNotFound
@@ -105,8 +102,7 @@ func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
 	return c, err
 }
 
-// findRemote returns the contact of an address. An agent of another registry that never exchanged
-// messages is not in the record; only its own registry knows whether it exists.
+// findRemote accepts an agent that is not in the record: only its own registry knows whether it exists.
 func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	if unverified, ok := strings.CutPrefix(strings.TrimPrefix(text, "@"), agents.Unverified); ok {
 		if address, ok := wire.ParseAddress(unverified); ok {
@@ -134,7 +130,7 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 
 func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
-// findDID is find for a DID, or for its owner if the gateway keeps that key.
+// findDID resolves a key kept by the gateway to its owner.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
 	did, err := l.deps.Gateway.Owner(ctx, did)
 	if err != nil {
@@ -154,7 +150,6 @@ func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error)
 	return contact{handle: wire.Handle(did), foreign: b}, nil
 }
 
-// known turns an unknown contact into a refusal.
 func known(c contact, err error) (contact, error) {
 	if errors.Is(err, federation.ErrNotFound) {
 		return contact{}, wire.Refuse(wire.CodeIdentityNotFound, "no agent here has this handle")
@@ -175,8 +170,6 @@ type identityAnswer struct {
 	Metadata     json.RawMessage  `json:"metadata"`
 }
 
-// getIdentity also accepts a DID as the handle.
-//
 // spec: airc-v0.1.1 §5.3
 func (l *Link) getIdentity(c *call) (answer, error) {
 	name := c.PathValue("handle")
@@ -242,8 +235,7 @@ func (*Link) HandlesOf(did federation.DID, first string) []string {
 	return []string{wire.Handle(did), wire.Alias(did, first)}
 }
 
-// checkHandle refuses a handle that no agent may register: a malformed handle, a reserved prefix, the
-// name of a role, or a name that hides a path.
+// checkHandle also refuses a reserved prefix, the name of a role, and a name that hides a path.
 //
 // spec: airc-v0.1.1 §5.2
 func checkHandle(handle string) error {

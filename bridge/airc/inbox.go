@@ -19,13 +19,12 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Page sizes.
 const (
 	defaultPage = 50
 	maxPage     = 100
 )
 
-// recheck is the poll interval of a waiting request, because a wake-up may be lost.
+// A wake-up may be lost, so waiting requests poll.
 const recheck = time.Second
 
 type page struct {
@@ -33,8 +32,7 @@ type page struct {
 	more     bool
 }
 
-// getInbox does not change the inbox, but returned messages no longer count as waiting.
-//
+// getInbox marks returned messages as no longer waiting.
 // spec: airc-v0.1.1 §7.4
 func (l *Link) getInbox(c *call) (answer, error) {
 	agent, err := c.caller()
@@ -113,7 +111,7 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	newest := p.messages[len(p.messages)-1].Cursor
 	return func(ctx context.Context) error {
 		now := time.Now()
-		var notes errgroup.Group // concurrent, to share a commit: the agent's next request waits for them
+		var notes errgroup.Group // concurrent, to share a commit
 		if newest != "" {        // a thread is not an inbox and has no cursor
 			notes.Go(fault.Func(func() error { return l.deps.Record.Show(ctx, agent.Handle, newest) }))
 		}
@@ -130,7 +128,7 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	}
 }
 
-// list returns a page as JSON, with members before its last one.
+// list inserts members before the last member of the page.
 func (l *Link) list(ctx context.Context, p page, members []byte) (raw, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"messages":[`)
@@ -148,7 +146,7 @@ func (l *Link) list(ctx context.Context, p page, members []byte) (raw, error) {
 	return b.Bytes(), nil
 }
 
-// delivered returns a message for its agent. The unsigned seq precedes the signed members.
+// delivered writes the unsigned seq before the signed members.
 func (l *Link) delivered(ctx context.Context, m agents.Message) ([]byte, error) {
 	envelope, err := l.current(ctx, m)
 	if err != nil {
@@ -169,7 +167,7 @@ func pageSize(text string) (int, error) {
 	return min(n, maxPage), nil
 }
 
-// patience parses a wait in whole seconds.
+// patience parses whole seconds.
 func (l *Link) patience(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -211,7 +209,7 @@ func (l *Link) getThread(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: text, after: l.shown(agent, p)}, err
 }
 
-// correspondent returns the handle of a thread. Roles have threads too.
+// correspondent accepts roles, which have threads too.
 func (l *Link) correspondent(ctx context.Context, handle string) (string, error) {
 	if handle == systemHandle || handle == anyoneHandle {
 		return handle, nil
@@ -220,8 +218,6 @@ func (l *Link) correspondent(ctx context.Context, handle string) (string, error)
 	return who.handle, err
 }
 
-// postAck marks a message as read. The sender is not notified.
-//
 // spec: airc-v0.1.1 §7.4
 func (l *Link) postAck(c *call) (answer, error) {
 	return l.settle(c, "read", func(ctx context.Context, handle, id string) error {
@@ -229,8 +225,6 @@ func (l *Link) postAck(c *call) (answer, error) {
 	})
 }
 
-// deleteMessage deletes only the caller's copy.
-//
 // spec: airc-v0.1.1 §7.4
 func (l *Link) deleteMessage(c *call) (answer, error) {
 	return l.settle(c, "deleted", l.deps.Record.Delete)
@@ -255,18 +249,16 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 	}{id, status}}, nil
 }
 
-// The part of the free quota granted at once. Messages within a grant need no further count. Counting
-// reads all waiting messages of an agent. Without grants, the hundredth message in a minute would cost
-// a hundred times as much as the first.
+// A grant is a part of the free quota. Without grants, each message would count all waiting messages of
+// the agent again.
 const (
 	grantedPart = 8               // divisor: concurrent messages of other senders exceed the limit by at most this part
 	grantedFor  = 5 * time.Second // then limits and inbox are checked again
 )
 
-// maxGrants bounds the remembered grants, about 150 bytes each.
+// A grant takes about 150 bytes.
 const maxGrants = 1 << 14
 
-// grant is a guaranteed free quota: of one agent, or of one sender to it.
 type grant struct {
 	federation.Remaining
 
@@ -277,7 +269,7 @@ type grant struct {
 type pair struct{ to, from string }
 
 // grants holds the inboxes with known free quota. The goroutine that receives the map owns it until it
-// sends it back. After a restart, the quota is counted again.
+// sends it back.
 type grants struct{ left chan map[pair]grant }
 
 func newGrants() grants {
@@ -286,8 +278,7 @@ func newGrants() grants {
 	return g
 }
 
-// use takes one message of a size from the grants of its recipient and its sender. It reports whether
-// both had enough.
+// use reports whether the grants of the recipient and of the sender had enough.
 func (g grants) use(to, from string, size int64, now time.Time) bool {
 	left := <-g.left
 	defer func() { g.left <- left }()
@@ -315,8 +306,7 @@ func (g grants) give(to, from string, whole, share federation.Remaining, now tim
 	}
 }
 
-// checkRoom rejects a plain message if the inbox of its recipient, or its sender's share of it, is
-// full. Held messages, unfetched messages and steps count.
+// checkRoom counts held messages, unfetched messages and steps.
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkRoom(ctx context.Context, d *inbound) error {

@@ -28,8 +28,7 @@ const farthestExpiry = 7_258_118_399
 
 const maxReasonChars = 280
 
-// checkKey rejects a key not valid when a message arrived. The time in the message does not
-// count, because a thief of a key would backdate it.
+// checkKey ignores the time in the message, because a thief of a key would backdate it.
 func checkKey(key agents.Key, received time.Time) error {
 	if key.ID == "" {
 		return wire.Refuse(wire.CodeInvalidSignature, "kid is not a key of the sender")
@@ -62,7 +61,7 @@ type keyChange struct {
 	*wire.Object
 
 	agent   agents.Agent
-	session federation.Session // of the token
+	session federation.Session
 	body    []byte
 	now     time.Time
 }
@@ -96,8 +95,7 @@ type replaced struct {
 	RevokedAt *int64           `json:"revokedAt"`
 }
 
-// postRotate replaces the key that signed for the new key. The old key stays valid for [keyOverlap].
-//
+// postRotate keeps the old key valid for [keyOverlap].
 // spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) postRotate(c *call) (answer, error) {
 	change, err := l.readKeyChange(c)
@@ -147,8 +145,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	}{key.ID, agents.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
 }
 
-// provedDID returns the did:key of the new key if that key signed a bound rotation document. It returns
-// "" if the request only names the key, or if its signatures name no registry.
+// provedDID returns "" if the request only names the key, or if its signatures name no registry.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.PublicKey, document []byte) (federation.DID, error) {
@@ -183,8 +180,7 @@ func (*Link) keyRefusal(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// expiry parses keyExpiresAt, in Unix seconds. It returns the zero time if the member is absent.
-//
+// expiry returns the zero time if keyExpiresAt is absent.
 // spec: airc-v0.1.1 §5.3
 func expiry(o *wire.Object, now time.Time) time.Time {
 	if !o.Has("keyExpiresAt") {
@@ -197,8 +193,7 @@ func expiry(o *wire.Object, now time.Time) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// postRevoke ends a key at once. An agent without a remaining key cannot return, and its handle stays
-// taken.
+// postRevoke ends a key at once. A handle without a remaining key stays taken.
 //
 // spec: airc-v0.1.1 §5.5; airc-shapes "Sessions and proofs"
 func (l *Link) postRevoke(c *call) (answer, error) {
@@ -241,8 +236,7 @@ func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agen
 	return agents.Key{}
 }
 
-// readmit issues new tokens to an agent that proved its active key for this registry. It marks the key
-// as proved, and ends the sessions begun without such a proof.
+// readmit ends the sessions begun without a proof of the key.
 //
 // spec: airc-shapes "Requests", "Sessions and proofs"
 func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Time) (answer, error) {
@@ -264,8 +258,7 @@ func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Tim
 	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
 }
 
-// prove gives an agent the did:key of a key that it proved for its handle. Another agent's DID is not
-// reassigned, and a key revoked for its DID proves nothing.
+// prove does not reassign another agent's DID, and ignores a key revoked for its DID.
 //
 // spec: airc-shapes "Who is who"
 func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, now time.Time) (agents.Agent, error) {

@@ -17,16 +17,12 @@
 // # Other registries
 //
 // "amy@peer.example" is an agent of another registry. Messages to it are queued and sent, in order,
-// until that registry accepts them. The sender gets a notice if this fails or takes long. A relay
-// signed by its registry may be any step. An unsigned relay is at most a message, from a name that
-// begins with "?". It waits until its recipient accepts the name or an operator allows the message. In
-// open federation, it is held only if the named registry confirms the sender. A relay is refused if its
-// envelope names another recipient, or if it has the ID of another message. Each of two gateways is the
-// home of its own side of a handoff; the IDs of messages connect the sides. Package peers manages the
-// other registries.
+// until that registry accepts them. The sender gets a notice if this fails or takes long. Package peers
+// manages the other registries.
 //
-// GET /federation/identity and /federation/presence query other registries at their published
-// endpoints, and forward only the members that this package reads.
+// A relay signed by its registry may be any step. An unsigned relay is at most a message, from a name that
+// begins with "?". It waits until its recipient accepts the name or an operator allows the message. Each of
+// two gateways is the home of its own side of a handoff; the IDs of messages connect the sides.
 //
 // # Webhooks
 //
@@ -69,14 +65,13 @@ type Deps struct {
 	bridge.Ports
 
 	Record   registry.Bound
-	Keyring  *identity.Keyring // contains the registry key
-	Hooks    bridge.Webhooks   // posts to agents' addresses; nil for none
-	Fetch    *identity.Client  // for requests to other registries; nil if there are none
-	Issuer   *identity.Client  // for requests to the issuer of accounts; unused if none is configured
-	TokenKey []byte            // secret: signs tokens and challenges
+	Keyring  *identity.Keyring
+	Hooks    bridge.Webhooks  // nil for none
+	Fetch    *identity.Client // nil if there are no other registries
+	Issuer   *identity.Client // unused without an issuer of accounts
+	TokenKey []byte           // secret
 
-	// Take counts one message of a DID. If that exceeds the rate, Take returns how long to wait, and
-	// does not count the message. The gateway counts steps in the same rate.
+	// Take counts one message or step of a DID. Above the rate, it returns the wait and counts nothing.
 	Take func(did federation.DID, now time.Time) time.Duration
 	Left func(did federation.DID, now time.Time) bridge.Allowance
 	// Admit returns a [*federation.NewDIDLimitError] for a new DID over the limit. The context has the
@@ -86,13 +81,11 @@ type Deps struct {
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 
 	Quotas func() Quotas
-	// TXT returns the DNS texts under a name. An empty result is not an error.
+	// TXT returns no error for an empty result.
 	TXT func(ctx context.Context, name string) ([]string, error)
-	// Mode returns the mode set by an operator for another registry, or "" for none. It takes
-	// precedence over the configuration.
+	// Mode returns the operator's mode for another registry, or "". It overrides the configuration.
 	Mode func(domain string) string
-	// Authenticate returns the participant of the token of any network in a request, and false without
-	// a valid token. It blocks on the record.
+	// Authenticate accepts the token of any network. It blocks on the record.
 	Authenticate func(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 
 	// Authorities holds the authorities of client certificates, by configured file.
@@ -103,14 +96,13 @@ type Deps struct {
 	RunExclusive func(ctx context.Context, do func(context.Context))
 
 	Logins credential.Addresses
-	// Writes counts steps and messages per address, across all listeners. The gateway counts the
-	// steps.
+	// Writes counts steps and messages per address, across all listeners.
 	Writes credential.Addresses
 }
 
 // Quotas are limits that may change while the registry runs.
 type Quotas struct {
-	Room                 federation.InboxLimits // pending entries for one agent
+	Room                 federation.InboxLimits
 	FirstContacts        federation.InboxLimits // entries held for one agent until it consents
 	RegistrationsPerHour int                    // per address; 0 means no limit
 }
@@ -122,7 +114,7 @@ type Link struct {
 	cfg        Config
 	deps       Deps
 	domain     string
-	mint       string // the operator's credential; empty for none
+	mint       string // "" for none
 	challenges credential.Challenges
 	tokens     *credential.Tokens
 
@@ -203,8 +195,8 @@ func (*Link) Name() string { return wire.Network }
 // Network implements [bridge.Link].
 func (*Link) Network() string { return wire.Network }
 
-// Run implements [bridge.Link]. A registry does not dial: it is up until ctx ends, and the gateway's
-// HTTP listener serves it. Run sends the pending deliveries to other registries.
+// Run implements [bridge.Link]. It is up until ctx ends, and sends the pending deliveries to other
+// registries.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
 	if l.cfg.Federation != peers.FederationOff && l.deps.Fetch != nil {

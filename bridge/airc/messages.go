@@ -35,9 +35,9 @@ type inbound struct {
 type posted struct {
 	ID      string              `json:"id"`
 	Status  string              `json:"status"`
-	Consent agents.ConsentState `json:"consent,omitempty"` // of a held message
-	Message string              `json:"message,omitempty"` // how a held message gets delivered
-	Seq     uint64              `json:"seq,omitempty"`     // of a delivered message
+	Consent agents.ConsentState `json:"consent,omitempty"`
+	Message string              `json:"message,omitempty"`
+	Seq     uint64              `json:"seq,omitempty"`
 	Handoff *filed              `json:"handoff,omitempty"`
 }
 
@@ -71,8 +71,8 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	return a, err
 }
 
-// process judges a message and files it. The first error determines the code, and only a 2xx consumes
-// the ID. The message is filed after its step: if the response is lost, a retry finds the step filed.
+// process files the message after its step: if the response is lost, a retry finds the step filed. Only
+// a 2xx consumes the ID.
 func (l *Link) process(c *call, d *inbound) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -110,9 +110,6 @@ func (l *Link) dispatch(ctx context.Context, d *inbound) (answer, error) {
 	return l.postToAgent(ctx, d)
 }
 
-// authorize checks that a message is from the sender, for this registry, new, and signed. It fills in
-// the key.
-//
 // spec: airc-v0.1.1 §7.3
 func (l *Link) authorize(ctx context.Context, d *inbound) error {
 	switch {
@@ -148,9 +145,8 @@ func (l *Link) authorize(ctx context.Context, d *inbound) error {
 	return l.proveSender(ctx, d)
 }
 
-// proveSender records that the sender has the key that signed its message, and binds the session begun
-// with that key. A message without a registry proves nothing, because it could have been signed for
-// another registry.
+// proveSender ignores a message that names no registry, because it could have been signed for another
+// one.
 //
 // spec: airc-shapes "Who is who", "Sessions and proofs"
 func (l *Link) proveSender(ctx context.Context, d *inbound) error {
@@ -173,8 +169,7 @@ func (l *Link) proveSender(ctx context.Context, d *inbound) error {
 	return nil
 }
 
-// checkUnused refuses an ID already used by the sender, and reports whether the message was the same.
-// That means success to a client that retries after a lost response.
+// checkUnused reports a repeat of the same message, which means success to a client that retries.
 func (l *Link) checkUnused(ctx context.Context, d *inbound) error {
 	m, err := l.deps.Record.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
 	switch {
@@ -213,8 +208,7 @@ func (l *Link) checkPayload(d *inbound) error {
 	return nil
 }
 
-// postStep files a message to a DID of another network, or to anyone: a step, or text to the DID. Such
-// a handle never has to consent; by writing to it, the agent consents.
+// postStep needs no consent: by writing to a DID of another network, the agent consents.
 func (l *Link) postStep(ctx context.Context, d *inbound) (answer, error) {
 	s, err := l.readStep(ctx, d)
 	if errors.Is(err, errPlain) {
@@ -294,7 +288,7 @@ func (d *inbound) source(ctx context.Context) string {
 	return sourceOf(d.from, arrival)
 }
 
-// message returns a delivery and its step in filed form; step is nil for a plain message.
+// message returns a plain message if step is nil.
 func (d *inbound) message(step *filed) agents.Message {
 	m := agents.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
 	if step != nil {
@@ -337,19 +331,17 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 	return m, nil
 }
 
-// nonceLife is how long a nonce counts as used: the whole range of accepted timestamps.
+// A nonce counts as used for the whole range of accepted timestamps.
 const nonceLife = 2 * wire.ClockSkew
 
-// maxNonces bounds the remembered nonces, about 150 bytes each.
+// A nonce takes about 150 bytes.
 const maxNonces = 1 << 16
 
 const maxNonceBytes = 128
 
-// nonces accepts each nonce of a sender once. They are lost on restart, but messages also have IDs,
-// which the record keeps.
+// nonces are lost on restart, but messages also have IDs in the record.
 type nonces struct {
-	// spent maps used nonces to their expiry. The goroutine that receives the map owns it until it
-	// sends it back.
+	// The goroutine that receives the map owns it until it sends it back.
 	spent chan map[string]time.Time
 }
 

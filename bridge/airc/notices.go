@@ -22,8 +22,8 @@ import (
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier]. It sends a message from the registry, but only to a present
-// agent. The message ID is derived from the notice, so that repeats are the same message.
+// Notify implements [bridge.Notifier]. The message ID is derived from the notice, so that repeats are
+// the same message.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	row := n.Row()
 	agent, err := l.deps.Record.AgentOf(ctx, n.Reader())
@@ -67,7 +67,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return l.putOnce(ctx, m)
 }
 
-// putOnce files a message that may have been sent before the record noted it.
+// putOnce accepts a message that is already on file.
 func (l *Link) putOnce(ctx context.Context, m agents.Message) error {
 	if _, err := l.put(ctx, agents.Posting{Message: m}); !errors.Is(err, agents.ErrDuplicate) {
 		return err
@@ -85,7 +85,7 @@ func sumID(parts ...string) string {
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:wire.MessageIDBytes])
 }
 
-// notify sends the outcome of a message once to its sender, if the sender is a local agent.
+// notify does nothing if the sender is not a local agent.
 func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
 	_, err := l.deps.Record.Agent(ctx, row.Sender)
 	switch {
@@ -114,8 +114,6 @@ func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, 
 
 var _ bridge.RefusalNotifier = (*Link)(nil)
 
-// notice is a later outcome of an accepted step.
-//
 // spec: airc-shapes "A step as payload"
 type notice struct {
 	Type string     `json:"type"`
@@ -128,8 +126,7 @@ type noticeData struct {
 	Handoff filed                  `json:"handoff"`
 }
 
-// NotifyRefusal implements [bridge.RefusalNotifier]. It sends a notice from the registry to a present
-// agent, and nothing to a removed one.
+// NotifyRefusal implements [bridge.RefusalNotifier].
 func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	agent, err := l.deps.Record.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -163,8 +160,7 @@ const deliverWebhook = "webhook"
 
 var _ bridge.Pusher = (*Link)(nil)
 
-// splitWebhook returns the webhook address of an agent, or "" for none, and its other capabilities.
-// Capabilities are public, but an address is often secret.
+// splitWebhook separates the address, which is often secret, from the public capabilities.
 func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, err error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil || members["webhook"] == nil {
@@ -199,7 +195,7 @@ func (l *Link) checkWebhook(ctx context.Context, address string) error {
 	return err
 }
 
-// hook is a webhook in the only response that contains its secret.
+// hook is the only response that contains the webhook's secret.
 type hook struct {
 	ID        federation.WebhookID `json:"id"`
 	URL       string               `json:"url"`
@@ -207,8 +203,7 @@ type hook struct {
 	PublicKey string               `json:"publicKey"`
 }
 
-// hook registers the address of a new agent. It returns nil on failure: the agent can poll, and
-// register a webhook at the agent API.
+// hook returns nil on failure: the agent can poll, and register a webhook at the agent API.
 func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in federation.Session, now time.Time) *hook {
 	if address == "" {
 		return nil
@@ -225,7 +220,7 @@ func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in 
 // Pushes implements [bridge.Pusher].
 func (*Link) Pushes(h federation.Webhook) bool { return h.Participant != "" }
 
-// Write implements [bridge.Pusher]. It writes a message as in the inbox.
+// Write implements [bridge.Pusher].
 func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	m, err := messageOf(p)
 	if err == nil {
@@ -234,7 +229,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 	return "airc.message", data, err
 }
 
-// Taken implements [bridge.Pusher]. The message counts as fetched by the agent.
+// Taken implements [bridge.Pusher]. The message counts as fetched.
 func (l *Link) Taken(ctx context.Context, h federation.Webhook, p federation.Push) error {
 	m, err := messageOf(p)
 	if err != nil {

@@ -56,8 +56,6 @@ func newAccounts(cfg OIDCConfig, fetch *identity.Client) accounts {
 	return a
 }
 
-// account is the member oidc of a registration.
-//
 // spec: airc-v0.1.1 §11.4
 type account struct {
 	Issuer  string `json:"issuer"`
@@ -65,9 +63,8 @@ type account struct {
 	IDToken string `json:"idToken,omitempty"`
 }
 
-// bind verifies the account in a registration, if it names one and this registry accepts accounts. It
-// may block on the issuer. If the issuer is unreachable, bind returns a [*federation.UnavailableError]
-// and restores the challenge, because the token may be bound to it.
+// bind may block on the issuer. If the issuer is unreachable, it returns a
+// [*federation.UnavailableError] and restores the challenge.
 func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error {
 	if reg.oidc == nil || l.cfg.OIDC.Issuer == "" {
 		return nil
@@ -80,9 +77,8 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 	return err
 }
 
-// verify returns the account proved by an issuer's token. A nonce in the token must be the challenge of
-// the registration; otherwise the token was issued for another registration. A token without a nonce
-// registers one agent. Its error is a refusal, or a [*federation.UnavailableError] if the issuer's keys
+// verify requires a nonce in the token to be the challenge of the registration. A token without a nonce
+// registers one agent. The error is a refusal, or a [*federation.UnavailableError] if the issuer's keys
 // cannot be fetched.
 func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (agents.Account, error) {
 	var said account
@@ -125,8 +121,8 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 	return account, nil
 }
 
-// checkClaimNames checks the member names of the claims, because the library decodes them with
-// encoding/json. It leaves malformed tokens to the library.
+// checkClaimNames is needed because the library decodes with encoding/json. It leaves malformed tokens
+// to the library.
 func checkClaimNames(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -157,8 +153,7 @@ func checkTimes(token string) error {
 	return nil
 }
 
-// issuer returns the cached metadata of the issuer. Its keys are refetched for each token with an
-// unknown key, limited by the registration rate and the rate of the host.
+// issuer caches the metadata. The keys are refetched for each token with an unknown key.
 func (a accounts) issuer(ctx context.Context, now time.Time) (issuer, error) {
 	known := <-a.known
 	a.known <- known
@@ -183,7 +178,7 @@ func (a accounts) issuer(ctx context.Context, now time.Time) (issuer, error) {
 	return known, nil
 }
 
-// signatures keeps only public-key algorithms. An issuer's claim to use others, or none, is ignored.
+// signatures keeps only public-key algorithms, whatever the issuer claims.
 func signatures(says []string) []string {
 	algs := []string{}
 	for _, alg := range says {
@@ -212,7 +207,7 @@ func (k *fetchedKeys) VerifySignature(ctx context.Context, token string) ([]byte
 // reading is an [http.RoundTripper] over a client, for a library that makes its own requests.
 type reading struct{ from *identity.Client }
 
-// RoundTrip implements [http.RoundTripper]. It rejects every request except the fetch of a document.
+// RoundTrip rejects every request except the fetch of a document.
 func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		return nil, fmt.Errorf("%s %s: issuers are only read", r.Method, r.URL.Redacted())

@@ -16,17 +16,17 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// presenceLife is the validity of a heartbeat. Agents send one every 30 to 60 seconds.
+// Agents send a heartbeat every 30 to 60 seconds.
 //
 // spec: airc-v0.1.1 §8.4
 const presenceLife = 80 * time.Second
 
-// maxPresent bounds the present agents, about 700 bytes each.
+// A present agent takes about 700 bytes.
 const maxPresent = 1 << 16
 
 const maxListed = 1000
 
-// Maximum lengths of the texts of a presence, in characters.
+// In characters.
 const (
 	maxContextChars = 280
 	maxMoodChars    = 64
@@ -61,7 +61,7 @@ type present struct {
 	context string
 	mood    string
 	shows   agents.Shows
-	human   bool // registered as a person
+	human   bool
 	beat    time.Time
 	first   time.Time // start of the uninterrupted presence
 }
@@ -80,7 +80,7 @@ func newPresences() presences {
 	return p
 }
 
-// beat records a heartbeat. It removes an agent that reports offline.
+// beat removes an agent that reports offline.
 func (p presences) beat(who present) (present, error) {
 	all := <-p.all
 	defer func() { p.all <- all }()
@@ -168,8 +168,6 @@ type presence struct {
 	ExpiresAt         int64             `json:"expiresAt"`
 }
 
-// levels fills in the defaults.
-//
 // spec: airc-v0.1.1 §8.3
 func levels(s agents.Shows) agents.Shows {
 	return agents.Shows{
@@ -177,8 +175,7 @@ func levels(s agents.Shows) agents.Shows {
 	}
 }
 
-// describe returns an agent as seen by a permitted viewer. Only contacts see moods: they cannot be
-// published.
+// describe shows moods only to contacts, because they cannot be published.
 func (p present) describe(v viewer) presence {
 	shows := levels(p.shows)
 	seen := presence{

@@ -21,8 +21,7 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// maxProfileBytes bounds capabilities and metadata together, which are kept forever and read with every
-// message.
+// Capabilities and metadata are kept forever and read with every message.
 const maxProfileBytes = 16384
 
 type registration struct {
@@ -33,11 +32,11 @@ type registration struct {
 	bound        bool // the signature names this registry
 	body         []byte
 	capabilities json.RawMessage
-	webhook      string // address; "" for none
+	webhook      string // "" for none
 	metadata     json.RawMessage
 	expires      time.Time // of the key; zero for never
 	oidc         json.RawMessage
-	account      agents.Account // authenticated by oidc, if this registry accepts accounts
+	account      agents.Account // if this registry accepts accounts
 }
 
 func parseRegistration(o *wire.Object, now time.Time) (registration, error) {
@@ -67,8 +66,7 @@ func parseRegistration(o *wire.Object, now time.Time) (registration, error) {
 	return reg, nil
 }
 
-// possessed reports whether the key signed the challenge: in a document that names this registry, or
-// bare, as text or as decoded bytes.
+// possessed also accepts a signature of the bare challenge, as text or as decoded bytes.
 //
 // spec: airc-v0.1.1 §5.1; airc-shapes "Sessions and proofs"
 func (reg registration) possessed() bool {
@@ -135,8 +133,7 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	return l.admit(c, reg, now)
 }
 
-// admit files a new agent with its first session, and issues its tokens. The agent gets the did:key of
-// its key only if the signature names this registry.
+// admit gives the agent the did:key of its key only if the signature names this registry.
 func (l *Link) admit(c *call, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
 	key, began := agents.Key{ID: signing.AgentKeyID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}, federation.BeganChallenge
@@ -186,8 +183,7 @@ func (l *Link) registered(agent agents.Agent, kid string, pair tokenPair) regist
 
 func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Signer.Kept("airc:" + handle) }
 
-// owner returns [federation.ErrNotFound] for a released handle, whose inbox and consent go to the next
-// owner.
+// owner returns [federation.ErrNotFound] for a released handle.
 func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	agent, err := l.deps.Record.Agent(ctx, handle)
 	if err == nil && !agent.Released.IsZero() {
@@ -196,8 +192,7 @@ func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// holding returns the agent with the given handle, or nil if the handle can be registered. It returns
-// an error unless the agent has an active key, with which it can log in by a challenge.
+// holding returns nil if the handle can be registered, and an error unless its agent has an active key.
 func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error) {
 	if err := checkHandle(handle); err != nil {
 		return nil, err
@@ -214,7 +209,7 @@ func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error
 	return &agent, nil
 }
 
-// checkFree rejects an unavailable handle. Every alias is reserved, because its DID may appear later.
+// checkFree reserves every alias, because its DID may appear later.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) checkFree(ctx context.Context, handle string) error {
@@ -267,8 +262,6 @@ func (l *Link) spend(challenge, handle string, now time.Time) error {
 	return err
 }
 
-// postChallenge answers POST /register/challenge.
-//
 // spec: airc-v0.1.1 §5.1
 func (l *Link) postChallenge(c *call) (answer, error) {
 	now := time.Now()
@@ -293,12 +286,12 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: struct {
 		Challenge string `json:"challenge"`
 		ExpiresAt int64  `json:"expiresAt"`
-		Audience  string `json:"aud"` // named by a bound proof
+		Audience  string `json:"aud"`
 	}{challenge, ends.Unix(), l.domain}}, nil
 }
 
-// KeptAgent returns a new agent for which the gateway signs. It has no key of its own. The error is a
-// [*bridge.ProblemError] for an invalid name.
+// KeptAgent returns a new agent for which the gateway signs. The error is a [*bridge.ProblemError] for
+// an invalid name.
 func KeptAgent(handle string, signer bridge.Signer, now time.Time) (agents.Agent, error) {
 	err := checkHandle(handle)
 	if _, hash := wire.ParseHandle(handle); err == nil && hash != "" {
@@ -314,8 +307,7 @@ func KeptAgent(handle string, signer bridge.Signer, now time.Time) (agents.Agent
 	}, err
 }
 
-// addAgent files a new agent with its first session, unless the limit on new DIDs is reached. An agent
-// of another registry gets no session. The agent counts as new even if filing fails.
+// addAgent counts the agent as new even if filing fails. An agent of another registry gets no session.
 func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federation.Session, now time.Time) error {
 	if err := l.deps.Admit(ctx, agent.DID, now); err != nil {
 		return err
@@ -329,19 +321,15 @@ func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federatio
 	return l.deps.Record.AddAgentSession(ctx, agent, first)
 }
 
-// Purposes of bound proofs. A signature for one purpose is invalid for all others.
+// A signature for one purpose is invalid for all others.
 const (
 	purposeRegister = "register"
 	purposeRotate   = "rotate"
 	purposeRevoke   = "revoke"
 )
 
-// isBound reports whether a request claims to contain a bound proof.
 func isBound(o *wire.Object) bool { return o.Has("aud") || o.Has("purpose") }
 
-// checkBound rejects a bound proof for another gateway, for another purpose, or with a timestamp
-// outside the allowed skew.
-//
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) checkBound(o *wire.Object, purpose string, now time.Time) error {
 	aud, named := o.Text("aud"), o.Text("purpose")
@@ -362,8 +350,7 @@ func (l *Link) checkBound(o *wire.Object, purpose string, now time.Time) error {
 	return nil
 }
 
-// boundDocument returns the document covered by a bound proof: the request, with defaults for omitted
-// members.
+// boundDocument adds the defaults of omitted members.
 func boundDocument(o *wire.Object, defaults map[string]string) []byte {
 	members := map[string]json.RawMessage{}
 	for name, text := range defaults {
@@ -387,8 +374,7 @@ const (
 	boundRevocation   = "aud, handle, kid, purpose, reason, timestamp"
 )
 
-// authorized returns the key with which an agent signed a change of its keys. The signature is a bound
-// proof over document, or a bare signature in a bound session.
+// authorized accepts a bound proof over document, or a bare signature in a bound session.
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) authorized(change keyChange, purpose, covered string, document []byte, bound signing.Scheme, bare ...signing.Scheme) (agents.Key, error) {
@@ -412,8 +398,8 @@ func (l *Link) authorized(change keyChange, purpose, covered string, document []
 	return authority(change.agent, document, signature, change.now, bound)
 }
 
-// boundBy records a bound proof of an agent, and ends the agent's sessions begun without one. The
-// session of the request survives if it began with the same key.
+// boundBy ends the agent's sessions begun without a bound proof, except a session of the request with
+// the same key.
 func (l *Link) boundBy(c *call, agent agents.Agent, key agents.Key, now time.Time) error {
 	current := ""
 	if c.session.ID != "" && c.session.Key == federation.KeyID(key.Public) {

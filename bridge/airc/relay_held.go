@@ -18,11 +18,10 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// unverifiedPart is a divisor: the share of unverified senders in the first contacts of one recipient.
+// The share of unverified senders in the first contacts of one recipient is one fifth.
 const unverifiedPart = 5
 
-// holdUnverified holds a message until its recipient consents or an operator allows it. Such a message
-// is never a step.
+// holdUnverified never files a message as a step.
 func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	if m.to == anyoneHandle {
 		return answer{}, wire.Refuse(wire.CodeInvalidRegistrySignature, "an open offer has no recipient that can consent: it needs the signature of its registry")
@@ -80,8 +79,8 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), err
 }
 
-// checkUnverifiedRoom limits how many unverified senders wait for a recipient, and checks its room.
-// Inventing senders costs nothing, so without the limit they would crowd out verified senders.
+// checkUnverifiedRoom limits unverified senders: inventing them costs nothing, and they would crowd out
+// verified ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, d *inbound, edge agents.Consent, sealed agents.Message) error {
 	limits := l.deps.Quotas().FirstContacts
 	if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {
@@ -111,8 +110,7 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, d *inbound, edge agents.
 	return nil
 }
 
-// announce notifies a participant of another network that a message of an unverified sender is held.
-// The notice does not contain the text.
+// announce sends a notice without the text.
 func (l *Link) announce(ctx context.Context, from string, to contact, now time.Time) error {
 	text := fmt.Sprintf("%s wants to write to you. Nothing proves who that is, so the message is held. To read it, allow %s; to refuse it, block %[2]s."+
 		" On IRC say that to me; over REST, PUT {\"state\":\"allowed\"} to /api/v1/contacts/%s", strings.TrimPrefix(from, agents.Unverified), from, strings.Replace(from, "?", "%3F", 1))
@@ -123,8 +121,7 @@ func (l *Link) announce(ctx context.Context, from string, to contact, now time.T
 	return err
 }
 
-// show sends a message of an unverified sender to a participant of another network. It is idempotent.
-// For a local agent it does nothing: the message is in the inbox.
+// show is idempotent. It does nothing for a local agent, which has the message in its inbox.
 func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error {
 	to, err := l.find(ctx, m.To)
 	if err != nil || to.agent != nil {
@@ -145,8 +142,7 @@ func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error 
 	return err
 }
 
-// unverifiedText returns a message of an unverified sender as text, marked as such. An offer opens no
-// handoff: its title is in the text.
+// unverifiedText marks the text as unverified. An offer opens no handoff: its title is in the text.
 func (l *Link) unverifiedText(m agents.Message) string {
 	said := l.readStored(m)
 	text := said.Body
@@ -159,7 +155,6 @@ func (l *Link) unverifiedText(m agents.Message) string {
 	return "[unverified, from " + strings.TrimPrefix(m.From, agents.Unverified) + "] " + text
 }
 
-// showHeld sends the held messages of a sender to a participant of another network that accepted it.
 func (l *Link) showHeld(ctx context.Context, from, to string, now time.Time) error {
 	for {
 		held, err := l.deps.Record.HeldRelays(ctx, from, to, 0, 1)
@@ -181,7 +176,7 @@ func (l *Link) AllowHeld(ctx context.Context, id int64, now time.Time) error {
 	return l.allow(ctx, agents.Held{ID: id, Message: m}, now)
 }
 
-// allow delivers one held message. Its row is kept until the message is on file elsewhere.
+// allow keeps the row until the message is on file elsewhere.
 func (l *Link) allow(ctx context.Context, held agents.Held, now time.Time) error {
 	if err := l.show(ctx, held.Message, now); err != nil {
 		return fmt.Errorf("show %s: %w", held.Message.ID, err)
@@ -194,8 +189,7 @@ func (l *Link) allow(ctx context.Context, held agents.Held, now time.Time) error
 	return err
 }
 
-// writeInstead explains which handle to use instead of an unverified sender's. It returns false for any
-// other handle.
+// writeInstead returns false unless the handle is an unverified sender's.
 func writeInstead(handle string) (reason string, unverified bool) {
 	signed, unverified := strings.CutPrefix(handle, agents.Unverified)
 	return handle + " names a sender that its registry did not sign for: write to " + signed + " instead", unverified

@@ -21,11 +21,10 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// The assurance levels of the author of a message from another registry. The signed envelope for the
-// recipient uses the same words.
+// Assurance levels of a relay's author, as written into the signed envelope for the recipient.
 const (
 	assuranceRegistry   = "registry"   // signed by its registry
-	assuranceVouched    = "vouched"    // unsigned, from a registry trusted by the operator for that
+	assuranceVouched    = "vouched"    // unsigned, from a registry that the operator trusts without a signature
 	assuranceUnverified = "unverified" // any host may have sent it
 )
 
@@ -34,11 +33,11 @@ func (*Link) Unverified(handle string) string { return agents.Unverified + handl
 
 type relayed struct {
 	origin, from, to string // domain, and handles without one
-	id               string // local ID
-	messageID        string // message ID of this attempt
+	id               string // local
+	messageID        string // of this attempt
 	body             string
 	payload          json.RawMessage
-	envelope         json.RawMessage // as signed by the agent; nil for none
+	envelope         json.RawMessage // nil for none
 	raw              []byte
 	assurance        string
 	peer             peers.Peer
@@ -84,8 +83,8 @@ func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 	return m, nil
 }
 
-// relayID returns the local ID of a relayed message. It is stable across attempts if the registry sends
-// an ID. The ID in the agent's envelope takes precedence.
+// relayID is stable across attempts if the registry sends an ID. The ID in the agent's envelope takes
+// precedence.
 func relayID(o *wire.Object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`
@@ -105,7 +104,6 @@ func (l *Link) postRelay(c *call) (answer, error) {
 	return a, federationRefusal(err)
 }
 
-// federationRefusal converts a refusal to the error codes between registries.
 func federationRefusal(err error) error {
 	p, ok := errors.AsType[*wire.ProblemError](err)
 	if !ok {
@@ -157,8 +155,7 @@ func (m relayed) sender() string {
 	return address
 }
 
-// relayedBefore answers a repeated message. Each attempt of the other registry has another ID, but the
-// message has a single one.
+// relayedBefore recognizes a repeat even though each attempt has another ID.
 func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	sent, err := l.deps.Record.Sent(ctx, m.sender(), m.id, now.Add(-agents.MessageIDWindow))
 	switch {
@@ -182,7 +179,7 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 	return a, nil
 }
 
-// saidBefore reports whether the same message is on file. Attempts differ only in their IDs and times.
+// saidBefore ignores IDs and times, which differ between attempts.
 func (m relayed) saidBefore(sent agents.Message) bool {
 	var before struct {
 		To      string          `json:"to"`
@@ -194,7 +191,7 @@ func (m relayed) saidBefore(sent agents.Message) bool {
 		sameJSON(before.Payload, m.payload) && sameJSON(before.Origin.Envelope, m.envelope)
 }
 
-// answerRelayed answers a registry about its message. Deployed registries treat only a 201 as success.
+// answerRelayed uses status 201: deployed registries treat only that as success.
 func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 	said := wire.Members{
 		"success": true, "assurance": m.assurance, "message": wire.Members{
@@ -215,11 +212,9 @@ func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 type origin struct {
 	Registry  string          `json:"registry"`
 	MessageID string          `json:"message_id,omitempty"`
-	Envelope  json.RawMessage `json:"envelope,omitempty"` // as signed by the agent
+	Envelope  json.RawMessage `json:"envelope,omitempty"`
 }
 
-// sealRelayed returns a relayed message signed by this registry, with the agent's signed envelope
-// inside.
 func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agents.Message, error) {
 	return l.sign(ctx, outgoing{
 		ID: m.id, From: m.sender(), To: m.to, Body: m.body, Payload: m.payload, Assurance: m.assurance,
@@ -247,8 +242,7 @@ func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answe
 	return l.answerRelayed(m, done, now), nil
 }
 
-// acquaint returns an agent of another registry in its local form, with a DID whose key this gateway
-// keeps.
+// acquaint gives an agent of another registry a DID whose key this gateway keeps.
 func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (agents.Agent, error) {
 	agent, err := l.deps.Record.Agent(ctx, address)
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {
@@ -273,8 +267,7 @@ func (l *Link) stranger(address string, now time.Time) agents.Agent {
 	}
 }
 
-// postFederationConsent handles a remote agent's request for consent, or its decision about a local
-// agent. Its registry must have signed it.
+// postFederationConsent requires the signature of the remote agent's registry.
 func (l *Link) postFederationConsent(c *call) (answer, error) {
 	now := time.Now()
 	o, raw, err := l.readSigned(c)
@@ -311,8 +304,6 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: wire.Members{"success": true, "status": edge.State, "version": edge.Version}}, nil
 }
 
-// takeConsent files a request for consent to a local agent, or a remote agent's decision about the edge
-// from a local agent to it.
 func (l *Link) takeConsent(ctx context.Context, action string, m relayed, message string, now time.Time) (agents.Consent, error) {
 	who, err := known(l.find(ctx, m.to))
 	if err != nil {
@@ -336,8 +327,6 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	return agents.Consent{}, wire.Refuse(wire.CodeBadRequest, "type is not request, accept, block or unblock")
 }
 
-// admitRelay determines the assurance of a relay. It rejects a relay over a limit or with contradictory
-// contents.
 func (l *Link) admitRelay(c *call, o *wire.Object, m *relayed, now time.Time) error {
 	cfg, err := l.peers.AdmitOrigin(c.Request, m.origin)
 	if err != nil {
@@ -364,8 +353,6 @@ func (l *Link) admitRelay(c *call, o *wire.Object, m *relayed, now time.Time) er
 	return err
 }
 
-// admitSigned checks whether a registry signed a message for this registry, and sets the assurance of
-// its author.
 func (l *Link) admitSigned(c *call, o *wire.Object, m *relayed, cfg peers.Config, now time.Time) error {
 	var err error
 	if m.peer, err = l.peers.AdmitSigned(c.Context(), cfg, m.raw, o.First(peers.SignatureMember), credential.AddressOf(c.Request), now); err != nil {
@@ -381,8 +368,7 @@ func (l *Link) admitSigned(c *call, o *wire.Object, m *relayed, cfg peers.Config
 	return l.verifyEnvelope(c.Context(), *m)
 }
 
-// checkAttempt binds a signed relay to this registry and the current time. Otherwise, another registry
-// could replay it.
+// checkAttempt binds a signed relay to this registry and the current time, to prevent replays.
 func (l *Link) checkAttempt(o *wire.Object, now time.Time) error {
 	to, bound := wire.ParseAddress(cmp.Or(o.First("to_address"), o.First("to")))
 	switch {
@@ -394,9 +380,8 @@ func (l *Link) checkAttempt(o *wire.Object, now time.Time) error {
 	return nil
 }
 
-// checkEnvelope refuses a relay whose agent signed another message, or signed it for another agent. It
-// returns nil for a relay without an envelope. The audience of the envelope is the registry of its
-// agent.
+// checkEnvelope returns nil for a relay without an envelope. The audience of an envelope is the registry
+// of its agent.
 func (l *Link) checkEnvelope(m relayed) (*envelope, error) {
 	if m.envelope == nil {
 		return nil, nil //nolint:nilnil // deployed registries send none
@@ -414,8 +399,7 @@ func (l *Link) checkEnvelope(m relayed) (*envelope, error) {
 	return &e, nil
 }
 
-// verifyEnvelope checks the signature of an agent in a relay. If the agent's key is unavailable now,
-// the signature of its registry suffices: the registry vouches.
+// verifyEnvelope relies on the registry's signature if the agent's key is unavailable now.
 func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 	e, err := l.checkEnvelope(m)
 	if err != nil || e == nil {
@@ -436,9 +420,8 @@ func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 // statusQueued means that the recipient's registry has not accepted the message yet.
 const statusQueued = "queued"
 
-// postToRemote files a message to an agent of another registry and queues it for that registry, which
-// applies the agent's consent. The sender thereby accepts the agent, as with a DID of another network,
-// and gets a notice of the outcome.
+// postToRemote also accepts the agent for the sender. The remote registry applies the agent's consent,
+// and the sender gets a notice of the outcome.
 func (l *Link) postToRemote(ctx context.Context, d *inbound, domain string) (answer, error) {
 	if reason, unverified := writeInstead(d.recipient.handle); unverified {
 		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, reason)

@@ -20,13 +20,12 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// drainBytes bounds how much of an oversized body is read and discarded. Without this, a client that
-// writes its whole request before it reads would miss the response.
+// A client that writes its whole request before it reads would otherwise miss the response.
 const drainBytes = 4 << 20
 
 type answer struct {
 	status int
-	body   any  // marshalled as JSON; a [raw] is written unchanged
+	body   any  // a [raw] is written unchanged
 	keep   bool // immutable; clients may cache it
 	// after runs after the response was sent. It may be nil.
 	after func(ctx context.Context) error
@@ -38,14 +37,13 @@ type raw []byte
 type call struct {
 	*http.Request
 
-	agent   agents.Agent // owner of the access token
+	agent   agents.Agent
 	session federation.Session
 	denied  error // why the access token is missing or invalid, or nil
 }
 
 func (c *call) caller() (agents.Agent, error) { return c.agent, c.denied }
 
-// endpoint answers one request. Results are rendered, counted and logged in one place.
 type endpoint func(c *call) (answer, error)
 
 // Mount implements [bridge.Mounted]. Every other path and method of the mux is answered in JSON too.
@@ -180,7 +178,7 @@ func (l *Link) readBody(c *call) ([]byte, error) {
 		return nil, &wire.ProblemError{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
 	}
 	if int64(len(body)) > l.deps.HTTP.MaxBodyBytes {
-		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the response is the same for any size
+		_, _ = io.CopyN(io.Discard, c.Body, drainBytes)
 		return nil, &wire.ProblemError{
 			Code: wire.CodePayloadTooLarge, Unreadable: "size",
 			Message: "a body is at most " + strconv.FormatInt(l.deps.HTTP.MaxBodyBytes, 10) + " bytes",
@@ -201,7 +199,7 @@ func (l *Link) readSigned(c *call) (o *wire.Object, raw []byte, err error) {
 	return o, raw, err
 }
 
-// check rejects a request over a rate. The bucket contains one period's worth.
+// check treats the bucket as one period's worth.
 func check(a bridge.Allowance, period time.Duration) error {
 	if a.Limit == 0 || a.Left > 0 {
 		return nil
@@ -209,8 +207,7 @@ func check(a bridge.Allowance, period time.Duration) error {
 	return wire.TooMany(period / time.Duration(a.Limit))
 }
 
-// mayWrite rejects a message before it is read and verified if its sender or address has no allowance
-// left.
+// mayWrite rejects a message before it is read and verified.
 func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) error {
 	if err := check(l.deps.Left(did, now), time.Minute); err != nil {
 		return err
@@ -218,7 +215,7 @@ func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) 
 	return check(l.deps.Writes.Left(bridge.SubnetFrom(ctx), now), time.Minute)
 }
 
-// charge counts a message for its sender and its address. The gateway counts steps.
+// charge does not count steps; the gateway does.
 func (l *Link) charge(ctx context.Context, d *inbound) error {
 	d.charged = true
 	if wait := l.deps.Writes.Wait(bridge.SubnetFrom(ctx), d.received); wait > 0 {
@@ -256,14 +253,12 @@ func (l *Link) checkBlocked(ctx context.Context, handle string, dids ...federati
 	return l.deps.CheckBlocked(ctx, federation.Source{Network: wire.Network, Participants: []string{handle}, DIDs: dids})
 }
 
-// judgedError marks the refusal of a step that the gateway has already logged.
+// judgedError marks a refusal that the gateway has already logged.
 type judgedError struct{ error }
 
 func (e judgedError) Unwrap() error { return e.error }
 
-// logRejected counts a rejected request and writes one log line: with the client's message for errors
-// that a client can cause at will, or else with the cause. It does not log a step again that the
-// gateway judged.
+// logRejected logs the client's message for errors that a client can cause at will, or else the cause.
 func (l *Link) logRejected(ctx context.Context, route string, f wire.Failure, err error) {
 	if f.Status < http.StatusInternalServerError {
 		l.deps.Metrics.Refusals.WithLabelValues(wire.Network, string(f.Code)).Inc()

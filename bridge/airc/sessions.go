@@ -15,7 +15,7 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// begin files a new session of an agent, and returns it with the expiry of its key.
+// begin adds the expiry of the agent's key.
 func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Session, error) {
 	begun, err := l.deps.Record.StartAgentSession(ctx, s)
 	if errors.Is(err, federation.ErrSessionEnded) {
@@ -83,8 +83,7 @@ func participantsOf(agent agents.Agent) []string {
 	return names
 }
 
-// wakeEnded wakes the agent's streams and pending requests, whose sessions may have ended, and the
-// worker that disables webhooks.
+// wakeEnded also wakes the worker that disables webhooks.
 func (l *Link) wakeEnded(agent agents.Agent) {
 	topics := []string{bridge.WebhooksTopic, bridge.InboxTopic(agent.Handle)}
 	for _, name := range participantsOf(agent) {
@@ -102,8 +101,7 @@ func (l *Link) endUnbound(ctx context.Context, agent agents.Agent, except string
 	return nil
 }
 
-// requester returns the agent whose sessions or keys a request manages. It accepts an access token, a
-// token of /api, or the login token of a DID of the agent.
+// requester accepts an access token, a token of /api, or the login token of a DID of the agent.
 func (l *Link) requester(c *call) (agents.Agent, error) {
 	if c.denied == nil {
 		return c.agent, nil
@@ -129,8 +127,7 @@ func (l *Link) requester(c *call) (agents.Agent, error) {
 	return agent, l.checkCaller(c.Context(), c)
 }
 
-// ownerOf is requester for a request that names a handle. The first login with the did:key of an
-// agent's active key proves that key for the handle.
+// ownerOf proves an agent's active key for the handle at the first login with its did:key.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, error) {
@@ -242,7 +239,7 @@ func ended(n int) answer {
 	return answer{status: http.StatusOK, body: map[string]int{"ended": n}}
 }
 
-// useAPI is the use of long-lived tokens, which are valid only below /api.
+// Long-lived tokens are valid only below /api.
 const useAPI credential.Use = "api"
 
 func newTokens(key []byte, domain string) *credential.Tokens {
@@ -285,8 +282,7 @@ func errNoGoodToken() error {
 	return wire.Refuse(wire.CodeUnauthorized, "this token is not valid here")
 }
 
-// authenticate returns the agent of a request's access token. Below /api it also accepts long-lived
-// tokens, unless all keys of their agent have ended.
+// authenticate also accepts long-lived tokens below /api, unless all keys of their agent have ended.
 func (l *Link) authenticate(r *http.Request) (agents.Agent, federation.Session, error) {
 	now := time.Now()
 	if !deployed(r) {

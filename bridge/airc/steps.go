@@ -26,13 +26,12 @@ var errPlain = fmt.Errorf("airc: plain message: %w", translate.ErrNotHandoff)
 type step struct {
 	aircmsg.Step
 
-	view    federation.View    // zero for an offer
-	replyTo federation.EventID // the step answered by this message
+	view    federation.View // zero for an offer
+	replyTo federation.EventID
 }
 
-// readStep reads the step in a message and its handoff, which does not exist yet for an offer. It
-// returns [errPlain] for a plain message, and for a message between agents that names no handoff. It
-// rejects any other payload that opens or names a handoff but is not a valid step.
+// readStep returns [errPlain] for a plain message, and for a message between agents that names no
+// handoff. It rejects an invalid step that opens or names a handoff.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) readStep(ctx context.Context, d *inbound) (step, error) {
@@ -81,8 +80,7 @@ func (l *Link) readStep(ctx context.Context, d *inbound) (step, error) {
 	return s.fitted(), nil
 }
 
-// refuseNamed returns the refusal of an unreadable step, or [errPlain] if the message names no handoff.
-// Between agents, the meaning of a type is open.
+// refuseNamed returns [errPlain] if the message names no handoff.
 func (l *Link) refuseNamed(ctx context.Context, d *inbound, s step, refusal error) error {
 	if err := l.locate(ctx, d, &s); err != nil {
 		return err
@@ -97,7 +95,7 @@ func misdirected(v federation.View, detail string) error {
 	return &federation.RefusalError{Code: federation.InvalidTarget, Handoff: v.ID, View: v, Detail: detail}
 }
 
-// fitted returns the step with the verb for its handoff: AIRC has one word for several steps.
+// fitted chooses the verb for the handoff: AIRC has one word for several steps.
 //
 // spec: airc-shapes "A step as payload"
 func (s step) fitted() step {
@@ -122,8 +120,7 @@ func (s step) implied() federation.Verb {
 	return ""
 }
 
-// locate finds the handoff of a step by its ID or by the IDs of messages about it. The view is zero if
-// none is known.
+// locate leaves the view zero if no handoff is known.
 func (l *Link) locate(ctx context.Context, d *inbound, s *step) error {
 	id := s.Handoff
 	for _, ref := range s.Refs {
@@ -152,7 +149,7 @@ func (l *Link) locate(ctx context.Context, d *inbound, s *step) error {
 	return nil
 }
 
-// lost names the parts of a message that its step could not carry, in the sender's terms.
+// lost uses the sender's terms.
 func (s step) lost(losses []federation.Loss) []string {
 	var names []string
 	for _, loss := range slices.Concat(s.Losses, losses) {
@@ -172,9 +169,7 @@ func (s step) lost(losses []federation.Loss) []string {
 	return names
 }
 
-// submit submits the step of a message to the home. If the payload has a proof, the agent has signed
-// the step itself. Otherwise the gateway vouches for it, and first submits any implied step. The result
-// describes the last step.
+// submit returns the result of the last step. If the gateway vouches, it first submits any implied step.
 func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {
 	// The registry of a remote sender vouches for it, because the sender's keys are unknown here.
 	if _, isRemote := wire.SplitAddress(d.from); s.Proof != nil && !isRemote {
@@ -201,8 +196,8 @@ func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {
 	return l.file(ctx, d, ev, s.lost(losses))
 }
 
-// taken reports whether an implied step was refused because the agent already took it. The remote home
-// of the handoff has not ruled on it yet.
+// taken reports whether the agent already took an implied step on which the remote home has not ruled
+// yet.
 func taken(v federation.View, err error) bool {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	return ok && v.Remote && refused.Code == federation.IllegalStep
@@ -222,8 +217,7 @@ func (l *Link) file(ctx context.Context, d *inbound, ev federation.Event, lost [
 	}, nil
 }
 
-// vouch returns a step signed by the gateway for the agent, with the message as evidence. The agent's
-// own signature covers only the message, so it cannot stand for the step.
+// vouch uses the message as evidence: the agent's own signature covers only the message.
 func (l *Link) vouch(ctx context.Context, d *inbound, s step) (federation.Event, []federation.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
 	if err != nil {
@@ -272,8 +266,7 @@ func (l *Link) open(ctx context.Context, d *inbound, s step, ev *federation.Even
 	return nil
 }
 
-// place returns the place and dialect of an offer on IRC. Between agents, or without a configured link,
-// there is no place.
+// place returns nothing between agents, or without a configured link.
 func (l *Link) place(ctx context.Context, d *inbound, s step, from, to federation.DID) (federation.ChannelRef, federation.Dialect, error) {
 	channel, _ := translate.Channel(s.Channel) // an invalid channel is treated like a channel of no link
 	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)
@@ -296,8 +289,7 @@ func (l *Link) place(ctx context.Context, d *inbound, s step, from, to federatio
 
 var errNoLink = errors.New("airc: no link reaches it")
 
-// pair returns the venue of a private offer: with its recipient, or with the gateway if the offer is
-// open.
+// pair returns the venue of a private offer, or the gateway's for an open offer.
 func (l *Link) pair(from, to federation.DID) string {
 	if to == "" {
 		to = l.deps.Home.DID()
@@ -305,7 +297,7 @@ func (l *Link) pair(from, to federation.DID) string {
 	return federation.PrivateVenue(from, to)
 }
 
-// attest returns a step exactly as an agent signed it. The payload around it must match.
+// attest requires the payload to match the step that the agent signed.
 //
 // spec: airc-shapes "A step as payload"
 func (l *Link) attest(ctx context.Context, d *inbound, s step) (federation.Event, error) {
@@ -345,8 +337,6 @@ func readProof(p aircmsg.Proof) (federation.Event, error) {
 	return ev, nil
 }
 
-// verify rejects a step not signed with its sender's own key, or whose signature covers bytes other
-// than the document.
 func (d *inbound) verify(ctx context.Context, ev federation.Event, p aircmsg.Proof) error {
 	invalid := func(detail string) error { return federation.Refuse(ev, federation.SignatureInvalid, detail) }
 	var key agents.Key
@@ -368,8 +358,6 @@ func (d *inbound) verify(ctx context.Context, ev federation.Event, p aircmsg.Pro
 	return nil
 }
 
-// checkOffer compares a signed offer with the payload around it, and finds its place. It was signed for
-// an exchange of two parties.
 func (l *Link) checkOffer(ctx context.Context, d *inbound, s step, ev federation.Event) (federation.Event, error) {
 	switch {
 	case ev.Verb != federation.Offer, !s.Handoff.IsZero() && s.Handoff != ev.Handoff:

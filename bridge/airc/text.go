@@ -21,13 +21,11 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// errNoText refuses a message to a participant of another network if it is neither a step nor text.
 func errNoText() error {
 	return wire.Refuse(wire.CodeUnsupportedPayload, "a participant of another network accepts only steps and text: a body without a payload")
 }
 
-// postText files a message other than a step to a participant of another network. Its agent thereby
-// accepts the recipient: the gateway calls [Link.Answer].
+// postText makes the agent accept the recipient: the gateway calls [Link.Answer].
 //
 // spec: airc-shapes "First contact"
 func (l *Link) postText(ctx context.Context, d *inbound) (answer, error) {
@@ -78,8 +76,7 @@ func (l *Link) postText(ctx context.Context, d *inbound) (answer, error) {
 	return answer{status: http.StatusCreated, body: posted{ID: d.id, Status: "delivered", Seq: m.Seq}}, nil
 }
 
-// unreached refuses a message to a participant that no link reaches. It returns any other error
-// unchanged.
+// unreached returns any other error unchanged.
 func unreached(err error) error {
 	if errors.Is(err, federation.ErrNotFound) {
 		return wire.Refuse(wire.CodeIdentityNotFound, "no link reaches this participant")
@@ -87,8 +84,7 @@ func unreached(err error) error {
 	return err
 }
 
-// answers returns the record's ID of the answered message for the sender's ID of that message, or ""
-// for none.
+// answers returns "" for none.
 func (l *Link) answers(ctx context.Context, d *inbound, replyTo string) (id string, err error) {
 	if replyTo == "" {
 		return "", nil
@@ -109,18 +105,17 @@ func arrivalOf(d *inbound) federation.Arrival {
 	return a
 }
 
-// textID returns the ID of a message. It is the same if the sender retries after a lost response.
+// textID is the same if the sender retries after a lost response.
 func textID(d *inbound) (federation.EventID, error) {
 	sum := sha256.Sum256([]byte("airc " + d.from + " " + d.id))
 	return federation.NewEventID(d.timestamp, bytes.NewReader(sum[:]))
 }
 
-// text returns the message of a participant of another network for its agent, signed by the registry.
-// It is held like any first message. A blocked sender is refused.
+// text holds a first message, and refuses a blocked sender.
 func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, error) {
 	agent, err := l.deps.Record.AgentOf(ctx, t.To)
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil, nil // no agent of this registry
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up agent: %w", err)
@@ -152,9 +147,7 @@ func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, e
 	return []agents.Posting{p}, err
 }
 
-// remoteText returns the message of a participant of another network to an agent of another registry,
-// which applies the agent's consent. It is queued for that registry, and the sender is notified of the
-// outcome.
+// remoteText queues the message for the remote registry, which applies the agent's consent.
 func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to string) ([]agents.Posting, error) {
 	if reason, unverified := writeInstead(to); unverified {
 		return nil, t.Refuse(federation.InvalidTarget, reason)
@@ -188,8 +181,7 @@ func (l *Link) sealText(ctx context.Context, t federation.Text, from, to string,
 	return m, err
 }
 
-// answeredAs returns the ID of the answered message if an agent of this registry wrote that message, or
-// "" otherwise.
+// answeredAs returns "" unless an agent of this registry wrote the answered message.
 func (l *Link) answeredAs(ctx context.Context, t federation.Text) (string, error) {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {
