@@ -31,11 +31,11 @@ type InboxQuery struct {
 // InboxPage is a page of an inbox.
 type InboxPage struct {
 	Items []Named           `json:"items"`
-	Next  federation.Cursor `json:"next_cursor"` // cursor to continue from
+	Next  federation.Cursor `json:"next_cursor"`
 }
 
-// Inbox returns entries of the caller's inbox and changes nothing. With Wait, it blocks until there is
-// an entry, the time is over or ctx ends; an empty result is not an error.
+// Inbox returns entries of the caller's inbox. With Wait, it blocks until there is an entry, the time is
+// over or ctx ends; an empty result is not an error.
 func (a Account) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 	did, err := a.Caller.Person()
 	if err != nil {
@@ -90,7 +90,7 @@ type HandoffLog struct {
 	Steps []Named `json:"steps"`
 }
 
-// maxSteps bounds the steps of one response. A longer log is truncated at the end.
+// A longer log is truncated at the end.
 const maxSteps = 500
 
 // Handoff returns a visible handoff with its first [maxSteps] steps.
@@ -116,7 +116,7 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	return answer, nil
 }
 
-// CheckStep returns the handoff of a step. It refuses a hidden handoff.
+// CheckStep returns the handoff of a step, unless it is hidden from the caller.
 func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb) (federation.View, error) {
 	return a.Access.findFor(ctx, a.Caller, id, verb)
 }
@@ -172,8 +172,8 @@ func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
 
-// Moved returns the version of a visible handoff. It blocks until the version differs from the known
-// one, the time is over or ctx ends; the latter two are not errors.
+// Moved returns the version of a visible handoff. It blocks until the version differs from known, the time
+// is over or ctx ends; the latter two are not errors.
 func (a Account) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {
 	view, err := a.Access.Find(ctx, a.Caller, id)
 	if err != nil {
@@ -258,8 +258,7 @@ func (a Account) Passport(ctx context.Context, id string) (bridge.Document, erro
 	return a.Access.Passport(ctx, a.Caller, id)
 }
 
-// CheckSession returns [credential.ErrSession] if the caller's session has ended. Operators have no
-// session.
+// CheckSession returns [credential.ErrSession] if the caller's session has ended.
 func (a *Service) CheckSession(ctx context.Context, who Caller) error {
 	if who.Session.ID == "" {
 		return nil

@@ -12,8 +12,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// DidYouMean returns a hint for the error about an unknown word: the most similar known word, or all
-// known words.
+// DidYouMean suggests the most similar known word, or else all known words.
 func DidYouMean(word string, known []string) string {
 	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
 	known = slices.Sorted(slices.Values(known))
@@ -31,7 +30,7 @@ func DidYouMean(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// maxInteger bounds the integers that float64 represents exactly.
+// float64 represents integers up to this bound exactly.
 const maxInteger = 1 << 53
 
 // Integer returns the digits of an integral number. Models often write 20.0 for 20.
@@ -42,7 +41,7 @@ func Integer(number float64) (digits []byte, ok bool) {
 	return strconv.AppendInt(nil, int64(number), 10), true
 }
 
-// Timestamp returns a time in UTC and whole milliseconds, as agents get it. Zero stays zero.
+// Timestamp returns a time in UTC and whole milliseconds. Zero stays zero.
 func Timestamp(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

@@ -25,8 +25,7 @@ func newTokens(key []byte, home federation.HomeID) *credential.Tokens {
 // Tokens writes and reads the tokens of participants.
 func (a *Service) Tokens() *credential.Tokens { return a.tokens }
 
-// Authenticate returns the caller of a request by its token. It refuses a blocked DID. It blocks on the
-// record.
+// Authenticate returns the caller of a request, unless the DID is blocked. It blocks on the record.
 func (a *Service) Authenticate(r *http.Request, now time.Time) (Caller, error) {
 	who, err := a.bearer(r, now)
 	if err == nil && who.DID != "" {
@@ -59,8 +58,7 @@ func (a *Service) CheckOrigin(r *http.Request) error {
 	return Forbidden("requests of web pages of " + origin + " are not allowed; see http.cors_origins")
 }
 
-// TakeLogin counts one login per address, and refuses it over the limit. It writes the remaining number
-// to the response header.
+// TakeLogin counts one login per address, and refuses it over the limit.
 func (a *Service) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	from := credential.AddressOf(r)
 	taken, has := a.deps.Logins.Take(from, now), a.deps.Logins.Left(from, now)
@@ -78,7 +76,7 @@ func (a *Service) bearer(r *http.Request, now time.Time) (Caller, error) {
 	}
 	claims, err := a.tokens.Read(text, credential.Access, now)
 	switch {
-	case err == nil && claims.Session == "": // issued before tokens named a session: the client must refresh it
+	case err == nil && claims.Session == "": // issued before tokens named a session
 		return Caller{}, credential.ErrTokenExpired
 	case err == nil:
 		session, err := credential.SessionOf(r.Context(), a.deps.Record.Participants, claims, now)
@@ -103,9 +101,8 @@ func (a *Service) bearer(r *http.Request, now time.Time) (Caller, error) {
 	return Caller{Operator: true}, nil
 }
 
-// Refresh consumes a refresh token and extends its session. The client is "" for REST; a token of
-// another client is invalid. It returns [credential.ErrSession] for an ended session. Reusing a token
-// ends its session.
+// Refresh consumes a refresh token and extends its session. The client is "" for REST. Reusing a token ends
+// its session, with [credential.ErrSession].
 func (a *Service) Refresh(ctx context.Context, text, client string, now time.Time) (federation.Session, error) {
 	claims, err := a.tokens.Read(text, credential.Refresh, now)
 	if err != nil {
@@ -134,7 +131,7 @@ func (a *Service) Refresh(ctx context.Context, text, client string, now time.Tim
 // Pairing is a new pairing code.
 type Pairing struct {
 	Code      string         `json:"code"`
-	DID       federation.DID `json:"did"` // the DID to log in as
+	DID       federation.DID `json:"did"` // to log in as
 	ExpiresAt time.Time      `json:"expires_at"`
 }
 
@@ -179,7 +176,7 @@ func (a *Service) Sessions(ctx context.Context, who Caller, now time.Time) ([]fe
 	return a.deps.Record.Sessions(ctx, names, now)
 }
 
-// EndSession ends a session of a caller with its tokens, streams and leases.
+// EndSession ends a session with its tokens, streams and leases.
 func (a *Service) EndSession(ctx context.Context, who Caller, id string, now time.Time) error {
 	did, err := who.Person()
 	if err != nil {
@@ -201,9 +198,8 @@ func (a *Service) EndSession(ctx context.Context, who Caller, id string, now tim
 	return nil
 }
 
-// HTTPLink is the common part of links whose participants call the gateway over HTTP. It dials no peer
-// and carries no steps, because its participants read their inboxes. Its name is the name of its
-// network.
+// HTTPLink is the common part of links whose participants call the gateway over HTTP. It carries no steps,
+// because its participants read their inboxes.
 type HTTPLink struct {
 	bridge.Hearing
 
@@ -217,7 +213,7 @@ var (
 	_ bridge.InboxReader = (*HTTPLink)(nil)
 )
 
-// NewHTTPLink returns the link of a network.
+// NewHTTPLink returns the link of a network, which is also its name.
 func NewHTTPLink(network string) *HTTPLink {
 	return &HTTPLink{network: network, ended: make(chan struct{})}
 }
@@ -231,15 +227,15 @@ func (l *HTTPLink) Network() string { return l.network }
 // ReadsInbox implements [bridge.InboxReader].
 func (*HTTPLink) ReadsInbox() {}
 
-// Carries implements [bridge.Link]. It always returns false: participants read their inboxes.
+// Carries implements [bridge.Link] and always returns false.
 func (*HTTPLink) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
 
-// Deliver implements [bridge.Link]. It is never called: the link carries nothing.
+// Deliver implements [bridge.Link] and is never called.
 func (*HTTPLink) Deliver(context.Context, federation.Delivery) error { return nil }
 
-// Run implements [bridge.Link]. The link is up until ctx ends; the gateway's HTTP listener serves it.
+// Run implements [bridge.Link]. The link is up until ctx ends.
 func (l *HTTPLink) Run(ctx context.Context, up func()) error {
 	up()
 	<-ctx.Done()

@@ -14,9 +14,9 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// Contact is the decision of the caller about a sender of messages.
+// Contact is the caller's decision about a sender of messages.
 type Contact struct {
-	DID   federation.DID          `json:"did,omitempty"` // "" for a sender of an AIRC registry that proved none
+	DID   federation.DID          `json:"did,omitempty"` // "" for an AIRC sender without a proven DID
 	Name  string                  `json:"name"`
 	State federation.ContactState `json:"state"`
 	Since time.Time               `json:"since"`
@@ -25,7 +25,7 @@ type Contact struct {
 // ContactPage is a list of contacts.
 type ContactPage struct {
 	Items []Contact `json:"items"`
-	Next  string    `json:"next_cursor"` // "" after the last page
+	Next  string    `json:"next_cursor"`
 }
 
 // Contacts returns up to limit senders that wrote to the caller, or were allowed or blocked.
@@ -92,7 +92,7 @@ func (r Remote) Decide(ctx context.Context, sender string, state federation.Cont
 	return invoke[Contact](ctx, r, "decide", decideCall{sender, state})
 }
 
-// namesOf returns a Person per name of a DID. A known DID without a name gets one nameless Person.
+// namesOf returns one nameless Person for a known DID without a name.
 func (a *Service) namesOf(ctx context.Context, did federation.DID) ([]Person, error) {
 	caps, err := a.deps.Record.Declared(ctx, did)
 	if err != nil {
@@ -151,8 +151,8 @@ func (a *Service) online(ctx context.Context, b federation.Binding) bool {
 	return false
 }
 
-// visible reports whether a caller may see a handoff. Every agent sees open offers, because any agent
-// may declare their capabilities and claim them.
+// visible allows every agent to see open offers, because any agent may declare their capabilities and claim
+// them.
 func (a *Service) visible(ctx context.Context, who Caller, v federation.View) (bool, error) {
 	switch {
 	case who.Operator:
@@ -175,8 +175,8 @@ func (a *Service) Find(ctx context.Context, who Caller, text string) (federation
 	return a.find(ctx, who, text, func(v federation.View) federation.View { return v })
 }
 
-// findFor returns a handoff in which the caller may send a step. A late claim may find a handoff that
-// was visible while it was open, because its home names the winner.
+// findFor also finds a handoff for a late claim if it was visible while open, because its home names the
+// winner.
 func (a *Service) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View {
 		if verb == federation.Claim && v.Offeree == "" {
@@ -186,7 +186,7 @@ func (a *Service) findFor(ctx context.Context, who Caller, text string, verb fed
 	})
 }
 
-// find returns a handoff if the caller may see it in the state returned by shown.
+// find applies the rules of visibility to the state returned by shown.
 func (a *Service) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

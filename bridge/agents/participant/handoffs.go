@@ -17,12 +17,10 @@ import (
 // StateOpen is the state of a [Query] for all unfinished handoffs.
 const StateOpen = "open"
 
-// maxLooks bounds the record reads for one page. Each reads a bounded number of handoffs, perhaps
-// without a match.
+// Each read takes a bounded number of handoffs, perhaps without a match.
 const maxLooks = 32
 
-// Query selects the handoffs of a list. Without a DID, a channel or open offers, it selects the
-// handoffs of the caller.
+// Query selects handoffs. Without a DID, a channel or open offers, it selects the caller's.
 type Query struct {
 	DID        string
 	State      string // state of a handoff, [StateOpen], or "" for any
@@ -32,11 +30,11 @@ type Query struct {
 	// Claimable selects open offers that the caller may claim now. If it points to false, the state
 	// [StateOpen] selects all open offers.
 	Claimable *bool
-	Words     string // words of the title, in any order, ignoring case
+	Words     string // in any order, ignoring case
 	Since     time.Time
 }
 
-// filter returns the filter of a query by a caller with its own DIDs; an operator has none.
+// filter returns false if nothing can match. An operator has no own DIDs.
 func (q Query) filter(own []federation.DID, states []federation.State) (federation.Filter, bool, error) {
 	unfinished := false
 	f := federation.Filter{
@@ -91,8 +89,8 @@ type Listed struct {
 	Missing []string `json:"missing_caps"`
 }
 
-// List returns up to limit matching visible handoffs after a cursor, most recently changed first. The
-// next cursor is "" after the last page.
+// List returns up to limit matching visible handoffs after a cursor, most recently changed first. The next
+// cursor is "" after the last page.
 func (a *Service) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
 	var own []federation.DID
 	if who.DID != "" {
@@ -189,8 +187,8 @@ func (a *Service) page(
 	return views, after, nil
 }
 
-// Log yields the steps of a handoff after a version, in order. The caller must have found the handoff
-// with [Service.Find].
+// Log yields the steps of a handoff after a version, in order. It does not check visibility: see
+// [Service.Find].
 func (a *Service) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return a.deps.Record.Log(ctx, id, after)
 }
@@ -210,7 +208,7 @@ type Explanation struct {
 	Verdict    string              `json:"verdict"`
 	Why        string              `json:"why"`
 	Deliveries []ExplainedDelivery `json:"deliveries"` // never nil
-	Next       string              `json:"next"`       // the next event; "" for none
+	Next       string              `json:"next"`       // "" for none
 }
 
 // ExplainedDelivery is one delivery of an event.
@@ -225,8 +223,7 @@ const viaInbox = "inbox"
 
 const toChannel = "channel"
 
-// Explain returns the outcome of an event. It refuses an event of a hidden handoff like a missing one.
-// It blocks on the record.
+// Explain returns the outcome of an event, unless its handoff is hidden. It blocks on the record.
 func (a *Service) Explain(ctx context.Context, who Caller, event string) (Explanation, error) {
 	id, err := federation.ParseEventID(event)
 	if err != nil {
@@ -257,8 +254,7 @@ func (a *Service) Explain(ctx context.Context, who Caller, event string) (Explan
 	return e, err
 }
 
-// explainDeferred is Explain for a deferred step: only its author and the parties of its handoff see
-// it.
+// explainDeferred shows a deferred step only to its author and the parties of its handoff.
 func (a *Service) explainDeferred(ctx context.Context, who Caller, id federation.EventID) (Explanation, error) {
 	d, err := a.deps.Record.DeferredStep(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) {

@@ -17,8 +17,7 @@ func Login(did federation.DID, key federation.PublicKey, address string, now tim
 	}, now)
 }
 
-// NotProved explains why a signature does not prove a DID; err is a problem with the DID's document, or
-// nil.
+// NotProved explains why a signature does not prove a DID; err may be a problem with the DID's document.
 func NotProved(did federation.DID, err error) string {
 	said := "the signature is not that of a key of " + string(did)
 	if err != nil {
@@ -39,8 +38,7 @@ func WriteJSON(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }
 
-// Denied answers a request without a valid token: 401 with the challenge of its resource, or the reason
-// why the token cannot be checked now; metadata is the URL of the resource's metadata, or "" for none.
+// Denied answers a request without a valid token; metadata is the URL of the resource's metadata, or "".
 //
 // spec: RFC 9728 §5.1
 func Denied(w http.ResponseWriter, err error, metadata string) bridge.ProblemError {

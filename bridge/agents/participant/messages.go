@@ -56,12 +56,11 @@ func (s Sent) AnswerHeader(h http.Header) { markReplayed(h, s.Replayed) }
 
 // The states of a sent message.
 const (
-	StatusSent = "delivered" // in the recipient's inbox, or in flight to its link
-	StatusHeld = "held"      // queued, because the recipient is offline
+	StatusSent = "delivered" // in the recipient's inbox, or in flight
+	StatusHeld = "held"      // queued
 )
 
-// Say sends a message. After a nil error, the message is on disk. Requests with the same key send one
-// message.
+// Say sends a message. After a nil error, it is on disk. Requests with the same key send one message.
 func (a *Service) Say(ctx context.Context, who Caller, m MessageRequest, key string) (Sent, error) {
 	from, err := who.Person()
 	if err != nil {
@@ -118,8 +117,7 @@ func (a *Service) Say(ctx context.Context, who Caller, m MessageRequest, key str
 	return sent, nil
 }
 
-// nameIn returns the recorded name of a DID known only from its requests, or "" for a DID seen
-// on a link.
+// nameIn returns "" for a DID seen on a link.
 func (a *Service) nameIn(ctx context.Context, did federation.DID) string {
 	if _, err := a.deps.Bindings.Seen(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return ""
@@ -141,8 +139,7 @@ func (r Remote) Say(ctx context.Context, m MessageRequest, key string) (Sent, er
 	return invoke[Sent](ctx, r, "say", sayCall{m, key})
 }
 
-// Start returns the requested cursor, or else the position of the device. An unknown device starts at
-// the beginning.
+// Start returns the requested cursor, or else the position of the device, initially the beginning.
 func (a *Service) Start(ctx context.Context, did federation.DID, cursor federation.Cursor, device string) (federation.Cursor, error) {
 	if cursor != "" || device == "" {
 		return cursor, nil
@@ -157,8 +154,8 @@ func (a *Service) Start(ctx context.Context, did federation.DID, cursor federati
 	return "", nil
 }
 
-// Entries returns up to limit inbox entries after a cursor, oldest first, and changes nothing. It
-// returns a [*federation.CursorError] for a cursor that this inbox never issued.
+// Entries returns up to limit inbox entries after a cursor, oldest first. A cursor that this inbox never
+// issued is a [*federation.CursorError].
 func (a *Service) Entries(ctx context.Context, did federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	return a.deps.Inbox.Replay(ctx, did, after, limit)
 }
@@ -173,8 +170,8 @@ type Named struct {
 	Entry  federation.Entry  `json:"entry"`
 	Name   string            `json:"name"`
 	Cursor federation.Cursor `json:"cursor,omitempty"` // in an inbox
-	Waits  bool              `json:"waits,omitempty"`  // not acknowledged in the inbox
-	Now    federation.State  `json:"now,omitempty"`    // current state of the handoff; inbox only
+	Waits  bool              `json:"waits,omitempty"`  // not acknowledged
+	Now    federation.State  `json:"now,omitempty"`    // of the handoff; inbox only
 }
 
 func (a *Service) named(ctx context.Context, e federation.Entry) Named {
@@ -222,8 +219,8 @@ func errTooManyStreams(limit int) error {
 	}
 }
 
-// poll returns the entries of an inbox after a cursor. Requests share reads. It blocks until there is
-// an entry, the time is over or ctx ends; the latter two are not errors.
+// poll blocks until there is an entry, the time is over or ctx ends; the latter two are not errors.
+// Requests share reads.
 func (a *Service) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
 	limit := a.deps.HTTP.MaxStreams
 	if !a.deps.Streams.Take(limit) {

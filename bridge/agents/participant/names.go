@@ -18,7 +18,6 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// agentsNetwork is the network of declared names of agents.
 const agentsNetwork = "agents"
 
 // Agent is a DID with its name and its declaration.
@@ -39,7 +38,7 @@ type AgentUpdate struct {
 	Name *string `json:"name,omitzero" pattern:"^([a-z0-9][a-z0-9_-]{2,31})?$"`
 }
 
-// Agent returns the name and the declaration of a DID, or of its owner if the gateway keeps that key.
+// Agent returns the declaration of a DID, or of its owner if the gateway keeps that key.
 func (a *Service) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	did, err := a.deps.Gateway.Owner(ctx, did)
 	if err != nil {
@@ -130,7 +129,7 @@ type Resolved struct {
 // NameError is the error for an unknown or ambiguous name.
 type NameError struct {
 	Problem    bridge.ProblemError
-	Candidates []Resolved // participants with this or a similar name; never nil
+	Candidates []Resolved // similar ones if unknown; never nil
 }
 
 // Error implements error.
@@ -150,11 +149,11 @@ func CandidatesOf(err error) []Resolved {
 type match struct {
 	Resolved
 
-	place federation.ChannelRef // place of a user without a DID of its own
+	place federation.ChannelRef // of a user without a DID
 }
 
-// Recipient returns the participant named by text (see [MessageRequest]), or a [*NameError]. Resolved
-// is nil for a DID.
+// Recipient returns the participant named by text (see [MessageRequest]), or a [*NameError]. Resolved is
+// nil for a DID.
 func (a *Service) Recipient(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := federation.ParseDID(text)
@@ -190,7 +189,7 @@ func (a *Service) Recipient(ctx context.Context, text string) (bridge.Recipient,
 	}, candidates}
 }
 
-// Resolve returns the DID of the recipient of an offer. Resolved is nil if text is a DID.
+// Resolve returns the DID of an offer's recipient. Resolved is nil if text is a DID.
 func (a *Service) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := stepbuilder.Recipient(text)
@@ -203,7 +202,7 @@ func (a *Service) Resolve(ctx context.Context, text string) (federation.DID, *Re
 	return to.DID, resolved, err
 }
 
-// listed returns text followed by names with their networks, or "" for no names.
+// listed returns "" for no names.
 func listed(text string, names []Resolved) string {
 	for i, n := range names {
 		if i > 0 {
@@ -275,8 +274,7 @@ func (a *Service) matchAgent(ctx context.Context, name string) (match, error) {
 	return m, nil
 }
 
-// matchNick returns the user with the given nick on a link. The user must be online or, if known
-// is true, recorded.
+// matchNick requires the user to be online or, if known is true, recorded.
 func (a *Service) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound
@@ -326,7 +324,6 @@ func (a *Service) matchAt(ctx context.Context, address, name, of string) (match,
 	return match{Resolved: Resolved{DID: bound.DID, Name: name, Network: of}}, err
 }
 
-// Limits of a search for similar names: names compared per table, edit distance, and names returned.
 const (
 	maxCompared  = 256
 	maxDistance  = 2
@@ -334,7 +331,7 @@ const (
 	prefixLength = 1
 )
 
-// similar returns the known names closest to a name. It compares only names with the same first letter.
+// similar compares only names with the same first letter.
 func (a *Service) similar(ctx context.Context, name string) ([]Resolved, error) {
 	name, of, _ := strings.Cut(name, "@")
 	prefix := name[:min(len(name), prefixLength)]
@@ -375,12 +372,11 @@ type Person struct {
 	Network string         `json:"network"` // the link of the name, or "agents" for a declared name; "" for a DID without a name
 	Name    string         `json:"name"`
 	Online  bool           `json:"online"` // connected to that link now
-	Caps    []string       `json:"caps"`   // that the DID declared; never nil
+	Caps    []string       `json:"caps"`   // declared; never nil
 }
 
-// Whois returns the names of the participants denoted by a DID, an agent's name or handle, a nick,
-// NICK@LINK, or HANDLE@DOMAIN of a configured registry. A handle may include the domain of this
-// gateway. The list may be empty.
+// Whois returns the names of the participants denoted by a name as in [MessageRequest]. A handle may
+// include the domain of this gateway. The list may be empty.
 func (a *Service) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {

@@ -14,10 +14,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// once sends a step with an Idempotency-Key. The ID is on disk before the step, so that a repeated
-// request files the same step even after a crash. The response is on disk before it is sent. The record
-// keeps keys for a day. Storing a key does not count against the rate limit, but a DID over
-// its limit cannot reserve one. A request that never reached the home is counted here.
+// once stores the ID before the step, and the response before sending it, so that a repeated request files
+// the same step even after a crash. Keys are kept for a day. A DID over its rate limit cannot reserve a
+// key.
 func (a *Service) once(ctx context.Context, q ask, key string) (Filed, error) {
 	kept, fresh, err := a.reserve(ctx, q, key, time.Now())
 	switch {
@@ -66,8 +65,7 @@ func replayed(kept federation.Answer) (Filed, error) {
 	return filed, nil
 }
 
-// settle sends a step without a response yet. If it was never filed and its ID is now too old, it gets
-// a new ID.
+// settle replaces the ID of a step that was never filed if that ID is too old.
 func (a *Service) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
 	filed, err := a.file(ctx, q)
@@ -113,7 +111,7 @@ func refusedFor(err error) (bridge.ProblemError, bool) {
 type Unsigned struct {
 	Key   string          `json:"key"`
 	Offer *Offer          `json:"offer,omitempty"` // nil for a step in a handoff
-	ID    string          `json:"id,omitempty"`    // handoff of the step
+	ID    string          `json:"id,omitempty"`    // of the handoff
 	Verb  federation.Verb `json:"verb,omitempty"`
 	Step  StepRequest     `json:"step,omitzero"`
 	// Stale is an ID refused by the home as too old or too new; zero for none.
@@ -122,13 +120,12 @@ type Unsigned struct {
 
 // Reservation is the ID reserved for a step with an Idempotency-Key.
 type Reservation struct {
-	Event federation.EventID `json:"event_id"`        // ID to sign the step with
+	Event federation.EventID `json:"event_id"`        // to sign the step with
 	Filed *Filed             `json:"filed,omitempty"` // nil unless the step is on disk
 }
 
-// Reserve returns the ID with which a caller signs a step. For a day, the same step with the same key
-// gets the same ID, so that it is filed only once. A different step with that key is a
-// [*bridge.ProblemError] with [CodeOtherRequest]. A refused step keeps its ID and is judged again.
+// Reserve returns the ID with which a caller signs a step. For a day, the same step and key get the same
+// ID. A different step with that key is a [*bridge.ProblemError] with [CodeOtherRequest].
 func (a *Service) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservation, error) {
 	q, err := a.askUnsigned(ctx, who, u)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package participant implements the requests of agents to their gateway: file steps, list and read
-// handoffs, read, await and acknowledge the inbox, and look up participants. REST, MCP and A2A call it
-// and add no rules.
+// Package participant implements the requests of agents to their gateway. REST, MCP and A2A call it and add
+// no rules.
 //
 // A [Service] belongs to one network, such as "rest", and labels metrics and steps with its name. The
 // services of one gateway share tokens and limits. A token from one of them is valid at all of them,
@@ -31,16 +30,16 @@ type Deps struct {
 	bridge.Ports
 
 	Record    registry.Bound
-	Inbox     Inbox // of Record
+	Inbox     Inbox
 	Callers   Callers
 	Venues    Venues
 	Rates     Rates
 	Passports Passports
 	Seen      func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
 	Streams   *Streams                                                    // shared by all networks
-	Logins    credential.Addresses                                        // counts logins per address, across all listeners
-	Guesses   credential.Guesses                                          // counts wrong login codes, across all listeners
-	TokenKey  []byte                                                      // secret: signs tokens and challenges
+	Logins    credential.Addresses                                        // logins per address, across all listeners
+	Guesses   credential.Guesses                                          // wrong login codes, across all listeners
+	TokenKey  []byte                                                      // secret
 }
 
 // Service serves the participants of one network. It is safe for concurrent use.
@@ -64,12 +63,12 @@ type Caller struct {
 	DID      federation.DID
 	Operator bool
 	Session  federation.Session // zero for an operator
-	// Bound reports that an operator acts for the DID, which is not proved. The gateway then signs
-	// steps only for its own agents and for DIDs bound with vouch.
+	// Bound reports that an operator acts for the DID, which is not proved. The gateway then signs steps
+	// only for its own agents and for DIDs bound with vouch.
 	Bound bool
 }
 
-// Person returns the caller's DID. It refuses an operator, which has none.
+// Person returns the caller's DID. It refuses an operator.
 func (c Caller) Person() (federation.DID, error) {
 	if c.DID == "" {
 		return "", Forbidden("this route is for agents: an operator has no DID; use the operator API")
@@ -80,7 +79,7 @@ func (c Caller) Person() (federation.DID, error) {
 // Streams counts the requests that watch an inbox over all networks. It is safe for concurrent use.
 type Streams struct{ open atomic.Int64 }
 
-// Take counts one more stream. It returns false if the limit is reached.
+// Take returns false if the limit is reached.
 func (s *Streams) Take(limit int) bool {
 	if s.open.Add(1) <= int64(limit) {
 		return true
@@ -102,13 +101,11 @@ func (a *Service) Builder() stepbuilder.Builder {
 
 // Inbox reads inboxes of the record, and stores the positions of their devices.
 type Inbox interface {
-	// Replay returns up to limit entries after a cursor, oldest first. It returns a
-	// [*federation.CursorError] for a cursor that this inbox never issued.
+	// Replay returns up to limit entries after a cursor, oldest first, or a [*federation.CursorError].
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
 	Devices(ctx context.Context, of federation.DID) ([]federation.Device, error)
 	// Advance acknowledges all entries up to a cursor, and stores the device's position. It returns
-	// [federation.ErrTooManyDevices], or a [*federation.CursorError] for a cursor that this inbox never
-	// issued.
+	// [federation.ErrTooManyDevices] or a [*federation.CursorError].
 	Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error
 }
 
@@ -117,7 +114,7 @@ type Callers interface {
 	// Authenticate returns the participant of another link's token, and false without a valid token.
 	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 	// Operator reports whether a request has an operator's token. Its error wraps
-	// [*federation.UnavailableError] if this cannot be checked now.
+	// [*federation.UnavailableError].
 	Operator(r *http.Request) (bool, error)
 }
 

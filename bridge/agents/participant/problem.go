@@ -26,8 +26,7 @@ func (e *ReplayedError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *ReplayedError) Unwrap() error { return &e.Problem }
 
-// LostError is the refusal of a step in another participant's handoff, with the name of that
-// participant.
+// LostError is the refusal of a late step, with the name of the assignee.
 type LostError struct {
 	Problem  bridge.ProblemError
 	Assignee federation.DID
@@ -39,7 +38,7 @@ func (e *LostError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *LostError) Unwrap() error { return &e.Problem }
 
-// Winner returns the assignee of a handoff if err refuses a late step, or "" otherwise.
+// Winner returns the assignee of a handoff if err refuses a late step, or "".
 func Winner(err error) federation.DID {
 	if lost, ok := errors.AsType[*LostError](err); ok {
 		return lost.Assignee
@@ -71,7 +70,7 @@ func TooMany(has bridge.Allowance) error {
 	return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
 }
 
-// errNone refuses a hidden handoff, without revealing whether it exists.
+// errNone does not reveal whether a hidden handoff exists.
 func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
 
 // ProblemOf is [bridge.ProblemOf] plus the errors of credentials and inboxes.

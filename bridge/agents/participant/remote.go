@@ -11,13 +11,12 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxCallBytes bounds the body of a call of a [Remote]: a step with a context.
+// A call may contain a step with a context.
 const maxCallBytes = 1 << 20
 
-// answerTime is the time to read a response after a wait.
+// The time to read a response after a wait.
 const answerTime = time.Minute
 
-// Arguments of calls with several values.
 type (
 	ackCall struct {
 		Device string            `json:"device"`
@@ -141,8 +140,7 @@ type AccountServer struct {
 	Changed func(ctx context.Context, operation string, did federation.DID)
 }
 
-// CallerInPath returns the caller of an operator's request, which acts for the unproved DID in its
-// path.
+// CallerInPath returns an operator acting for the unproved DID in the path.
 func CallerInPath(r *http.Request) (Caller, error) {
 	did, err := federation.ParseDID(r.PathValue("did"))
 	if err != nil {
@@ -190,8 +188,8 @@ const maxWait = 10 * time.Minute
 
 // Remote is an [Account] used over the operator API of its gateway.
 type Remote struct {
-	// Post sends a call and returns the response. It blocks on the gateway. Its error wraps
-	// [*federation.UnavailableError] if the gateway is unreachable.
+	// Post sends a call and blocks on the gateway. Its error wraps [*federation.UnavailableError] if the
+	// gateway is unreachable.
 	Post func(ctx context.Context, operation string, arguments []byte) ([]byte, error)
 }
 
@@ -252,7 +250,7 @@ func (r Remote) CheckStep(ctx context.Context, id string, verb federation.Verb) 
 	return invoke[federation.View](ctx, r, "check", takeCall{ID: id, Verb: verb})
 }
 
-// Place is [Account.OfferVenue].
+// Place is [Account.Place].
 func (r Remote) Place(ctx context.Context, to, channel string) (OfferVenue, error) {
 	return invoke[OfferVenue](ctx, r, "place", placeCall{to, channel})
 }

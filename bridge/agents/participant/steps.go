@@ -104,35 +104,34 @@ func markReplayed(h http.Header, replayed bool) {
 	}
 }
 
-// Request is the request behind a step.
+// Request has the metadata of the request for a step.
 type Request struct {
-	// Key is the Idempotency-Key, or "" for none. A request with the key of an earlier request of the
-	// same DID, on any network, gets the earlier response.
+	// Key is the Idempotency-Key, or "". A repeated key of the same DID, on any network, gets the earlier
+	// response.
 	Key string
-	// Path and Body are the request as received, if it differs from the body of REST: the path after
-	// the method POST, and a value that encodes as JSON. They are kept as evidence, and decide whether
-	// two requests with one key are the same.
+	// Path and Body are the request as received, if it differs from the body of REST: the path after the
+	// method POST, and a value that encodes as JSON. They are kept as evidence, and identify the request.
 	Path string
 	Body any
 }
 
 type ask struct {
 	verb  federation.Verb
-	view  federation.View // view of the handoff; zero for an offer
+	view  federation.View // zero for an offer
 	from  federation.DID
 	path  string
 	body  any // as sent; used as evidence
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
 	bare  bool      // the request repeats no signed member outside the proof
-	named *Resolved // resolved name of the recipient; nil for none
+	named *Resolved // nil for none
 
-	proved bool // the DID of the caller is proved
+	proved bool
 }
 
-// Offer opens a handoff. After a nil error, the offer is on disk. A request with the key of an earlier
-// one returns the earlier result: Filed with Replayed, or a [*ReplayedError]. If the earlier request
-// was different, it returns a [*bridge.ProblemError] with [CodeOtherRequest].
+// Offer opens a handoff. After a nil error, the offer is on disk. A repeated key returns the earlier
+// result: Filed with Replayed, or a [*ReplayedError]. A different request with that key is a
+// [*bridge.ProblemError] with [CodeOtherRequest].
 func (a *Service) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
 	q, err := a.askOffer(ctx, who, o)
 	if err != nil {
