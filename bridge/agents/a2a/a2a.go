@@ -1,13 +1,11 @@
 // Package a2a serves clients of A2A 1.0 and 0.3: each agent behind the gateway has a signed card and
 // an endpoint, and a handoff to it is a task.
 // A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint of the
-// gateway opens one that any agent may claim. The caller is the offerer. Package participant files,
-// finds and shows the handoffs by the rules of the REST API; this package translates. Steps of other
-// networks appear in tasks too.
+// gateway opens one that any agent may claim. The caller is the offerer. Steps of other networks appear in
+// tasks too.
 //
-// The record stores the message of a task as the evidence of its offer; the contextId and the parts are
-// read from there. A push configuration is a webhook that follows one handoff. Only waiting requests
-// are in memory. The routes may be called concurrently.
+// The record stores the message of a task as the evidence of its offer. A push configuration is a webhook
+// that follows one handoff. The routes may be called concurrently.
 //
 // spec: a2a-1.0
 package a2a
@@ -31,7 +29,6 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 )
 
-// network is the label of this network, and the name of its only link.
 const network = "a2a"
 
 // Deps are the dependencies of the link.
@@ -39,9 +36,9 @@ type Deps struct {
 	participant.Deps
 
 	Agents     Agents
-	Hooks      bridge.Webhooks // nil if the gateway has none
+	Hooks      bridge.Webhooks // nil for none
 	PublicKeys PublicKeys
-	Version    string // version of the gateway
+	Version    string // of the gateway
 }
 
 // Link serves A2A for one gateway. It implements [bridge.Mounted].
@@ -86,8 +83,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	})
 }
 
-// addressee returns the DID of the agent addressed by a request: the DID in the path, or its owner
-// if the gateway keeps its key.
+// addressee resolves a DID whose key the gateway keeps to its owner.
 func (l *Link) addressee(r *http.Request) (federation.DID, error) {
 	did, err := federation.ParseDID(r.PathValue("did"))
 	if err != nil {
@@ -144,13 +140,13 @@ func Network(deps Deps) bridge.Network {
 
 // Agents looks up the local agents that accept tasks. Its methods block on the record.
 type Agents interface {
-	// AgentOf returns the agent that registered with the given DID, or [federation.ErrNotFound].
+	// AgentOf returns [federation.ErrNotFound] for a DID that did not register an agent.
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	// Here reports whether the mailbox of a DID is at this home.
 	Here(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// PublicKeys returns the keys that verify signatures of the home at a time, the current signing key
+// PublicKeys returns the keys that verify signatures of the home at the given time, the current signing key
 // first. It does not block.
 type PublicKeys func(now time.Time) []ed25519.PublicKey
 
@@ -163,8 +159,8 @@ type document struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// origin returns the message behind an offer, or the zero origin for an offer of another network. The
-// evidence is trusted: this gateway wrote it.
+// origin returns the zero origin for an offer of another network. The evidence is trusted: this gateway
+// wrote it.
 func (l *Link) origin(ctx context.Context, offer federation.Event) (origin, error) {
 	if offer.Evidence == nil {
 		return origin{}, nil

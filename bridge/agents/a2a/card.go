@@ -18,7 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The paths of the endpoints of the gateway and of agents. The DID follows the prefix.
+// The DID follows the prefix.
 const (
 	gatewayPath = "/a2a"
 	agentPath   = "/a2a/"
@@ -125,8 +125,8 @@ const (
 	handoffsPurpose = "offer and follow"
 )
 
-// card returns the card of an agent. No member is empty, false or zero, because libraries canonicalize
-// such members differently. It has no securityRequirements: a2a-go cannot read their valid form.
+// card sets no member to an empty, false or zero value, because libraries canonicalize those differently.
+// It omits securityRequirements: a2a-go cannot read their valid form.
 func (l *Link) card(of resident) wire.AgentCard {
 	media := []string{"text/plain", mediaJSON}
 	return wire.AgentCard{
@@ -147,7 +147,7 @@ func (l *Link) card(of resident) wire.AgentCard {
 	}
 }
 
-// endpoint returns the address of the endpoint of an agent, or of the gateway if did is "".
+// endpoint returns the address of the gateway if did is "".
 func (l *Link) endpoint(did federation.DID) string {
 	if did == "" {
 		return l.deps.PublicURL + gatewayPath
@@ -164,7 +164,7 @@ func describe(of resident) string {
 		" A task may take days: send with returnImmediately, and poll, subscribe, or configure push notifications."
 }
 
-// skillsOf returns one skill per capability, or a single skill if the agent declared none.
+// skillsOf returns a single skill if the agent declared no capabilities.
 func skillsOf(of resident) []wire.AgentSkill {
 	var skills []wire.AgentSkill
 	for _, capability := range of.caps {

@@ -63,7 +63,7 @@ func fault(code int, detail string) error { return &faultError{code, detail} }
 
 func badParams(detail string) error { return fault(codeInvalidParams, detail) }
 
-// errNoTask refuses a task hidden from the caller, without revealing whether it exists.
+// errNoTask does not reveal whether a hidden task exists.
 func errNoTask() error { return fault(codeTaskNotFound, "there is no such task") }
 
 type rpcError struct {
@@ -72,8 +72,7 @@ type rpcError struct {
 	Data    []*errordetails.Typed `json:"data,omitempty"`
 }
 
-// errorOf converts an error for its caller. It counts refusals, and logs failures that the request did
-// not cause.
+// errorOf counts refusals, and logs failures that the request did not cause.
 func (l *Link) errorOf(ctx context.Context, req request, err error) *rpcError {
 	var answer *rpcError
 	if own, ok := errors.AsType[*faultError](err); ok {
@@ -111,8 +110,6 @@ func newRPCError(code int, message string) *rpcError {
 	return answer
 }
 
-// problemOf converts a problem of the agent API. The code shows the client how to react; the details
-// give the reason.
 func (l *Link) problemOf(p bridge.ProblemError) *rpcError {
 	answer := newRPCError(codeOf(p), p.Detail)
 	if answer.Code == codeTaskNotFound {
@@ -152,7 +149,6 @@ func (l *Link) deny(w http.ResponseWriter, r *http.Request, err error) {
 	http.Error(w, p.Detail, p.Status)
 }
 
-// errNoAgent refuses a DID that takes no tasks here.
 func errNoAgent() error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no agent with this DID takes tasks here"}
 }

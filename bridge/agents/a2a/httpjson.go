@@ -20,14 +20,12 @@ import (
 
 const restPath = "/v1"
 
-// The media types of JSON. The client chooses one.
 const (
 	mediaJSON = "application/json"
 	mediaA2A  = "application/a2a+json"
 )
 
-// restRoute is one route of the HTTP+JSON binding. Its read function converts a request to the method
-// and the parameters of the JSONRPC binding.
+// restRoute converts a request of the HTTP+JSON binding to the method and parameters of JSONRPC.
 type restRoute struct {
 	pattern string // method and path below the endpoint
 	read    func(r *http.Request, body json.RawMessage) (method string, params map[string]any, err error)
@@ -83,7 +81,7 @@ func membersOf(body json.RawMessage) (map[string]any, error) {
 	return params, nil
 }
 
-// readTask reads a request about one task. Its path may end in an action.
+// readTask reads a request about one task. The path may end in an action.
 func readTask(r *http.Request, body json.RawMessage) (string, map[string]any, error) {
 	params, err := membersOf(body)
 	if err != nil {
@@ -201,7 +199,7 @@ func (l *Link) readREST(r *http.Request, route restRoute, req *request) error {
 	return err
 }
 
-// mediaOf returns the media type of a response: the type of the request, or the accepted type.
+// mediaOf returns the type of the request, or the accepted type.
 func mediaOf(r *http.Request) string {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), mediaA2A) || strings.Contains(r.Header.Get("Accept"), mediaA2A) {
 		return mediaA2A

@@ -25,8 +25,7 @@ func isLegacy(version, method string) bool {
 	return (version == "" || version == legacyVersion || strings.HasPrefix(version, legacyVersion+".")) && strings.Contains(method, "/")
 }
 
-// serveLegacy answers a request of A2A 0.3. The library translates it to a call of 1.0 and back. The
-// members of the body were already checked for duplicates.
+// serveLegacy relies on an earlier check of the body for duplicate members.
 func (l *Link) serveLegacy(w http.ResponseWriter, r *http.Request, req request) {
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(req.body))
@@ -160,8 +159,7 @@ func eventOf(u update) (wire.Event, error) { //nolint:ireturn // the library req
 	return event.Event, nil
 }
 
-// errNoLegacyPush refuses push notifications for clients of 0.3, because their bodies have the form of
-// 1.0.
+// errNoLegacyPush refuses 0.3 clients, because push bodies have the form of 1.0.
 func errNoLegacyPush() error {
 	return wire.NewError(wire.ErrPushNotificationNotSupported, "push notifications need A2A 1.0; subscribe or poll")
 }
@@ -193,8 +191,7 @@ func (legacy) GetExtendedAgentCard(context.Context, *wire.GetExtendedAgentCardRe
 
 const legacyCardPath = "/.well-known/agent.json"
 
-// withLegacyMembers adds the members that 0.3 clients need to a signed card. The signature does not
-// cover them.
+// withLegacyMembers adds unsigned members that 0.3 clients need.
 func (l *Link) withLegacyMembers(signed []byte, of resident) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(signed, &members); err != nil {

@@ -57,8 +57,7 @@ func parseMessage(text json.RawMessage) (received, error) {
 	return m, nil
 }
 
-// checkParts checks the member names of each part, because the library decodes parts itself with
-// encoding/json.
+// checkParts is needed because the library decodes parts with encoding/json.
 func checkParts(parts json.RawMessage) error {
 	var list []json.RawMessage
 	if parts == nil {
@@ -75,7 +74,7 @@ func checkParts(parts json.RawMessage) error {
 	return nil
 }
 
-// maxContextID bounds the contextId of a client, which is stored with each of its offers.
+// A client's contextId is stored with each of its offers.
 const maxContextID = 128
 
 func validContextID(id string) bool {
@@ -126,7 +125,7 @@ func wishesOf(m received) (wishes, error) {
 	return w, nil
 }
 
-// titleOf returns the first non-empty line of the first text part, or "" for none.
+// titleOf returns the first non-empty line of the first text part, or "".
 func titleOf(parts wire.ContentParts) string {
 	for _, p := range parts {
 		for line := range strings.Lines(p.Text()) {
@@ -138,7 +137,7 @@ func titleOf(parts wire.ContentParts) string {
 	return ""
 }
 
-// contextOf returns the context of the offer: the whole message except the title.
+// contextOf returns the whole message except the title.
 func contextOf(m received, title string) (json.RawMessage, error) {
 	others := slices.Clone(m.Parts)
 	if i := slices.IndexFunc(others, func(p *wire.Part) bool { return p.Text() != "" }); i >= 0 && strings.TrimSpace(others[i].Text()) == title {
@@ -230,8 +229,7 @@ func (l *Link) refuseFollowUp(ctx context.Context, req request, m received) erro
 	return fault(codeUnsupported, "the task accepts no further messages; send a new offer")
 }
 
-// offer opens the handoff of a message. If the endpoint already has a message with this ID, offer
-// returns the handoff of that message.
+// offer returns the earlier handoff if the endpoint already has a message with this ID.
 func (l *Link) offer(ctx context.Context, req request, m received) (federation.View, error) {
 	o, err := offerOf(m, req.agent)
 	if err != nil {
@@ -256,7 +254,7 @@ func (l *Link) offer(ctx context.Context, req request, m received) (federation.V
 	return view, nil
 }
 
-// keyOf returns the idempotency key of a message. Message IDs are unique only per endpoint.
+// keyOf includes the agent: message IDs are unique only per endpoint.
 func keyOf(agent federation.DID, messageID string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", agent, messageID))
 	return network + ":" + hex.EncodeToString(sum[:])
@@ -271,7 +269,7 @@ func errNotCancelable(v federation.View) error {
 	return fault(codeNotCancelable, "the task is over: "+string(v.State))
 }
 
-// cancelError handles the refusal of a cancel step: another step may have ended the task first.
+// cancelError accepts a refusal if another step ended the task first.
 func cancelError(err error, v federation.View) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if ok && refused.Code == federation.TerminalHandoff {

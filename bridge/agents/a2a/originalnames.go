@@ -7,8 +7,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// originalNames are the protocol buffer names of members that differ from their JSON names. ProtoJSON
-// parsers accept both.
+// originalNames are protocol buffer names that differ from the JSON names. ProtoJSON parsers accept both.
 //
 // spec: a2a-1.0 §5.5
 func originalNames() map[string]string {
@@ -20,8 +19,7 @@ func originalNames() map[string]string {
 	}
 }
 
-// withJSONNames renames members to their JSON names, except in free-form metadata and data. Parameters
-// without an original name are returned unchanged.
+// withJSONNames skips free-form metadata and data.
 func withJSONNames(params json.RawMessage) (json.RawMessage, error) {
 	renamed, err := rename(params, originalNames())
 	if err != nil {

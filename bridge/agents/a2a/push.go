@@ -24,8 +24,7 @@ import (
 
 var _ bridge.Poster = (*Link)(nil)
 
-// The maximum sizes of the members of a push configuration, in bytes. Each configuration is stored on
-// disk; a long token fits.
+// In bytes. Each configuration is stored on disk.
 const (
 	maxConfigID   = 128
 	maxPushSecret = 4096
@@ -40,7 +39,7 @@ type pushConfigs struct {
 	Configs []*wire.PushConfig `json:"configs"`
 }
 
-// checkPush validates a push configuration. It blocks on the network.
+// checkPush blocks on the network.
 func (l *Link) checkPush(ctx context.Context, c wire.PushConfig) error {
 	switch {
 	case l.deps.Hooks == nil:
@@ -100,7 +99,7 @@ func (l *Link) remove(ctx context.Context, id federation.WebhookID) error {
 	return nil
 }
 
-// named compares the ID of the client, or the ID of the webhook if the client set none.
+// named falls back to the webhook's ID if the client set none.
 func named(h federation.Webhook, id string) bool {
 	if h.Label != "" {
 		return h.Label == id
@@ -135,8 +134,7 @@ func (l *Link) createPush(ctx context.Context, req request) (any, error) {
 	return l.keepPush(ctx, req.caller, view, c)
 }
 
-// follower returns the webhook of a push configuration, or nil for none. The task must belong to the
-// caller.
+// follower returns nil for none. The task must belong to the caller.
 func (l *Link) follower(ctx context.Context, req request, id wire.TaskID, config string) (*federation.Webhook, error) {
 	found, err := l.followers(ctx, req, id)
 	if i := slices.IndexFunc(found, func(h federation.Webhook) bool { return named(h, config) }); i >= 0 {
@@ -171,7 +169,7 @@ func (l *Link) getPush(ctx context.Context, req request) (any, error) {
 	return l.configOf(*h)
 }
 
-// listPushes answers ListTaskPushNotificationConfigs. A task has few, so they fit on one page.
+// listPushes returns one page: a task has few configurations.
 func (l *Link) listPushes(ctx context.Context, req request) (any, error) {
 	p, err := params[wire.ListTaskPushConfigRequest](req)
 	if err != nil {
@@ -211,12 +209,12 @@ func (l *Link) deletePush(ctx context.Context, req request) (any, error) {
 // Pushes implements [bridge.Pusher].
 func (*Link) Pushes(h federation.Webhook) bool { return !h.Handoff.IsZero() }
 
-// Write implements [bridge.Pusher]. It is never called: the link is a [bridge.Poster].
+// Write implements [bridge.Pusher] and is never called: the link is a [bridge.Poster].
 func (*Link) Write(context.Context, federation.Webhook, federation.Push) (kind string, data []byte, err error) {
 	return "", nil, errors.ErrUnsupported
 }
 
-// Taken implements [bridge.Pusher]. It does nothing: the record stores the end of a push.
+// Taken implements [bridge.Pusher] and does nothing: the record stores the end of a push.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
 // Posts implements [bridge.Poster]. It returns the stream events of a step.

@@ -36,20 +36,19 @@ const (
 	methodExtendedCard = "GetExtendedAgentCard"
 )
 
-// request is one call of an authenticated caller.
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 
 	caller participant.Caller
-	bearer string         // authorization header
-	agent  federation.DID // agent of the endpoint; "" for the gateway
-	media  string         // media type of the response
-	rest   bool           // received over the HTTP+JSON binding
-	events bool           // the client requested an event stream
-	legacy bool           // a request of A2A 0.3
-	body   []byte         // body of a legacy request
+	bearer string
+	agent  federation.DID // "" for the gateway
+	media  string         // of the response
+	rest   bool
+	events bool
+	legacy bool
+	body   []byte // of a legacy request
 }
 
 type response struct {
@@ -88,7 +87,7 @@ func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation
 	}
 }
 
-// admit authenticates the caller. If it returns false, it has answered the request.
+// admit has answered the request if it returns false.
 func (l *Link) admit(w http.ResponseWriter, r *http.Request, agent federation.DID) (participant.Caller, bool) {
 	err := l.access.CheckAddress(r)
 	var caller participant.Caller
@@ -128,7 +127,7 @@ func (l *Link) call(ctx context.Context, req request) (any, error) {
 	return nil, fault(codeMethodNotFound, "there is no method "+req.Method)
 }
 
-// parse reads a request. If it rejects a request after reading the ID, it returns the ID too.
+// parse returns the ID too if it rejects the request after reading it.
 func (l *Link) parse(r *http.Request) (request, error) {
 	var req request
 	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.HTTP.MaxBodyBytes+1))
@@ -178,7 +177,6 @@ func (l *Link) parse(r *http.Request) (request, error) {
 	return req, err
 }
 
-// checkType refuses a declared content type other than JSON.
 func checkType(r *http.Request) error {
 	named := r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(named)
@@ -204,7 +202,7 @@ func versionOf(r *http.Request) string {
 	return cmp.Or(r.Header.Get(wire.SvcParamVersion), r.URL.Query().Get(wire.SvcParamVersion))
 }
 
-// checkVersion refuses unsupported protocol versions. A request without a version has version 0.3.
+// checkVersion treats a request without a version as 0.3.
 //
 // spec: a2a-1.0 §3.6
 func checkVersion(r *http.Request) error {

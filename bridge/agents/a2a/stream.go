@@ -15,17 +15,16 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// heartbeat is the interval at which a quiet stream is written to and its task is read again, because a
-// wake-up may be lost.
+// At each heartbeat, a quiet stream is written to and its task is read again, because a wake-up may be
+// lost.
 //
 // spec: agent-faces "Streaming"
 const heartbeat = 15 * time.Second
 
-// slowest is the write timeout of an update. A slower client is disconnected and must subscribe again.
+// A client slower than this write timeout is disconnected and must subscribe again.
 const slowest = 30 * time.Second
 
-// follow passes the updates of each filed step of a handoff to show, and calls beat at each heartbeat.
-// It returns nil when the handoff is over, ctx ends or the gateway stops. It returns the errors of show
+// follow returns nil when the handoff is over, ctx ends or the gateway stops. It returns the errors of show
 // and beat.
 func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, beat func() error) error {
 	wake, stop := l.deps.PubSub.Subscribe(bridge.HandoffTopic(f.view.ID))
@@ -57,8 +56,7 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// catchUp reads the steps filed since its last call. If the record is unavailable, it does nothing; the
-// next heartbeat retries.
+// catchUp does nothing if the record is unavailable; the next heartbeat retries.
 func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) error {
 	view, err := l.deps.Gateway.View(ctx, f.view.ID)
 	if err == nil && view.Version > f.last.Version {
@@ -83,9 +81,8 @@ type stream struct {
 
 const eventStream = "text/event-stream"
 
-// serveStream answers SendStreamingMessage and SubscribeToTask. An error before the first event is a
-// plain response. For JSON-RPC it is an event if the client requested an event stream, because such
-// clients may read only events.
+// serveStream writes an error before the first event as a plain response, or as an event to JSON-RPC
+// clients that requested an event stream, because they may read only events.
 func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req request) {
 	s := &stream{link: l, request: req, out: w, control: http.NewResponseController(w)}
 	f, err := l.streamed(ctx, req)
@@ -126,15 +123,13 @@ func (l *Link) streamed(ctx context.Context, req request) (*fold, error) {
 	return l.readTask(ctx, view)
 }
 
-// stillAllowed returns an error if the token of a request is no longer valid.
 func (l *Link) stillAllowed(ctx context.Context, req request) error {
 	r := &http.Request{Header: http.Header{"Authorization": {req.bearer}}}
 	_, err := l.authenticate(r.WithContext(ctx))
 	return err
 }
 
-// attend passes a task and its updates to show, and calls beat at each heartbeat. It returns when the
-// task is over, the client leaves or loses access, or the gateway stops.
+// attend returns when the task is over, the client leaves or loses access, or the gateway stops.
 func (l *Link) attend(ctx context.Context, req request, f *fold, show func(update) error, beat func() error) error {
 	if !l.deps.Streams.Take(l.deps.HTTP.MaxStreams) {
 		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}
@@ -164,7 +159,6 @@ func (l *Link) attend(ctx context.Context, req request, f *fold, show func(updat
 	return l.left(ctx, err)
 }
 
-// leftError explains why the events of a client end.
 type leftError struct{ why error }
 
 func (e *leftError) Error() string { return e.why.Error() }

@@ -9,8 +9,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxHistory bounds the messages shown of a task. The newest are kept: a log may have thousands of
-// notes.
+// The newest messages are kept: a log may have thousands of notes.
 const maxHistory = 500
 
 const resultName = "result"
@@ -18,9 +17,8 @@ const resultName = "result"
 // expired is the message of a task that ended by its deadline or by inactivity.
 const expired = "expired"
 
-// origin describes the message that created a task.
 type origin struct {
-	contextID string        // context ID of the client; "" for none
+	contextID string        // of the client; "" for none
 	message   *wire.Message // as sent; nil for an offer of another network
 }
 
@@ -32,7 +30,7 @@ type task struct {
 
 	Status status `json:"status"`
 
-	steps []federation.EventID // steps shown
+	steps []federation.EventID
 }
 
 // status is [wire.TaskStatus] with a time that always includes milliseconds.
@@ -66,8 +64,7 @@ type statusUpdate struct {
 	Status    status      `json:"status"`
 }
 
-// stateOf returns the task state of a handoff's state, including the states of bounties. The state of
-// an unknown state depends only on over.
+// stateOf uses over for an unknown state.
 func stateOf(s federation.State, over bool) wire.TaskState {
 	switch s {
 	case federation.Offered, federation.Open:
@@ -88,15 +85,13 @@ func stateOf(s federation.State, over bool) wire.TaskState {
 	return wire.TaskStateWorking
 }
 
-// The states and the verb of bounties.
 const (
 	bountyAccepted  federation.State = "accepted"
 	bountyForfeited federation.State = "forfeited"
 	bountySubmit    federation.Verb  = "submit"
 )
 
-// fold reads the log of one handoff and holds the state of the task after the last step read. It is not
-// safe for concurrent use.
+// fold holds the state of the task after the last step read. It is not safe for concurrent use.
 type fold struct {
 	scene scene
 	view  federation.View
@@ -106,7 +101,7 @@ type fold struct {
 	last     federation.Entry
 	steps    []federation.EventID
 	history  []*wire.Message
-	message  *wire.Message  // message of the status
+	message  *wire.Message  // of the status
 	artifact *wire.Artifact // the latest
 }
 
@@ -118,7 +113,6 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 	return &fold{scene: s, view: v, info: info, from: o}
 }
 
-// unshown ignores updates, for readers that need only the final task.
 func unshown(update) error { return nil }
 
 func (f *fold) add(e federation.Entry) []update {
@@ -177,7 +171,7 @@ func (f *fold) metadata() map[string]any {
 	return m
 }
 
-// historyOf returns the message of a step, or nil for a step shown only in the status.
+// historyOf returns nil for a step shown only in the status.
 func (f *fold) historyOf(e federation.Entry) *wire.Message {
 	switch {
 	case e.Version == 1:
@@ -201,7 +195,7 @@ func (f *fold) opening(ev federation.Event) *wire.Message {
 	return m
 }
 
-// textMessage returns text of a step as a message. The offerer is the user of the task.
+// textMessage treats the offerer as the user of the task.
 func (f *fold) textMessage(ev federation.Event, words string) *wire.Message {
 	role := wire.MessageRoleAgent
 	if ev.Actor() == f.view.Offerer {
@@ -243,7 +237,6 @@ func (f *fold) artifactOf(ev federation.Event) *wire.Artifact {
 	return a
 }
 
-// contextPart returns the context of a step as a part: its data, or a link to it.
 func contextPart(ev federation.Event) *wire.Part {
 	if ev.Context == "" {
 		return nil
@@ -254,7 +247,7 @@ func contextPart(ev federation.Event) *wire.Part {
 	return wire.NewFileURLPart(wire.URL(ev.Context), "")
 }
 
-// trim keeps the last *length messages of the history, or all if length is nil.
+// trim keeps the whole history if length is nil.
 //
 // spec: a2a-1.0 §3.2.4
 func (t *task) trim(length *int) {

@@ -55,7 +55,7 @@ func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 	return nil, errNoTask() // pruned a moment ago
 }
 
-// read calls show with the updates of each step after the last one read, up to the version of the view.
+// read covers each step after the last one read, up to the version of the view.
 func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
 	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
 		if err != nil || entry.Version > f.view.Version {
@@ -70,7 +70,6 @@ func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error
 	return nil
 }
 
-// readTask returns a fold of the complete log of a handoff.
 func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
 	f, err := l.fold(ctx, v)
 	if err != nil {
@@ -86,8 +85,8 @@ type sent struct {
 	Task *task `json:"task"`
 }
 
-// sendMessage answers SendMessage when the offer is on disk, or, for a blocking call, at the end of the
-// task or after the longest wait.
+// sendMessage returns when the offer is on disk, or, for a blocking call, at the end of the task or after
+// the longest wait.
 func (l *Link) sendMessage(ctx context.Context, req request) (any, error) {
 	f, config, err := l.send(ctx, req)
 	if err != nil {
@@ -150,7 +149,7 @@ func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	if view.Over {
 		return nil, errNotCancelable(view)
 	}
-	reason, _ := p.Metadata["reason"].(string) // other types are ignored
+	reason, _ := p.Metadata["reason"].(string)
 	if _, err := l.access.Take(ctx, req.caller, string(p.ID), federation.Cancel, participant.StepRequest{Note: reason}, participant.Request{}); err != nil {
 		return nil, cancelError(err, view)
 	}
@@ -164,7 +163,6 @@ func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	return f.task(), nil
 }
 
-// The default and the maximum page size.
 const (
 	defaultPage = 50
 	maxPage     = 100
@@ -176,7 +174,7 @@ const (
 	maxRead    = 500
 )
 
-// listRequest holds the parameters of ListTasks. A nil number is absent.
+// A nil number is absent.
 type listRequest struct {
 	ContextID            string         `json:"contextId"`
 	Status               wire.TaskState `json:"status"`
@@ -289,7 +287,7 @@ func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federa
 	return f.info.ContextID == p.ContextID, nil
 }
 
-// count returns the number of tasks on all pages of a list, up to maxCounted.
+// count stops at maxCounted.
 func (l *Link) count(ctx context.Context, req request, p listRequest) (int, error) {
 	total, after := 0, federation.Cursor("")
 	for total < maxCounted {
@@ -305,9 +303,8 @@ func (l *Link) count(ctx context.Context, req request, p listRequest) (int, erro
 	return total, nil
 }
 
-// noteRead marks steps shown to a client as read in its inbox. A2A clients acknowledge nothing: the
-// inbox would fill, and the gateway would refuse its agents' progress and new offers to it. If marking
-// fails, it is repeated when the client reads the task again. The end of a push marks its own step.
+// noteRead marks shown steps as read, because A2A clients acknowledge nothing and a full inbox is refused.
+// After a failure, the next read of the task repeats it.
 func (l *Link) noteRead(ctx context.Context, client federation.DID, steps ...federation.EventID) {
 	if len(steps) == 0 {
 		return
@@ -318,8 +315,7 @@ func (l *Link) noteRead(ctx context.Context, client federation.DID, steps ...fed
 	}
 }
 
-// stepsIn returns the steps shown by a response. A listed task without its artifact does not show its
-// result.
+// stepsIn omits the result of a listed task without its artifact.
 func stepsIn(answer any) []federation.EventID {
 	switch a := answer.(type) {
 	case *task:
