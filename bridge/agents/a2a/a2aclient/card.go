@@ -24,7 +24,6 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// How long a card is cached.
 const (
 	defaultCardAge = 5 * time.Minute
 	minCardAge     = time.Minute
@@ -35,12 +34,12 @@ type card struct {
 	*wire.AgentCard
 
 	schemes wire.NamedSecuritySchemes
-	key     string // digest of the signing key; "" for a card without a valid signature
+	key     string // of the signing key; "" without a valid signature
 	doubt   string // why a signature could not be verified; "" for none
 	until   time.Time
 }
 
-// best returns the preferred interface: the newest version of the protocol, and JSON-RPC first.
+// best prefers the newest version of the protocol, and JSON-RPC first.
 func (c *card) best() (*wire.AgentInterface, error) {
 	for _, major := range []string{"1.", "0.3"} {
 		for _, binding := range []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON, wire.TransportProtocolGRPC} {
@@ -58,7 +57,7 @@ func (c *card) best() (*wire.AgentInterface, error) {
 	return nil, fmt.Errorf("want an interface for JSONRPC, HTTP+JSON or GRPC of version 1.0 or 0.3; the agent has %s", strings.Join(all, ", "))
 }
 
-// tokenURL returns the client_credentials endpoint, or "" for none.
+// tokenURL returns the client_credentials endpoint, or "".
 func (c *card) tokenURL() string {
 	for _, name := range slices.Sorted(maps.Keys(c.schemes)) {
 		oauth, ok := c.schemes[name].(wire.OAuth2SecurityScheme)
@@ -72,7 +71,7 @@ func (c *card) tokenURL() string {
 	return ""
 }
 
-// skills returns the IDs of the skills that are valid names of capabilities.
+// skills returns the IDs that are valid names of capabilities.
 func (c *card) skills() []string {
 	caps := []string{}
 	for _, skill := range c.Skills {
@@ -83,8 +82,7 @@ func (c *card) skills() []string {
 	return caps
 }
 
-// fetchCard reads the card and verifies its signature. An invalid signature is an error; a signature
-// that cannot be verified is only noted.
+// fetchCard returns an error for an invalid signature, and notes one that cannot be verified.
 func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	text, header, err := l.get(ctx, l.cfg.Card)
 	if err != nil {
@@ -121,8 +119,8 @@ func lifeOf(h http.Header) time.Duration {
 	return min(max(age, minCardAge), maxCardAge)
 }
 
-// parseCard reads a card of version 1.0 or 0.3. It drops unused members that the library cannot read in
-// every form, and ignores unknown kinds of security schemes.
+// parseCard drops unused members that the library cannot read, and ignores unknown kinds of security
+// schemes.
 func parseCard(text []byte) (*card, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil {
@@ -189,8 +187,6 @@ var (
 	errForged   = errors.New("the signature of the card is invalid")
 )
 
-// keySet is the document of a jku.
-//
 // spec: RFC 7517 §5
 type keySet struct {
 	Keys []jwk `json:"keys"`
@@ -214,9 +210,8 @@ func (k jwk) thumbprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// verify checks one signature of a card, and returns the digest of its key. The key set must be on the
-// host of the card. A wrong signature is [errForged]; any other error means that the signature cannot
-// be verified.
+// verify requires the key set on the host of the card. A wrong signature is [errForged]; any other error
+// means that the signature cannot be verified.
 //
 // spec: a2a-1.0 §8.4
 func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignature) (string, error) {
@@ -273,7 +268,7 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 	return "", errForged
 }
 
-// signed returns an error if the key or the algorithm is not supported.
+// signed returns an error for an unsupported key or algorithm.
 //
 // spec: RFC 7518 §3.4, RFC 8037 §3.1
 func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
@@ -291,8 +286,7 @@ func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
 	return false, fmt.Errorf("the signature of the card uses the unsupported algorithm %s", algorithm)
 }
 
-// canonicalCards returns the two forms of a card that libraries sign: unchanged, and without empty
-// members.
+// canonicalCards returns the two forms that libraries sign: unchanged, and without empty members.
 func canonicalCards(text []byte) ([][]byte, error) {
 	var members map[string]any
 	if err := federation.DecodeJSON(text, &members); err != nil {
@@ -314,7 +308,6 @@ func canonicalCards(text []byte) ([][]byte, error) {
 	return forms, nil
 }
 
-// withoutEmpty removes empty members from a value: "", lists, objects and null.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

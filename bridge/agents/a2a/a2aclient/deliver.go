@@ -15,12 +15,10 @@ import (
 	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
-// settleTime is how long a message without a response may still become a task. After that, the agent is
-// queried.
+// A message without a response may still become a task for this long. Then the agent is queried.
 const settleTime = 3 * time.Second
 
-// Deliver implements [bridge.Link]. An offer creates a task; if another party ends the handoff, its
-// task is canceled. Deliver returns nil only after the ID of the task is on disk.
+// Deliver implements [bridge.Link]. It returns nil only after the ID of the task is on disk.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	t := l.taskOf(d.View.ID)
 	t.mu.Lock()
@@ -107,8 +105,8 @@ func (l *Link) keep(ctx context.Context, t *task, answer wire.SendMessageResult)
 	return fmt.Errorf("the agent answered with %T", answer)
 }
 
-// find looks for the task of a message whose response was lost, and notes the result. If the agent does
-// not list tasks, an operator decides whether to resend the message.
+// find lists the agent's tasks after a lost response. If the agent does not list tasks, an operator decides
+// whether to resend the message.
 func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	if wait := time.Until(t.sending.Add(settleTime)); wait > 0 {
 		return &federation.UnavailableError{What: "the task of an unanswered message", RetryAfter: wait, Err: errors.New("it may still be made")}
@@ -182,7 +180,7 @@ func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error 
 	return fmt.Errorf("cancel task %s: %w", t.id, err)
 }
 
-// report logs omitted content. The record has all of it.
+// report logs omitted content, all of which is in the record.
 func (l *Link) report(ctx context.Context, t *task, losses []federation.Loss) {
 	for _, loss := range losses {
 		l.log.LogAttrs(ctx, slog.LevelInfo, "content not carried", slog.String("handoff_id", t.handoff.String()),

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// away wraps an error for which the delivery is retried later.
+// away wraps an error after which the delivery is retried.
 func (l *Link) away(err error) error {
 	var after time.Duration
 	if status, ok := errors.AsType[*statusError](err); ok {
@@ -38,8 +38,8 @@ func isAny(err error, of ...error) bool {
 	return false
 }
 
-// sendError returns the error for the outbox if a message had no answer. If unsent is true, the agent
-// certainly does not have the message.
+// sendError returns the error for the outbox. If unsent is true, the agent certainly does not have the
+// message.
 func (l *Link) sendError(ev federation.Event, err error) (unsent bool, reported error) {
 	if isAny(err, refusals()...) {
 		return true, federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" refused the message: "+err.Error())

@@ -21,16 +21,15 @@ import (
 	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
-// The polling intervals of a task. The wait doubles while nothing changes.
+// The polling interval doubles while nothing changes.
 const (
 	firstLook = 500 * time.Millisecond
 	lastLook  = 30 * time.Second
-	minLook   = 250 * time.Millisecond // minimum interval between two polls, even if the agent requests more
+	minLook   = 250 * time.Millisecond // also if the agent requests more
 	streamEnd = time.Second            // delay before an ended stream is reopened
 	lostAfter = time.Minute            // how long an agent may deny a task before its handoff fails
 )
 
-// Limits for the reports of one task.
 const (
 	maxReports  = 500
 	minReport   = 2 * time.Second // minimum interval between two progress steps
@@ -79,8 +78,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 	return context.Cause(ctx)
 }
 
-// watch polls a task when the agent reports a change by a stream or, failing that, a push notification.
-// Both are only hints: the timer polls too.
+// watch treats streams and push notifications only as hints: the timer polls too.
 func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	t.mu.Lock()
 	err := s.load(ctx, t)
@@ -105,7 +103,7 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	return func() { cancel(); leave(); hints.Wait() }
 }
 
-// stream follows the stream of a task, and reopens it after its end. Its events only trigger polls.
+// stream only triggers polls. It reopens the stream after its end.
 func (s *session) stream(ctx context.Context, t *task, id wire.TaskID) {
 	select {
 	case s.streams <- struct{}{}:
@@ -135,8 +133,8 @@ func (s *session) subscribe(ctx context.Context, id wire.TaskID, token string) {
 	}
 }
 
-// lookAt polls a task and files its steps. It returns whether there is nothing more to follow, and
-// whether a step was filed. It clears followed before a delivery can create a new task at the agent.
+// lookAt returns whether nothing is left to follow, and whether a step was filed. It clears followed before
+// a delivery can create a new task at the agent.
 func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err error) {
 	select {
 	case s.looks <- struct{}{}:
@@ -198,7 +196,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	return false, moved, nil
 }
 
-// block records, for the status of the link, why a task waits for an operator. "" clears it.
+// block records why a task waits for an operator. An empty reason clears it.
 func (l *Link) block(id federation.HandoffID, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +242,7 @@ func (s *session) gone(t *task, why string, state federation.State) (a2atask.Rea
 	return a2atask.Lost(why, state), string(text), true, err
 }
 
-// file files one step of the agent, at most once. It reports whether the step is new.
+// file files one step at most once, and reports whether it is new.
 func (s *session) file(ctx context.Context, t *task, view federation.View, step a2atask.Step, document string) (filed bool, err error) {
 	key := step.Key
 	if step.Verb == federation.Progress {
@@ -285,8 +283,7 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 	return true, nil
 }
 
-// submit files the step with a key. If the clock of the home refuses its ID, submit uses a new one. It
-// reports whether the step was already on disk.
+// submit replaces an ID refused by the clock of the home. It reports whether the step was already on disk.
 func (s *session) submit(ctx context.Context, t *task, view federation.View, key string, d stepbuilder.Draft) (known bool, err error) {
 	at, err := s.stepOf(ctx, t, key)
 	if err != nil {
@@ -317,8 +314,7 @@ func (s *session) vouch(ctx context.Context, t *task, view federation.View, as f
 	return judged.Duplicate, err
 }
 
-// ask sends a question of the agent to the offerer as a private message. If no link reaches the
-// offerer, ask files the question as a progress step.
+// ask sends a private message to the offerer. If no link reaches the offerer, it files a progress step.
 func (s *session) ask(ctx context.Context, t *task, view federation.View, q a2atask.Question, document string) (asked bool, err error) {
 	key := questionKey + q.Key
 	if t.done[key] {

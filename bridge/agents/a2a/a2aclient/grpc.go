@@ -30,7 +30,7 @@ import (
 	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
-// maxRedial is the maximum reconnect backoff. The outbox waits too.
+// The outbox also waits during the reconnect backoff.
 const maxRedial = 10 * time.Second
 
 // grpcConn is the gRPC connection to an agent. The zero value has none.
@@ -56,7 +56,6 @@ func (l *Link) grpcTransports() []a2aclient.FactoryOption {
 	}
 }
 
-// protoTransport converts messages to a form that protocol buffers can carry.
 type protoTransport struct{ a2aclient.Transport }
 
 // SendMessage implements [a2aclient.Transport].
@@ -66,8 +65,7 @@ func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.Servic
 	return t.Transport.SendMessage(ctx, params, &carried)
 }
 
-// connect returns the connection to an address. It keeps the connection of a reread card if the address
-// is unchanged. The first call dials.
+// connect keeps the connection of a reread card if the address is unchanged. The first call dials.
 func (l *Link) connect(address string) (*grpc.ClientConn, error) {
 	host, plain, err := grpcHost(address)
 	if err == nil {
@@ -107,7 +105,7 @@ func (l *Link) hangUp() {
 	l.grpc.retire()
 }
 
-// retire closes the connection after sendTimeout, when the calls in flight have ended.
+// retire closes the connection after the calls in flight have ended.
 func (c *grpcConn) retire() {
 	if old := c.conn; old != nil {
 		time.AfterFunc(sendTimeout, func() { _ = old.Close() }) // fails only if already closed
@@ -115,8 +113,8 @@ func (c *grpcConn) retire() {
 	c.conn = nil
 }
 
-// grpcHost returns the host and port of a gRPC interface, and whether to omit TLS. Cards contain a URL,
-// or a host and port as accepted by gRPC libraries. The latter omits TLS only on the loopback.
+// grpcHost reads a URL, or a host and port as accepted by gRPC libraries. The latter omits TLS only on the
+// loopback.
 func grpcHost(address string) (host string, plain bool, err error) {
 	bare := !strings.Contains(address, "://")
 	if bare {
@@ -208,8 +206,8 @@ func (l *Link) authorizeGRPC(ctx context.Context) (context.Context, error) {
 	return metadata.AppendToOutgoingContext(ctx, fields...), nil
 }
 
-// grpcError converts the codes that the library does not. If connected is false, the agent has not
-// received the call.
+// grpcError converts the codes that the library does not. If connected is false, the agent has not received
+// the call.
 func grpcError(err error, connected bool) error {
 	s, ok := status.FromError(err)
 	if !ok {

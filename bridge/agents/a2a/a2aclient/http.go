@@ -23,10 +23,9 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// Limits of a call to an agent.
 const (
-	maxAnswerBytes = 8 << 20  // size of a response: a task with its artifacts
-	maxStreamBytes = 64 << 20 // size of a stream, which is then reopened
+	maxAnswerBytes = 8 << 20  // a task with its artifacts
+	maxStreamBytes = 64 << 20 // the stream is then reopened
 	maxCardBytes   = 256 << 10
 	sendTimeout    = 2 * time.Minute // less than an outbox attempt: an agent may work before it answers
 	callTimeout    = 30 * time.Second
@@ -39,7 +38,6 @@ var (
 	errRedirect = errors.New("redirects are not followed: give the final URL")
 )
 
-// statusError is an HTTP status that says nothing about the request itself.
 type statusError struct {
 	code  int
 	after time.Duration // wait before a retry; 0 if unknown
@@ -66,7 +64,6 @@ func (l *Link) newHTTPClient(authorize func(r *http.Request) error) *http.Client
 	}
 }
 
-// checkTLS refuses plain calls to a host, unless the configuration allows them.
 func (l *Link) checkTLS(host string, plain bool) error {
 	if plain && !l.cfg.AllowPrivate && !l.ports.HTTP.FetchPrivate {
 		return fmt.Errorf("%s: %w: want https, or allow_private", host, identity.ErrNotAllowed)
@@ -74,7 +71,7 @@ func (l *Link) checkTLS(host string, plain bool) error {
 	return nil
 }
 
-// RoundTrip implements [http.RoundTripper]. It reads the whole response body, unless it is a stream.
+// RoundTrip implements [http.RoundTripper]. It reads the whole body, unless it is a stream.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.link.checkTLS(r.URL.Host, r.URL.Scheme != "https"); err != nil {
 		return nil, err
@@ -177,7 +174,7 @@ type accessToken struct {
 	until time.Time
 }
 
-// token returns an access token. It gets a new one shortly before the old one expires.
+// token replaces a token shortly before it expires.
 //
 // spec: RFC 7523 §2.2
 func (l *Link) token(ctx context.Context) (string, error) {
@@ -230,7 +227,7 @@ func (l *Link) token(ctx context.Context) (string, error) {
 	return answer.Token, nil
 }
 
-// get fetches a document without credentials.
+// get sends no credentials.
 func (l *Link) get(ctx context.Context, address string) ([]byte, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -257,7 +254,6 @@ func (l *Link) get(ctx context.Context, address string) ([]byte, http.Header, er
 	return body, response.Header, nil
 }
 
-// encoded returns JSON that the library can read.
 func encoded(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {

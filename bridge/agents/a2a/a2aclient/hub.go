@@ -89,7 +89,7 @@ func (h *Hub) serveCallback(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// callbackToken returns the secret of the push notifications of a task. It is stable.
+// callbackToken returns a stable secret for the push notifications of a task.
 func (l *Link) callbackToken(ctx context.Context, id federation.HandoffID) (string, error) {
 	signature, err := l.kept().Sign(ctx, []byte("a2a callback "+id.String()))
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	noteTask    noteKind = "task"    // the agent made this task
 	noteMessage noteKind = "message" // the agent answered without a task
 	noteStep    noteKind = "step"    // a step is about to be filed
-	noteReply   noteKind = "reply"   // an answer to a question is about to be sent
+	noteReply   noteKind = "reply"   // an answer is about to be sent
 	noteReplied noteKind = "replied" // the agent has that answer
 )
 
@@ -35,9 +35,9 @@ type note struct {
 	Task    wire.TaskID     `json:"task,omitempty"`
 	Context string          `json:"context,omitempty"` // contextId
 	Message json.RawMessage `json:"message,omitempty"`
-	Key     string          `json:"key,omitempty"` // key of a step or a question
+	Key     string          `json:"key,omitempty"` // of a step or a question
 	Event   string          `json:"event,omitempty"`
-	Open    bool            `json:"open,omitempty"` // set if the offer is open
+	Open    bool            `json:"open,omitempty"`
 }
 
 type filed struct {
@@ -45,7 +45,7 @@ type filed struct {
 	at time.Time
 }
 
-// task is one handoff at the agent; mu is held during each action on it.
+// task is one handoff at the agent. Its mu is held during each action on it.
 type task struct {
 	handoff federation.HandoffID
 	poke    chan struct{} // holds a token if a poll is requested
@@ -53,20 +53,20 @@ type task struct {
 	mu       sync.Mutex
 	loaded   bool
 	length   uint64    // of the journal
-	sending  time.Time // send time of a message without a response; zero for none
+	sending  time.Time // of a message without a response; zero for none
 	unknown  bool
 	open     bool
 	id       wire.TaskID // "" before the agent made it
 	context  string
-	answer   *wire.Message // response without a task; nil for none
+	answer   *wire.Message // without a task; nil for none
 	steps    map[string]filed
-	reports  int             // progress steps in steps
+	reports  int
 	reply    string          // ID of an unconfirmed answer; "" for none
 	done     map[string]bool // steps filed by this process, by key
 	asked    bool            // the agent waits for input
 	ended    bool            // the task is over, and its last step was filed
-	lost     time.Time       // when the agent began to deny the task; zero for never
-	reported time.Time       // time of the last progress step
+	lost     time.Time       // zero for never
+	reported time.Time
 	followed bool
 }
 
@@ -74,7 +74,7 @@ func newTask(id federation.HandoffID) *task {
 	return &task{handoff: id, poke: make(chan struct{}, 1), steps: map[string]filed{}, done: map[string]bool{}}
 }
 
-// look requests a poll soon. It does not block.
+// look requests a poll. It does not block.
 func (t *task) look() {
 	select {
 	case t.poke <- struct{}{}:
@@ -82,14 +82,14 @@ func (t *task) look() {
 	}
 }
 
-// inDoubt reports whether the agent may have an unanswered message. An abandoned message is resent.
+// inDoubt returns false for an abandoned message, which is resent.
 func (t *task) inDoubt() bool { return !t.sending.IsZero() && !t.unknown }
 
 func (l *Link) taskPrefix() string { return network + "/" + l.cfg.Name + "/" }
 
 func (l *Link) journalOf(id federation.HandoffID) string { return l.taskPrefix() + id.String() }
 
-// taskOf returns the task of a handoff. It may have no journal yet.
+// taskOf returns a task that may have no journal yet.
 func (l *Link) taskOf(id federation.HandoffID) *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,16 +102,15 @@ func (l *Link) taskOf(id federation.HandoffID) *task {
 	return t
 }
 
-// openTasks updates the gauge of open tasks; l.mu is held.
+// openTasks requires l.mu.
 func (l *Link) openTasks() {
 	l.ports.Metrics.OpenTasks.WithLabelValues(l.cfg.Name).Set(float64(len(l.tasks)))
 }
 
-// The counted outcomes of tasks, in addition to the verbs that end a handoff.
 const (
 	taskMade      = "made"
 	taskCanceled  = "canceled"  // by the gateway
-	taskUnclaimed = "unclaimed" // the agent did not take an open offer
+	taskUnclaimed = "unclaimed" // open offer not accepted by the agent
 	taskUnknown   = "unknown"   // the agent may have the message, but cannot report it
 )
 
@@ -142,8 +141,7 @@ func (l *Link) forget(t *task) {
 	}
 }
 
-// reset drops all tasks from memory, because another replica may have written their journals. It
-// returns the queue of a new session.
+// reset drops all tasks, because another replica may have written their journals.
 func (l *Link) reset() (begun <-chan *task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,8 +171,7 @@ func (l *Link) load(ctx context.Context, t *task) (err error) {
 	return nil
 }
 
-// readJournal calls take for each entry after the first `after` entries. It returns the number of
-// entries read.
+// readJournal skips the first after entries, and returns the number of entries read.
 func readJournal(ctx context.Context, record *journals.Journals, name string, after uint64, take func(entry []byte) error) (taken uint64, err error) {
 	for taken = after; ; {
 		page, err := record.Journal(ctx, name, taken, federation.MaxJournalPage)
@@ -226,7 +223,7 @@ func (t *task) apply(n note) error {
 	return nil
 }
 
-// write appends a note to the journal, then applies it.
+// write appends a note to the journal before it applies the note.
 func (l *Link) write(ctx context.Context, t *task, n note) error {
 	n.At = time.Now().UTC().Truncate(time.Millisecond)
 	text, err := encoded(n)
@@ -250,7 +247,7 @@ func (l *Link) write(ctx context.Context, t *task, n note) error {
 	return t.apply(n)
 }
 
-// remove ends a task because its handoff is over or the agent never had it.
+// remove ends a task whose handoff is over or that the agent never had.
 func (l *Link) remove(ctx context.Context, t *task) error {
 	if err := l.deps.Journals.RemoveJournals(ctx, []string{l.journalOf(t.handoff)}); err != nil {
 		return fmt.Errorf("remove task of %s: %w", t.handoff, err)
@@ -259,8 +256,7 @@ func (l *Link) remove(ctx context.Context, t *task) error {
 	return nil
 }
 
-// stepOf returns the ID of the step with a key. The ID is on disk before the step is filed, so that a
-// refiled step has the same ID.
+// stepOf stores the ID before the step is filed, so that a refiled step has the same ID.
 func (l *Link) stepOf(ctx context.Context, t *task, key string) (filed, error) {
 	if known, ok := t.steps[key]; ok {
 		return known, nil

@@ -34,7 +34,7 @@ type Link struct {
 	http    *http.Client
 
 	did  federation.DID
-	kept func() federation.SigningKey // signs the steps of the agent
+	kept func() federation.SigningKey
 
 	card       atomic.Pointer[card]
 	client     atomic.Pointer[a2aclient.Client]
@@ -43,12 +43,12 @@ type Link struct {
 	unanswered atomic.Int32 // consecutive calls without a response
 	lost       chan error   // receives the reason to end the session
 	changed    atomic.Bool  // the key of the card differs from the pinned one
-	confirmed  atomic.Bool  // an operator accepted the changed key
+	confirmed  atomic.Bool  // by an operator
 
 	mu      sync.Mutex
 	begun   chan *task // of the current session: tasks to follow
 	tasks   map[federation.HandoffID]*task
-	open    federation.HandoffID            // the open offer at the agent; zero for none
+	open    federation.HandoffID            // at the agent; zero for none
 	blocked map[federation.HandoffID]string // why a task waits for an operator
 }
 
@@ -68,8 +68,7 @@ func (*Link) Network() string { return network }
 // ReadsInbox implements [bridge.InboxReader]: an offer to the agent needs no channel.
 func (*Link) ReadsInbox() {}
 
-// Unpin implements [bridge.Pinned]. The next session accepts the changed key of the card. Unpin does
-// nothing if the key has not changed.
+// Unpin implements [bridge.Pinned]. The next session accepts a changed key of the card.
 func (l *Link) Unpin() {
 	if l.changed.Load() {
 		l.confirmed.Store(true)
@@ -78,8 +77,7 @@ func (l *Link) Unpin() {
 
 func (l *Link) is(did federation.DID) bool { return did == l.did || did == l.kept().DID }
 
-// Carries implements [bridge.Link]. The link carries offers to the agent, open offers that the agent
-// may claim, and later steps of its handoffs by other parties.
+// Carries implements [bridge.Link].
 func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.View) (bool, error) {
 	switch {
 	case ev.Arrival.Link == l.cfg.Name || ev.Verb == federation.Confirm:
@@ -90,7 +88,7 @@ func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.
 	return l.is(after.Offeree) || l.is(after.Assignee), nil
 }
 
-// claims reports whether an open offer requires capabilities and the agent has all of them.
+// claims returns false for an open offer without required capabilities.
 func (l *Link) claims(offer federation.View) bool {
 	return offer.Kind == federation.Handoff && len(offer.Caps) > 0 && len(offer.MissingCaps(l.cfg.Claims)) == 0
 }
@@ -142,19 +140,17 @@ func updatesOf(c wire.AgentCapabilities) string {
 	return "polling"
 }
 
-// Limits of one link.
 const (
 	maxStreams    = 32
 	maxTasks      = 4096
 	tasksPage     = 256
 	looksAtOnce   = 8
 	maxObstacles  = 5
-	maxUnanswered = 3 // consecutive calls without a response before the link reconnects
-	maxReopened   = 3 // consecutive failed streams of a task before only the timer polls
+	maxUnanswered = 3 // before the link reconnects
+	maxReopened   = 3 // before only the timer polls
 )
 
-// Run implements [bridge.Link]. It reads the card, follows the agent's tasks, and rereads the card when
-// it expires. It returns if the agent stops responding or the card cannot be reread.
+// Run implements [bridge.Link]. It returns if the agent stops responding or the card cannot be reread.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	begun := l.reset()
 	l.unanswered.Store(0)
@@ -224,7 +220,7 @@ func (l *Link) resume(ctx context.Context) error {
 	return nil
 }
 
-// start queues a task to be followed, unless it already is. The mutex of the task is held.
+// start requires the mutex of the task.
 func (l *Link) start(t *task) {
 	if t.followed {
 		t.look()
@@ -239,8 +235,8 @@ func (l *Link) start(t *task) {
 	}
 }
 
-// recordOutcome records the outcome of a call. It ends the session if the agent cannot be reached, or
-// leaves maxUnanswered consecutive calls unanswered.
+// recordOutcome ends the session if the agent cannot be reached, or leaves maxUnanswered consecutive calls
+// unanswered.
 func (l *Link) recordOutcome(ctx context.Context, err error) {
 	switch {
 	case err == nil:
@@ -287,12 +283,11 @@ func (l *Link) readCard(ctx context.Context) error {
 	return nil
 }
 
-// maxDescription is in characters.
+// In characters.
 const maxDescription = 1024
 
-// declare records the declaration of the agent: the name of the link, the description and skills of its
-// card, and the configured capabilities for open offers. Homes may require the capabilities of a claim.
-// If its name is taken, the agent is found as NAME@LINK.
+// declare also records the configured capabilities for open offers, because homes may require them of a
+// claimant. If the agent's name is taken, it is found as NAME@LINK.
 func (l *Link) declare(ctx context.Context, c *card) error {
 	known, err := l.deps.Record.Declaration(ctx, l.did)
 	if err != nil {
@@ -347,8 +342,7 @@ type pinned struct {
 
 func pinJournal(name string) string { return network + "-card/" + name }
 
-// pin compares the key of a card with the pinned one, and pins the first key. A card that never had a
-// valid signature needs none.
+// pin accepts a card without a valid signature if no card had one before.
 func (l *Link) pin(ctx context.Context, c *card) error {
 	was, length, err := readPin(ctx, l.deps.Journals, l.cfg.Name)
 	switch {

@@ -53,13 +53,13 @@ type Config struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{OfferFrom: []string{anyone}} }
 
-// Deps are the dependencies of the network beside [bridge.Ports].
+// Deps are the dependencies of the network besides [bridge.Ports].
 type Deps struct {
-	Journals *journals.Journals // of the tasks, and of the pinned keys of cards
+	Journals *journals.Journals // of the tasks, and of the pinned keys
 	Record   registry.Bound
 	// Transport returns guarded connections; nil for a check of the configuration.
 	Transport func(allowPrivate bool) *http.Transport
-	Hub       *Hub // shared by all agents
+	Hub       *Hub
 }
 
 // Network describes external A2A agents. The reference of the parent table a2a includes this table.
@@ -83,8 +83,7 @@ type secrets struct {
 	clientKey  ed25519.PrivateKey // nil for none
 }
 
-// read validates a table and reads its secret files. Its error joins one [*bridge.KeyError] per
-// mistake.
+// read joins one [*bridge.KeyError] per mistake.
 func (c *Config) read(files bridge.Secrets) (secrets, error) {
 	var s secrets
 	var mistakes []error

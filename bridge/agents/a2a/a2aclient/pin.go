@@ -8,7 +8,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/journals"
 )
 
-// readPin returns the pinned key of a card, or "" for none, and the length of its journal.
+// readPin returns "" for no pinned key, and the length of the journal.
 func readPin(ctx context.Context, record *journals.Journals, name string) (key string, length uint64, err error) {
 	length, err = readJournal(ctx, record, pinJournal(name), 0, func(entry []byte) error {
 		var p pinned

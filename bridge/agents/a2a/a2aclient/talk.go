@@ -25,8 +25,8 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, error)
 // Here implements [bridge.Messenger].
 func (*Link) Here(context.Context, bridge.Recipient) (string, bool) { return "", true }
 
-// DeliverText implements [bridge.TextLink]. A message from the offerer continues the task that it
-// refers to, if the task waits for input. Without a reference, exactly one task must be waiting.
+// DeliverText implements [bridge.TextLink]. A message from the offerer continues a waiting task. Without a
+// reference, exactly one task must be waiting.
 func (l *Link) DeliverText(ctx context.Context, text federation.Text) error {
 	waiting, err := l.waiting(ctx, text)
 	if err != nil {
