@@ -9,17 +9,16 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// slowest is the write timeout of a response. A slower client is disconnected.
+// A client slower than this write timeout is disconnected.
 const slowest = 30 * time.Second
 
-// heartbeat is the interval of writes to a waiting client. Proxies close connections that are idle for
-// a minute.
+// Proxies close connections that are idle for a minute.
 const heartbeat = 15 * time.Second
 
 const idle = ": here\n\n"
 
-// answerWriter writes the response to one request. It extends the deadlines of the connection, which
-// the listener sets for short requests, and sends heartbeats while a request waits.
+// answerWriter extends the deadlines of the connection, which the listener sets for short requests, and
+// sends heartbeats while a request waits.
 type answerWriter struct {
 	http.ResponseWriter
 
@@ -31,8 +30,7 @@ type answerWriter struct {
 	begun bool
 }
 
-// newAnswerWriter returns the writer of a response; waits enables heartbeats. The caller must call
-// close.
+// newAnswerWriter sends heartbeats if waits is true. The caller must call close.
 func newAnswerWriter(w http.ResponseWriter, r *http.Request, waits bool) *answerWriter {
 	a := &answerWriter{ResponseWriter: w, control: http.NewResponseController(w), stop: make(chan struct{})}
 	if waits && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
@@ -56,7 +54,7 @@ func (a *answerWriter) beat() {
 	}
 }
 
-// comment writes a comment, after the stream header if it has not been sent.
+// comment also sends the stream header if needed.
 func (a *answerWriter) comment() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Defaults of arguments. The schemas repeat them.
+// The schemas repeat these defaults.
 const (
 	defaultLimit   = 20
 	defaultSeconds = 50

@@ -31,9 +31,8 @@ const AccountPath = Path + "/account/"
 // spec: RFC 9728 §3.1
 const metadataPath = "/.well-known/oauth-protected-resource" + Path
 
-// Link is MCP over HTTP. It implements [bridge.Mounted]. Each request has its own server, so any
-// replica can answer any request. Only cancellations from revisions with sessions must reach the
-// replica of their request.
+// Link is MCP over HTTP. It implements [bridge.Mounted]. Any replica can answer any request, but
+// cancellations from revisions with sessions must reach the replica of their request.
 type Link struct {
 	*participant.HTTPLink
 
@@ -144,8 +143,7 @@ func (l *Link) serveAccount(w http.ResponseWriter, r *http.Request) {
 	}.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// attend returns a context that ends with a request and, if the request may block for long, with the
-// caller's session.
+// attend also ends with the caller's session if the request may block for long.
 func (l *Link) attend(ctx context.Context, caller participant.Caller, m message) (context.Context, func()) {
 	if !m.waits() {
 		return ctx, func() {}
@@ -190,7 +188,7 @@ func (l *Link) onToolError(ctx context.Context, tool string, err error) {
 		slog.String("path", tool), slog.String("reason", p.Code))
 }
 
-// message has the members of a request that the link reads before the SDK does.
+// message is read before the SDK reads it.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -202,8 +200,7 @@ type message struct {
 // waits reports whether a request may block for long.
 func (m message) waits() bool { return m.Method == "tools/call" || m.Method == "subscriptions/listen" }
 
-// isUnknown reports whether a request has an unknown method, in a protocol revision with sessions. In
-// those revisions, the SDK has no message for such requests.
+// isUnknown is needed because the SDK has no message for unknown methods in revisions with sessions.
 func (m message) isUnknown(r *http.Request) bool {
 	if len(m.ID) == 0 || r.Header.Get("Mcp-Protocol-Version") >= newestRevision {
 		return false
@@ -216,11 +213,11 @@ func (m message) isUnknown(r *http.Request) bool {
 	return true
 }
 
-// errAmbiguous rejects JSON that two parsers could decode differently.
+// Two parsers could decode such JSON differently.
 var errAmbiguous = errors.New("the message is not acceptable JSON")
 
-// peek reads the message of a request without consuming the body. The SDK rejects malformed messages,
-// but accepts a duplicate member and uses the last one.
+// peek does not consume the body. The SDK rejects malformed messages, but accepts a duplicate member and
+// uses the last one.
 func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err error) {
 	if r.Body == nil || r.Method != http.MethodPost {
 		return m, nil
@@ -247,16 +244,14 @@ type waitKey struct {
 	id  string
 }
 
-// waits are the waiting requests. In revisions with sessions, a cancellation is a separate request
-// without a session ID. If two clients of one DID use the same request ID at the same time, both
-// requests are cancelled.
+// In revisions with sessions, a cancellation is a separate request without a session ID. If two clients of
+// one DID use the same request ID at the same time, both requests are cancelled.
 type waits struct {
 	mu sync.Mutex
 	of map[waitKey]map[chan struct{}]bool
 }
 
-// register adds a request, or cancels the request that it names; cancelled is closed if another
-// request cancels this one. The caller must call forget.
+// register closes cancelled if another request cancels this one. The caller must call forget.
 func (w *waits) register(did federation.DID, m message) (cancelled <-chan struct{}, forget func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

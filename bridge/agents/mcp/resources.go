@@ -27,10 +27,10 @@ const (
 	passportType = "application/vnd.baton.passport+json"
 )
 
-// codeNoResource is the error code of an unknown resource before revision 2026-07-28.
+// The error code of an unknown resource before revision 2026-07-28.
 const codeNoResource = -32002
 
-// newestRevision is the revision without sessions.
+// The revision without sessions.
 const newestRevision = "2026-07-28"
 
 func (s *server) addResources() {
@@ -74,7 +74,7 @@ func (s *server) contents(ctx context.Context, req *mcp.ReadResourceRequest, str
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }
 
-// resourceError reports a missing or hidden handoff and a malformed ID alike, as a missing resource.
+// resourceError reports a hidden handoff and a malformed ID as a missing resource.
 func (s *server) resourceError(ctx context.Context, uri string, err error) error {
 	p := participant.ProblemOf(err)
 	if p.Status == http.StatusNotFound || p.Status == http.StatusBadRequest {

@@ -191,8 +191,8 @@ func (e entry) text() string {
 	return e.Step.text(start)
 }
 
-// fence is the text of other parties inside a three-line fence. The opening line names the source of
-// the text, and contains no text of a party.
+// fence encloses text of other parties in three lines. The opening line names the source, and contains no
+// text of a party.
 type fence struct {
 	handoff, event, from, verdict, provenance string
 	untrusted                                 untrusted
@@ -206,7 +206,7 @@ func (u untrusted) add(name, text string) {
 	}
 }
 
-// String returns the three lines of the fence, or "" if it is empty.
+// String returns "" for an empty fence.
 func (f fence) String() string {
 	if len(f.untrusted) == 0 {
 		return ""
@@ -224,8 +224,7 @@ func (f fence) String() string {
 	return "<external_message" + tag.String() + ">\n" + escape(string(text)) + "\n</external_message>\n"
 }
 
-// escape keeps JSON on one line. It writes a character as \uXXXX if it could end a fence, break its
-// line, or hide text from people.
+// escape writes a character as \uXXXX if it could end a fence, break its line, or hide text from people.
 func escape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -254,8 +253,7 @@ func escapeOf(second byte) string {
 	return `\` + string(rune(second))
 }
 
-// hidden reports whether a character is forbidden in a fence: markup, control characters, and
-// characters that reorder or hide text, such as bidirectional marks and tags.
+// hidden reports markup, control characters, and characters that reorder or hide text.
 func hidden(r rune) bool {
 	switch r {
 	case '<', '>', '&', '\u2028', '\u2029', utf8.RuneError:
@@ -264,10 +262,10 @@ func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Variation_Selector)
 }
 
-// maxPlain is in bytes.
+// In bytes.
 const maxPlain = 64
 
-// plain reports whether an untrusted name is a single word of letters, digits and nickname punctuation.
+// plain accepts a single word of letters, digits and nickname punctuation.
 func plain(name string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-./[]\\`^{|}", r)

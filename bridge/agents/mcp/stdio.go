@@ -19,7 +19,7 @@ import (
 
 // Options are the options of [Serve].
 type Options struct {
-	Device  string // default reader of the inbox; "" for "mcp"
+	Device  string // of the inbox; "" for "mcp"
 	Version string // of the program
 	// Channel wakes the client at each arrival, on hosts with channels.
 	Channel bool
@@ -30,8 +30,7 @@ const channelCapability = "claude/channel"
 
 const channelMethod = "notifications/claude/channel"
 
-// Serve serves one participant, one message per line. It blocks until in or ctx ends, and then returns
-// nil.
+// Serve serves one participant, one message per line. It blocks until in or ctx ends, and then returns nil.
 func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -62,7 +61,7 @@ type open struct{ io.Writer }
 // Close implements [io.Closer].
 func (open) Close() error { return nil }
 
-// waker is a transport that can send its own notifications after the response to initialize.
+// waker can send its own notifications after the response to initialize.
 type waker struct {
 	mcp.Transport
 
@@ -78,7 +77,7 @@ func (w *waker) Connect(ctx context.Context) (mcp.Connection, error) { //nolint:
 	return &greeting{Connection: conn, waker: w}, err
 }
 
-// greeting is the connection of a waker. Only one goroutine may call Read.
+// Only one goroutine may call Read.
 type greeting struct {
 	mcp.Connection
 
@@ -114,8 +113,7 @@ type arrival struct {
 	Meta    map[string]string `json:"meta"`
 }
 
-// wake sends a notification for each inbox entry that the device has not acknowledged, and for each new
-// entry. It blocks until ctx ends.
+// wake notifies of each unacknowledged and each new inbox entry. It blocks until ctx ends.
 func (s *server) wake(ctx context.Context, w *waker) {
 	select {
 	case <-w.greeted:

@@ -14,14 +14,13 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// watchTime is the duration of one poll of a watched resource. The client's token is checked after each
-// poll.
+// The client's token is checked after each poll of this duration.
 const watchTime = 15 * time.Second
 
-// updatePause is the minimum time between two notifications for one resource.
+// The minimum time between two notifications for one resource.
 const updatePause = time.Second
 
-// maxWatched bounds the concurrently watched resources of one client. Each has its own stream.
+// Each watched resource of a client has its own stream.
 const maxWatched = 32
 
 const watchLimit = 100
@@ -31,11 +30,10 @@ type subscriptions struct {
 	of map[string]context.CancelFunc
 }
 
-// watch calls updated after each change of a resource, until ctx ends or the client loses access.
+// watch calls updated after each change, until ctx ends or the client loses access.
 type watch func(ctx context.Context, updated func())
 
-// subscribe returns an error if the client cannot see the resource. Changes after its return are
-// reported.
+// subscribe returns an error if the client cannot see the resource. Later changes are reported.
 func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri := req.Params.URI
 	run, err := s.watchOf(ctx, uri)
@@ -67,7 +65,7 @@ func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	return nil
 }
 
-// watchOf returns the watch of a resource, starting now.
+// watchOf reports changes from now on.
 func (s *server) watchOf(ctx context.Context, uri string) (watch, error) {
 	if uri == inboxURI {
 		from, err := s.endOfInbox(ctx)
@@ -146,12 +144,11 @@ func (s *server) goesOn(ctx context.Context) bool {
 	return ctx.Err() == nil && s.still(time.Now()) == nil
 }
 
-// beat is the interval at which a waiting client gets a notification and its token is checked. The
-// contract allows at most ten seconds between two notifications.
+// The contract allows at most ten seconds between two notifications.
 const beat = 5 * time.Second
 
-// wait returns entries of the inbox. It blocks until there is an entry, the time is over, the client
-// leaves or cancels, or the gateway stops. It acknowledges nothing.
+// wait blocks until there is an entry, the time is over, the client leaves or cancels, or the gateway
+// stops. It acknowledges nothing.
 func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participant.InboxQuery) (participant.InboxPage, error) {
 	waiting, cancel := s.until(ctx)
 	defer cancel()
@@ -189,7 +186,6 @@ func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participa
 	}
 }
 
-// progress reports the elapsed time of a wait to a client that requested it.
 func (*server) progress(ctx context.Context, req *mcp.CallToolRequest, waited, total time.Duration) {
 	token := req.Params.GetProgressToken()
 	if token == nil {

@@ -30,8 +30,8 @@ type answer struct {
 
 type hints struct{ readOnly, destructive, idempotent bool }
 
-// Common parts of schemas. The strictest hosts accept them: each property has one type and a
-// description. A context is declared as text, but decode also accepts an object or a list.
+// The strictest hosts require one type and a description for each property. A context is declared as text,
+// but decode also accepts an object or a list.
 const (
 	cursorIn  = `"cursor":{"type":"string","description":"Go on after it"}`
 	deviceIn  = `"device":{"type":"string","minLength":1,"maxLength":64,"default":"mcp","description":"Reader of the inbox, with a position of its own"}`
@@ -52,8 +52,8 @@ const (
 		`"offeree":{"type":"string"},"assignee":{"type":"string"},"untrusted":{"type":"object"}`
 )
 
-// object returns the schema of an object. Inputs are closed. Outputs have no required members,
-// because clients validate errors with the same schema.
+// object closes inputs. Outputs have no required members, because clients validate errors with the same
+// schema.
 func object(properties string, closed bool, required ...string) *jsonschema.Schema {
 	text := `{"type":"object","properties":{` + properties + `}`
 	if len(required) > 0 {
@@ -94,8 +94,8 @@ func define[In any](
 	}
 }
 
-// decode reads the arguments of a call, validates them, and rejects ambiguous JSON. It accepts common
-// variants of models: null counts as absent, and 20.0 is an integer.
+// decode rejects ambiguous JSON. It accepts common variants of models: null counts as absent, and 20.0 is
+// an integer.
 func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) error {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || bytes.Equal(text, []byte("null")) {
 		arguments = json.RawMessage("{}")
@@ -175,8 +175,7 @@ func innermost(err error) string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-// handler returns the handler of a tool. A tool error is a result; an error of the handler is a
-// protocol error.
+// handler returns a tool error as a result; an error of the handler is a protocol error.
 func (s *server) handler(t tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		a, err := t.call(ctx, s, req)

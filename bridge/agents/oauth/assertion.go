@@ -23,19 +23,15 @@ import (
 // spec: RFC 7523 §2.2
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// assertionLife is the maximum time until an assertion expires.
 const assertionLife = 10 * time.Minute
 
 func assertionAlgorithms() []string { return []string{"EdDSA", "ES256"} }
 
-// fullySpecified is the fully specified name of EdDSA with Ed25519.
-//
 // spec: RFC 9864 §2.2
 const fullySpecified = "Ed25519"
 
-// assert returns a new session for the DID proved by the assertion in a request. It consumes the
-// assertion, unless the DID's keys cannot be fetched now; the request may then be retried with the same
-// assertion.
+// assert consumes the assertion, unless the DID's keys cannot be fetched now. The request may then be
+// retried with it.
 func (s *Server) assert(r *http.Request, form url.Values, now time.Time) (federation.Session, error) {
 	var none federation.Session
 	switch {
@@ -70,7 +66,7 @@ func (s *Server) assert(r *http.Request, form url.Values, now time.Time) (federa
 	return participant.Login(did, key, credential.HostOf(r), now), s.spend(r.Context(), did, claims.id, now)
 }
 
-// assertion is a parsed client assertion. Its signature is not verified.
+// assertion is not verified.
 //
 // spec: RFC 7515 §3.1, RFC 7523 §3
 type assertion struct {
@@ -142,8 +138,6 @@ func parseAssertion(text string) (assertion, error) {
 	return a, nil
 }
 
-// checkClaims returns the DID of an assertion.
-//
 // spec: RFC 7523 §3
 func (s *Server) checkClaims(claims assertion, now time.Time) (federation.DID, error) {
 	did, err := federation.ParseDID(claims.subject)
@@ -172,8 +166,7 @@ func (s *Server) checkClaims(claims assertion, now time.Time) (federation.DID, e
 	return did, nil
 }
 
-// spend consumes the jti of an assertion. The record keeps it for a day, which is longer than any
-// assertion lives, and all replicas share it.
+// spend consumes a jti. All replicas share the record, which keeps it longer than any assertion lives.
 func (s *Server) spend(ctx context.Context, did federation.DID, jti string, now time.Time) error {
 	id, err := federation.NewEventID(now, rand.Reader)
 	if err != nil {

@@ -30,25 +30,25 @@ type request struct {
 	Challenge  string `json:"p,omitempty"`
 	Resource   string `json:"t,omitempty"`
 	Unread     bool   `json:"u,omitempty"` // as in [client]
-	Device     string `json:"d,omitempty"` // digest of the user code of a device
+	Device     string `json:"d,omitempty"` // of the user code; "" without a device
 }
 
-// sealedForm is a request in a form. It is bound to one browser.
+// sealedForm is bound to one browser.
 type sealedForm struct {
 	Request request `json:"r"`
-	Browser string  `json:"b"` // digest of the browser's cookie
+	Browser string  `json:"b"` // digest of the cookie
 }
 
 type view struct {
 	Title, Alert string
 	Back         template.URL // checked address of the client; "" for none
 	Ask          *askView
-	Device       bool // ask for the user code of a device
+	Device       bool
 	Path         string
 }
 
 type askView struct {
-	Client  string // self-chosen name; "" for none
+	Client  string // self-chosen; "" for none
 	Address string // address of the client's document; "" for a registered client
 	Unread  bool   // the document could not be fetched
 	// Target receives the tokens: the host or the scheme of the redirect; "" for a device.
@@ -57,8 +57,8 @@ type askView struct {
 	Form      string
 	Name, DID string // of the party logged in with this browser; "" for none
 	Enrol     bool   // strangers may register
-	Operators string // as in [Deps]; "" unless the browser is on this machine
-	Code      string // as last typed
+	Operators string // as in [Deps]
+	Code      string
 }
 
 //go:embed page.html
@@ -66,7 +66,7 @@ var pageText string
 
 func parsePages() *template.Template { return template.Must(template.New("page").Parse(pageText)) }
 
-// page serves pages for people. Errors of the handler are shown as pages too.
+// page shows errors of the handler as pages too.
 //
 // spec: RFC 9700 §4.16
 func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now time.Time) error) http.HandlerFunc {
@@ -89,7 +89,7 @@ func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now tim
 	}
 }
 
-// secure writes the security headers of a page. The form may redirect to the target; "" allows none.
+// secure lets the form redirect to the target; "" allows none.
 func secure(h http.Header, target string) {
 	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self' "+target, " "))
 	h.Set("X-Frame-Options", "DENY")
@@ -104,8 +104,6 @@ func (s *Server) render(w http.ResponseWriter, status int, v view) {
 	_ = s.pages.Execute(w, v) // the browser may be gone
 }
 
-// showAuthorize shows the page on which a person authorizes a client.
-//
 // spec: RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 9700 §2.1
 func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	q := r.URL.Query()
@@ -157,8 +155,8 @@ func (s *Server) checkRequest(asked request, q url.Values) error {
 	return s.checkResource(asked.Resource)
 }
 
-// sendError reports a refused request to the client. Anyone may register a client, so its redirect may
-// lead anywhere. Only redirects to programs on the browser's machine need no click.
+// sendError redirects without a click only to programs on the browser's machine, because anyone may
+// register a client.
 //
 // spec: RFC 9700 §4.11.2
 func (s *Server) sendError(w http.ResponseWriter, r *http.Request, asked request, err error) error {
@@ -172,8 +170,6 @@ func (s *Server) sendError(w http.ResponseWriter, r *http.Request, asked request
 	return nil
 }
 
-// redirect returns the redirect URI of a request with the parameters of a response.
-//
 // spec: RFC 9207 §2
 func (s *Server) redirect(asked request, answer url.Values) string {
 	if asked.State != "" {
@@ -187,7 +183,7 @@ func (s *Server) redirect(asked request, answer url.Values) string {
 	return asked.Redirect + separator + answer.Encode()
 }
 
-// targetOf returns the target of a redirect for display and as a source in a Content Security Policy.
+// targetOf returns the target for display and as a source in a Content Security Policy.
 func targetOf(redirect string) (shown, source string, here bool) {
 	u, err := url.Parse(redirect)
 	switch {
@@ -232,7 +228,6 @@ const (
 	loginCookie   = "baton_login"   // identifies a person logged in on this page
 )
 
-// cookie returns a cookie that scripts and other sites cannot read.
 func (s *Server) cookie(name, value string, life time.Duration) *http.Cookie {
 	c := &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(life / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if strings.HasPrefix(s.deps.PublicURL, "https://") {
@@ -249,8 +244,7 @@ func (s *Server) cookieOf(r *http.Request, name string) string {
 	return c.Value
 }
 
-// browser returns the digest of the cookie that binds forms to a browser. It sets the cookie if there
-// is none.
+// browser sets the cookie that binds forms to a browser if there is none.
 func (s *Server) browser(w http.ResponseWriter, r *http.Request) string {
 	text := s.cookieOf(r, browserCookie)
 	if len(text) < 26 {
@@ -335,7 +329,7 @@ func (s *Server) posted(r *http.Request) (url.Values, error) {
 	return readForm(r)
 }
 
-// decided returns the request of a posted form. It rejects forms of other sites and browsers.
+// decided rejects forms of other sites and browsers.
 //
 // spec: RFC 9700 §4.7
 func (s *Server) decided(r *http.Request, now time.Time) (request, error) {
@@ -426,8 +420,7 @@ func (s *Server) decideDevice(ctx context.Context, asked request, decision feder
 	return err
 }
 
-// showDevice shows a form for the user code of a device. If the URL contains the code, it shows the
-// decision form.
+// showDevice shows the decision form if the URL contains the user code.
 //
 // spec: RFC 8628 §3.3
 func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {

@@ -29,7 +29,7 @@ const (
 	maxNameChars     = 64
 )
 
-// client is a public client. Its member names are short, because its client_id contains them, sealed.
+// client has short member names, because its client_id contains them, sealed.
 type client struct {
 	ID        string   `json:"-"`
 	Name      string   `json:"n,omitempty"` // self-chosen
@@ -39,11 +39,10 @@ type client struct {
 	Unread bool `json:"-"`
 }
 
-// isAddress reports whether a client ID is the address of its document. The host then vouches for the
-// name and the redirects.
+// isAddress reports whether a host vouches for the name and the redirects of a client.
 func isAddress(id string) bool { return strings.HasPrefix(id, "https://") }
 
-// clientKey returns the name of a client in sessions: its address, or a digest of its registration.
+// clientKey returns the address of a client, or a digest of its registration.
 func clientKey(id string) string {
 	if isAddress(id) {
 		return id
@@ -52,8 +51,6 @@ func clientKey(id string) string {
 	return "registration:" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// metadata has the supported members of a client's document or registration.
-//
 // spec: RFC 7591 §2
 type metadata struct {
 	ClientID     string   `json:"client_id"`
@@ -82,7 +79,7 @@ func readMetadata(text []byte) (metadata, error) {
 	return m, nil
 }
 
-// client returns the client, or an error if a redirect is invalid.
+// client returns an error if a redirect is invalid.
 func (m metadata) client() (client, error) {
 	if len(m.RedirectURIs) == 0 || len(m.RedirectURIs) > maxRedirects {
 		return client{}, fmt.Errorf("redirect_uris: want one to %d", maxRedirects)
@@ -95,7 +92,7 @@ func (m metadata) client() (client, error) {
 	return client{Name: plainName(m.ClientName), Redirects: m.RedirectURIs}, nil
 }
 
-// plainName returns a name for display: one short line without invisible characters.
+// plainName returns one short line without invisible characters.
 func plainName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -110,10 +107,9 @@ func plainName(name string) string {
 	return string(runes[:min(len(runes), maxNameChars)])
 }
 
-// privateScheme matches schemes that programs may register for themselves.
 var privateScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]{1,63}$`)
 
-// publicSchemes returns the schemes that browsers or systems handle themselves.
+// publicSchemes are handled by browsers or systems themselves.
 func publicSchemes() []string {
 	return []string{
 		"about", "blob", "chrome", "content", "data", "dav", "facetime", "file", "filesystem", "ftp", "ftps", "geo", "intent", "javascript", "jar", "ldap", "mailto",
@@ -147,7 +143,7 @@ func isLoopback(u *url.URL) bool {
 	return u.Scheme == "http" && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname())
 }
 
-// admits reports whether a client registered a redirect URI. On the loopback, any port is allowed.
+// admits allows any port on the loopback.
 //
 // spec: RFC 8252 §7.3, RFC 9700 §2.1
 func (c client) admits(redirect string) bool {
@@ -180,7 +176,7 @@ type registration struct {
 	Scope         string   `json:"scope"`
 }
 
-// register seals the metadata of a client in its ID. Nothing is stored.
+// register seals the metadata in the client's ID. Nothing is stored.
 //
 // spec: RFC 7591 §3
 func (s *Server) register(w http.ResponseWriter, r *http.Request, now time.Time) (any, error) {
@@ -219,11 +215,10 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request, now time.Time)
 	}, nil
 }
 
-// Limits of cached client documents.
 const (
 	maxDocuments  = 1024
 	documentLife  = 24 * time.Hour
-	defaultLife   = 5 * time.Minute // used if the response has no lifetime
+	defaultLife   = 5 * time.Minute // if the response has none
 	refusalLife   = time.Minute
 	documentBytes = 16 << 10
 )
@@ -251,8 +246,6 @@ func (s *Server) client(ctx context.Context, id string, now time.Time) (client, 
 	return c, nil
 }
 
-// clientAt returns the client described by the document at an address.
-//
 // spec: draft-ietf-oauth-client-id-metadata-document §3, §4
 func (s *Server) clientAt(ctx context.Context, id string, now time.Time) (client, error) {
 	u, err := url.Parse(id)

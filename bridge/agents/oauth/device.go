@@ -12,16 +12,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// pollInterval is the minimum interval between two polls of a device.
 const pollInterval = 5 * time.Second
 
 type device struct {
-	Digest string `json:"d"` // digest of the user code, in hexadecimal
+	Digest string `json:"d"` // of the user code, in hexadecimal
 	Client string `json:"c"` // as [client.key]
 }
 
-// authorizeDevice begins the login of a device without a browser.
-//
 // spec: RFC 8628 §3.1
 func (s *Server) authorizeDevice(w http.ResponseWriter, r *http.Request, now time.Time) (any, error) {
 	if err := s.access.TakeLogin(w, r, now); err != nil {
@@ -64,7 +61,7 @@ func (s *Server) authorizeDevice(w http.ResponseWriter, r *http.Request, now tim
 	}, err
 }
 
-// tokensForDevice answers a poll of a device. It returns tokens once a party has approved.
+// tokensForDevice returns tokens once a party has approved.
 //
 // spec: RFC 8628 §3.4, §3.5
 func (s *Server) tokensForDevice(w http.ResponseWriter, r *http.Request, form url.Values, now time.Time) (any, error) {

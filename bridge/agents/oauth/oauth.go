@@ -39,7 +39,7 @@ const (
 	devicePath     = "/oauth/device" // opened by a person
 )
 
-// scope is the only scope. Its holder acts for a party.
+// The holder of this only scope acts for a party.
 const scope = "handoffs"
 
 const maxFormBytes = 16 << 10
@@ -48,14 +48,13 @@ const maxFormBytes = 16 << 10
 type Deps struct {
 	participant.Deps
 
-	// Fetch returns a document at a client-chosen address, and its cache lifetime, which is negative if
-	// the response has none. It blocks on the network.
+	// Fetch returns a document and its cache lifetime, which is negative if the response has none. It
+	// blocks on the network.
 	Fetch func(ctx context.Context, address string) ([]byte, time.Duration, error)
-	// Enrol registers a new agent under a name, signed for by the gateway, and returns its DID. It is
-	// nil unless the configuration lets strangers register.
+	// Enrol registers a new agent, signed for by the gateway, and returns its DID. It is nil unless
+	// strangers may register.
 	Enrol func(ctx context.Context, name string, from netip.Prefix) (federation.DID, error)
-	// OperatorPage is the address of the page for pairing codes; "" unless the operator page listens on
-	// loopback.
+	// OperatorPage is the address of the page for pairing codes; "" unless it listens on loopback.
 	OperatorPage string
 }
 
@@ -125,8 +124,6 @@ func (s *Server) getMetadata(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// oauthError is a rejected client request.
-//
 // spec: RFC 6749 §5.2
 type oauthError struct {
 	Status      int    `json:"-"`
@@ -149,7 +146,7 @@ func badClient(description string) error {
 	return &oauthError{Status: http.StatusUnauthorized, Code: "invalid_client", Description: description}
 }
 
-// endpoint serves client requests. The response is JSON; it may be nil.
+// endpoint writes JSON. The response may be nil.
 func (s *Server) endpoint(answer func(w http.ResponseWriter, r *http.Request, now time.Time) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -212,8 +209,7 @@ func checkOnce(form url.Values) error {
 	return nil
 }
 
-// checkResource rejects a resource outside this gateway. Tokens are valid for all of its
-// resources.
+// checkResource rejects a resource outside this gateway.
 //
 // spec: RFC 8707 §2
 func (s *Server) checkResource(resource string) error {

@@ -58,8 +58,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, now time.Time) (a
 	return nil, refuse("unsupported_grant_type", "want "+strings.Join([]string{grantCode, grantRefresh, grantDevice, grantCredentials}, ", "))
 }
 
-// tokenForAssertion returns an access token for a client that proved a key of its DID. It returns no
-// refresh token, because the client can prove the key again.
+// tokenForAssertion returns no refresh token, because the client can prove the key again.
 //
 // spec: RFC 6749 §4.4, RFC 7523 §3
 func (s *Server) tokenForAssertion(r *http.Request, form url.Values, now time.Time) (any, error) {
@@ -86,7 +85,7 @@ func (s *Server) issue(session federation.Session, now time.Time) (any, error) {
 const codeLife = time.Minute
 
 type grant struct {
-	Session    string         `json:"s"` // ID of the session to start
+	Session    string         `json:"s"` // of the session to start
 	DID        federation.DID `json:"d"`
 	Key        string         `json:"k,omitempty"`
 	Bound      bool           `json:"b,omitempty"`
@@ -97,7 +96,7 @@ type grant struct {
 	Resource   string         `json:"t,omitempty"`
 }
 
-// tokensForCode starts the session of an authorization code. Reusing the code ends the session.
+// tokensForCode ends the session if the code is reused.
 //
 // spec: RFC 6749 §4.1.3, RFC 7636 §4.6, RFC 9700 §4.5
 func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) (any, error) {
@@ -161,8 +160,7 @@ func verifies(verifier, challenge string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
 }
 
-// tokensForRefresh exchanges a refresh token for new tokens of its session. Reusing a token ends the
-// session.
+// tokensForRefresh ends the session if a token is reused.
 //
 // spec: RFC 6749 §6, RFC 9700 §4.14
 func (s *Server) tokensForRefresh(r *http.Request, form url.Values, now time.Time) (any, error) {
@@ -182,7 +180,7 @@ func (s *Server) tokensForRefresh(r *http.Request, form url.Values, now time.Tim
 	return s.issue(session, now)
 }
 
-// revoke ends the session of a token. An invalid token is not an error.
+// revoke accepts an invalid token.
 //
 // spec: RFC 7009 §2
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request, now time.Time) (any, error) {

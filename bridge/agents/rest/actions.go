@@ -8,12 +8,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxPages bounds the pages read for one list of actions, because no handoff of a page may match the
-// assignee.
+// No handoff of a page may match the assignee, so the number of pages is bounded.
 const maxPages = 32
 
-// listActions lists the open handoffs in the format of freeq servers.
-//
 // spec: freeq §5.1
 func (l *Link) listActions(ctx context.Context, p contract.ActionQuery) (contract.Actions, error) {
 	answer := contract.Actions{Tasks: []contract.Action{}}
@@ -67,8 +64,6 @@ func named(text string) *string {
 	return &text
 }
 
-// getAction returns a step of the other dialect as it was signed there.
-//
 // spec: freeq §5.1
 func (l *Link) getAction(ctx context.Context, req contract.ByID) (contract.ActionLog, error) {
 	view, err := l.access.Find(ctx, callerOf(ctx).Caller, req.ID)

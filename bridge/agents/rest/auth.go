@@ -24,11 +24,10 @@ type caller struct {
 
 	denied error // why the caller is unknown; nil for a known caller
 
-	bearer  string // Authorization header
-	address string // client address without a port
+	bearer  string
+	address string // without a port
 	subnet  netip.Prefix
 	control *http.ResponseController
-	// upgrade turns the request into a WebSocket.
 	upgrade func(w http.ResponseWriter) (*websocket.Conn, error)
 }
 
@@ -64,11 +63,10 @@ func (l *Link) createChallenge(ctx context.Context, req route.Body[contract.Chal
 	return contract.Challenge{Challenge: l.audience() + challenge, ExpiresAt: ends.UTC()}, nil
 }
 
-// audience is the prefix of each challenge. It shows the signer the gateway and the purpose.
+// audience starts each challenge. It shows the signer the gateway and the purpose.
 func (l *Link) audience() string { return string(l.deps.Home) + "/login/" }
 
-// createToken returns the tokens of a new session. A valid or invalid signature consumes the challenge;
-// an unverifiable signature does not.
+// createToken consumes the challenge unless the signature cannot be verified now.
 func (l *Link) createToken(ctx context.Context, req route.Body[contract.TokenRequest]) (contract.Tokens, error) {
 	now, none := time.Now(), contract.Tokens{}
 	b, err := req.Read()

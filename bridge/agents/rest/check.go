@@ -140,8 +140,7 @@ func checkBody(r *http.Request, f route.Field) error {
 	return nil
 }
 
-// tolerated returns an object of a type in its strict form: null optional members are removed, and 20.0
-// becomes an integer. Any other JSON is returned unchanged.
+// tolerated removes null optional members, and turns 20.0 into an integer. Any other JSON is unchanged.
 func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -178,7 +177,7 @@ func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	return text
 }
 
-// parseAsk returns the request in a WebSocket message, and the name of its member.
+// parseAsk also returns the name of the request's member.
 func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
@@ -201,8 +200,7 @@ func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	return ask, what, federation.DecodeJSON(text, &ask)
 }
 
-// conforms returns an error if a JSON value violates a type and the limits of a tag. The API document
-// promises the same limits.
+// conforms enforces the types and limits promised by the API document.
 func conforms(value any, t reflect.Type, tag reflect.StructTag) error {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -341,7 +339,6 @@ func conformsObject(object map[string]any, t reflect.Type) error {
 	return nil
 }
 
-// patterns caches compiled regular expressions of the contract.
 var patterns sync.Map //nolint:gochecknoglobals // a cache
 
 func matches(pattern, text string) bool {

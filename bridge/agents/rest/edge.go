@@ -60,7 +60,6 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 	writeProblem(w, problem)
 }
 
-// logProblem logs a failure that the request did not cause.
 func (l *Link) logProblem(ctx context.Context, path string, p bridge.ProblemError, err error) {
 	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),

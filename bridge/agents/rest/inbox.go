@@ -75,7 +75,7 @@ func (l *Link) start(ctx context.Context, did federation.DID, cursor, device str
 	return from, err
 }
 
-// waitOf parses the requested wait. The configured maximum applies.
+// waitOf applies the configured maximum.
 func (l *Link) waitOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -99,8 +99,7 @@ func (l *Link) leaseInbox(ctx context.Context, req contract.LeaseWait) (contract
 	return l.lease(ctx, did, body, req.Wait)
 }
 
-// lease leases waiting entries to a device. If there are none, it blocks until one arrives or the wait
-// is over.
+// lease blocks until an entry arrives or the wait is over.
 func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRequest, wait string) (contract.Leases, error) {
 	length, err := l.waitOf(wait)
 	if err != nil {
@@ -196,8 +195,8 @@ func lost(err error) error {
 
 const answerTime = time.Minute
 
-// await subscribes a request to an inbox. It extends the deadlines of its connection, because the
-// listener sets shorter ones. The caller must call Leave.
+// await extends the deadlines of the connection, because the listener sets shorter ones. The caller must
+// call Leave.
 func (l *Link) await(ctx context.Context, did federation.DID, within time.Duration) *participant.Waiter[place, *page] {
 	control, until := callerOf(ctx).control, time.Now().Add(within)
 	_ = control.SetReadDeadline(until.Add(answerTime)) // a connection without deadlines needs no other
@@ -205,8 +204,7 @@ func (l *Link) await(ctx context.Context, did federation.DID, within time.Durati
 	return l.topics.Await(did, within)
 }
 
-// poll returns the entries of an inbox at a position. It blocks until there is one, the time is over or
-// the gateway stops.
+// poll blocks until there is an entry, the time is over or the gateway stops.
 func (l *Link) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
 	w := l.await(ctx, did, within)
 	defer w.Leave()

@@ -86,8 +86,7 @@ func introduction(t federation.Text) contract.Introduction {
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier]. It wakes the streams and webhooks of the DID; later readers find
-// the notice in the record.
+// Notify implements [bridge.Notifier]. Later readers find the notice in the record.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 	if reader := n.Reader(); reader != "" {
 		l.deps.PubSub.Wake(bridge.DIDTopic(reader), bridge.WebhooksTopic)
@@ -130,7 +129,7 @@ func shapeNotice(n federation.Notice) contract.Notice {
 
 type seen struct{ entries, notices federation.Cursor }
 
-// seenDot separates the two cursors in an event ID. Cursors do not contain it.
+// Cursors do not contain this separator of an event ID.
 const seenDot = "."
 
 // parseSeen reads an event ID, or a cursor that covers only entries.

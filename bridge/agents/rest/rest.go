@@ -28,7 +28,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// network is the label of this network, and the name of its only link.
 const network = "rest"
 
 // Prefix is the path prefix of everything except the contract.
@@ -72,8 +71,8 @@ func Open(cfg Config, d Deps) *Link {
 	return l
 }
 
-// Run implements [bridge.Link]. It ends all waiting and watching requests. It returns when this API
-// watches no inbox, because the HTTP listener does not wait for WebSockets.
+// Run implements [bridge.Link]. It returns when this API watches no inbox, because the HTTP listener does
+// not wait for WebSockets.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	err := l.HTTPLink.Run(ctx, up)
 	l.end.Do(func() {
@@ -102,8 +101,7 @@ func DefaultConfig() Config {
 	return Config{Enabled: true, MaxWait: 50 * time.Second, MaxStreams: 10000}
 }
 
-// maxWait is the maximum wait of a poll. The listener ends responses after a minute, and many proxies
-// do so earlier.
+// The listener ends responses after a minute, and many proxies do so earlier.
 const maxWait = 55 * time.Second
 
 // check joins all mistakes, each a [*bridge.KeyError].
@@ -137,8 +135,7 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// Authenticate implements [bridge.Authenticator]. Tokens of this API are valid on the other routes of
-// the gateway.
+// Authenticate implements [bridge.Authenticator].
 func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
 	text, err := credential.Bearer(r)
 	if err != nil {

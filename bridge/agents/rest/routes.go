@@ -19,7 +19,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// maxLimit bounds the list of webhooks, which has no pages.
+// The list of webhooks has no pages.
 const maxLimit = 500
 
 type mounted struct {
@@ -155,7 +155,7 @@ func unserved(api *http.ServeMux, served map[string]bool, r *http.Request) error
 	return e
 }
 
-// guard adds the caller to a request, or the reason why the caller is unknown.
+// guard adds the caller, or the reason why the caller is unknown.
 func (l *Link) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now()
@@ -177,7 +177,7 @@ func (l *Link) guard(next http.Handler) http.Handler {
 	})
 }
 
-// admit returns a request that follows the contract. Otherwise it answers the request and returns nil.
+// admit returns nil if it has answered a request that violates the contract.
 func (l *Link) admit(w http.ResponseWriter, r *http.Request, d route.Description) *http.Request {
 	who := callerOf(r.Context())
 	var err error
@@ -200,11 +200,10 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request, d route.Description
 	return r
 }
 
-// authPrefix is the prefix of paths without authentication. Their requests count against the address of
-// the caller.
+// Requests without authentication count against the address of the caller.
 const authPrefix = Prefix + "auth/"
 
-// count reports the caller's remaining steps. It rate-limits callers without a DID by address.
+// count rate-limits callers without a DID by address.
 func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now time.Time) error {
 	if !strings.HasPrefix(r.URL.Path, authPrefix) {
 		if who.DID != "" {
@@ -215,7 +214,7 @@ func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now tim
 	return l.access.TakeLogin(w, r, now)
 }
 
-// exact reads the body of a request. It rejects ambiguous JSON: repeated or misspelt members.
+// exact rejects repeated or misspelt members.
 func (l *Link) exact(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil

@@ -18,12 +18,12 @@ import (
 
 const socketPath = Prefix + "inbox/socket"
 
-// maxAskBytes bounds one request over the socket: a cursor and names.
+// A request over the socket has a cursor and names.
 const maxAskBytes = 4096
 
 var errGatewayEnds = errors.New("the gateway ends")
 
-// openInboxSocket serves one client. It returns only errors from before the upgrade.
+// openInboxSocket returns only errors from before the upgrade.
 func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req contract.Socket) error {
 	did, err := person(ctx)
 	if err != nil {
@@ -49,8 +49,7 @@ func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req
 	return nil
 }
 
-// upgrade turns a request into a WebSocket. It accepts every origin, because browsers do not add the
-// required token by themselves.
+// upgrade accepts every origin, because browsers do not add the required token by themselves.
 func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	held := &upgrading{ResponseWriter: w}
 	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
@@ -60,8 +59,7 @@ func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	return conn, nil
 }
 
-// upgrading drops the library's response to a failed upgrade, so that the API can report the problem in
-// its own form.
+// upgrading drops the library's response to a failed upgrade, so that the API can report the problem.
 type upgrading struct {
 	http.ResponseWriter
 
@@ -81,7 +79,7 @@ func (*upgrading) Write(text []byte) (int, error) { return len(text), nil }
 // Unwrap lets the library hijack the connection.
 func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// socket is an inbox watched over WebSocket. One goroutine writes, one reads, and one pings.
+// socket uses one goroutine to write, one to read, and one to ping.
 type socket struct {
 	*watch
 
@@ -89,8 +87,7 @@ type socket struct {
 	due  chan struct{} // holds one token when a ping is due
 }
 
-// run serves the client. It returns nil if the client leaves or the gateway stops, and otherwise the
-// reason for the end.
+// run returns nil if the client leaves or the gateway stops, and otherwise the reason.
 func (s *socket) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	asked := make(chan []byte)
@@ -140,7 +137,7 @@ func (s *socket) beat(ctx context.Context) error {
 	}
 }
 
-// writeLoop writes entries, notices and responses until the socket ends. It returns the reason.
+// writeLoop returns the reason for the end of the socket.
 func (s *socket) writeLoop(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
@@ -212,7 +209,6 @@ func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	return answer
 }
 
-// do answers a request like the HTTP route of the same name.
 func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
 	switch what {
 	case "ack":
@@ -229,7 +225,6 @@ func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (a
 	return answer, err
 }
 
-// send fails if the client has left or is too slow.
 func (s *socket) send(ctx context.Context, m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 const streamPath = Prefix + "inbox/stream"
 
-// idle is a server-sent comment, which clients ignore.
+// Clients ignore server-sent comments.
 const idle = ": here\n\n"
 
 type stream struct {
@@ -31,8 +31,8 @@ type stream struct {
 	until   time.Time // write deadline
 }
 
-// streamInbox writes the inbox and the notices after a position, and new arrivals. It blocks until the
-// client leaves or loses access, or the gateway stops. It returns only errors before the first byte.
+// streamInbox blocks until the client leaves or loses access, or the gateway stops. It returns only errors
+// before the first byte.
 func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req contract.Stream) error {
 	did, err := person(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req con
 	return nil
 }
 
-// run returns why the stream ended, or nil if the client left or the gateway stops.
+// run returns nil if the client left or the gateway stops.
 func (s *stream) run(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -84,8 +84,7 @@ func (s *stream) run(ctx context.Context) error {
 	}
 }
 
-// beat checks the token of the client and writes to it. The inbox is read afterwards, because a
-// notification may be lost.
+// beat checks the token. The inbox is read afterwards, because a notification may be lost.
 func (s *stream) beat(ctx context.Context, now time.Time) error {
 	if err := s.link.reauthenticate(ctx, now); err != nil {
 		return err
@@ -108,7 +107,6 @@ func (s *stream) show(_ context.Context, p *page) error {
 	return s.send(p.events())
 }
 
-// send fails if the client has left or is too slow.
 func (s *stream) send(text []byte) error {
 	if now := time.Now(); s.until.Sub(now) < slowest/2 { // setting a deadline costs half as much as a write
 		s.until = now.Add(slowest)
@@ -120,19 +118,16 @@ func (s *stream) send(text []byte) error {
 	return s.control.Flush()
 }
 
-// heartbeat is the interval of writes to a quiet watcher and of token checks. Proxies close connections
-// that are idle for a minute.
+// Proxies close connections that are idle for a minute.
 const heartbeat = 15 * time.Second
 
-// watchPage is the maximum number of entries, and of notices, per read. It bounds the memory of one
-// watcher.
+// This limit on the entries and the notices of a read bounds the memory of one watcher.
 const watchPage = 50
 
-// slowest is the write timeout of a watcher. A slower watcher is disconnected, and resumes later from
-// its last position.
+// A watcher slower than this write timeout is disconnected, and resumes later from its last position.
 const slowest = 30 * time.Second
 
-// watch is a client that watches an inbox without changing it.
+// watch does not change the inbox.
 type watch struct {
 	*participant.Subscriber[place, *page]
 
@@ -182,8 +177,7 @@ func (w *watch) next(ctx context.Context) (*page, error) {
 	return w.Look(ctx, place{w.seen, watchPage, true})
 }
 
-// drain passes all unread pages to show, which advances seen, while the session of the client lasts.
-// During an outage of the record it returns nil, and the next heartbeat retries. Entries filed after a
+// drain returns nil during an outage of the record, and the next heartbeat retries. Entries filed after a
 // partial page notify the watcher.
 func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *page) error) error {
 	for {
@@ -214,16 +208,16 @@ func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *pag
 	}
 }
 
-// page is the result of one read of an inbox, encoded for clients. It is shared and immutable.
+// page is the encoded result of one read. It is shared and immutable.
 type page struct {
 	began   time.Time         // start of the read
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
-	types   []string          // types of the entries
+	types   []string          // of the entries
 	notices []json.RawMessage // each a [contract.Notice]
 	noticed []federation.Cursor
 	events  func() []byte          // page as server-sent events; formatted once
-	listed  func() ([]byte, error) // entries, if any, as the response to a poll; formatted once
+	listed  func() ([]byte, error) // the response to a poll; formatted once
 }
 
 // place is a position in an inbox and the number of entries to read there.
@@ -300,7 +294,7 @@ func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p 
 	return nil
 }
 
-// writeEvents returns the page as server-sent events. Their IDs continue from a position.
+// writeEvents numbers the events from the given position.
 //
 // spec: HTML Living Standard §9.2
 func (p *page) writeEvents(id seen) (text []byte) {
@@ -319,7 +313,6 @@ func appendEvent(text []byte, id seen, kind string, data []byte) []byte {
 	return fmt.Appendf(text, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
 }
 
-// list is the response to a request for the entries after a cursor.
 func (p *page) list(after federation.Cursor) ([]byte, error) {
 	if len(p.entries) > 0 {
 		return p.listed()
@@ -327,7 +320,6 @@ func (p *page) list(after federation.Cursor) ([]byte, error) {
 	return p.writeList(after)
 }
 
-// writeList returns the page as a [contract.InboxPage] whose next cursor is last.
 func (p *page) writeList(last federation.Cursor) ([]byte, error) {
 	next, err := json.Marshal(last)
 	if err != nil {

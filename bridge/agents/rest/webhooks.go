@@ -22,7 +22,7 @@ var _ bridge.Pusher = (*Link)(nil)
 // Pushes implements [bridge.Pusher].
 func (*Link) Pushes(h federation.Webhook) bool { return h.Participant == "" && h.Handoff.IsZero() }
 
-// Write implements [bridge.Pusher]. It writes an inbox entry, or a notice.
+// Write implements [bridge.Pusher].
 func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	if p.Notice.Kind != "" {
 		data, err = json.Marshal(shapeNotice(p.Notice))
@@ -35,8 +35,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 	return string(p.Entry.Event.Kind) + "." + string(p.Entry.Event.Verb), data, err
 }
 
-// Taken implements [bridge.Pusher]. It does nothing: the end of a push already marks the entry as
-// delivered.
+// Taken implements [bridge.Pusher] and does nothing: the end of a push marks the entry as delivered.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
 func (l *Link) hooked(ctx context.Context) (federation.DID, error) {

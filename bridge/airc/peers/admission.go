@@ -11,12 +11,10 @@ import (
 	"github.com/baton-gateway/baton/bridge/credential"
 )
 
-// unprovenPerMinute limits, per address, unsigned relays and key lookups at registries that no operator
-// configured. Deployed registries accept as many relays from one registry.
+// Deployed registries accept as many relays from one registry.
 const unprovenPerMinute = 10
 
-// unproven rate-limits, by address, callers that no operator vouches for: unproven and unconfigured
-// registries. An unsigned relay never counts in the rate of the registry that it names.
+// unproven rate-limits, by address, callers that no operator vouches for.
 type unproven struct {
 	relays  credential.Addresses // unsigned relays
 	vouched credential.Addresses // unsigned relays of a registry from which the operator allows them
@@ -101,10 +99,8 @@ func (ps *Registries) AdmitSigned(
 	return p, nil
 }
 
-// verifyPeer checks the signature of a registry. Without a pinned key, it fetches the registry's key if
-// none is known. It fetches the key again if the known one does not match, because the key may have
-// been replaced. Keys of the configured registries are cached, which bounds these lookups. All other
-// lookups count against the limit of the caller's address.
+// verifyPeer fetches the key again if the known one does not match, because it may have been replaced.
+// Lookups at unconfigured registries count against the limit of the caller's address.
 func (ps *Registries) verifyPeer(
 	ctx context.Context, cfg Config, message []byte, signature string, from netip.Prefix, now time.Time,
 ) (Peer, error) {
@@ -136,8 +132,7 @@ func (ps *Registries) verifyPeer(
 	return p, nil
 }
 
-// verifyPinned checks the signature of a registry with its pinned key. It makes no request: the
-// registry may be unreachable, or may publish no document.
+// verifyPinned makes no request: the registry may be unreachable, or may publish no document.
 func (ps *Registries) verifyPinned(ctx context.Context, cfg Config, message []byte, signature string) (Peer, error) {
 	p := Peer{Config: cfg, base: cfg.URL}
 	var err error

@@ -25,14 +25,12 @@ const (
 	noticeUndeliverable = "undeliverable"
 )
 
-// Pauses that the delivery engine leaves to this package.
 const (
 	firstPause = time.Second // first retry of a delivery that the registry did not judge
 )
 
 // Run sends the queued deliveries to other registries until ctx ends: one at a time to each registry,
-// concurrently to many registries. The pause of an unresponsive registry is in the record and survives
-// a restart.
+// concurrently to many.
 func (ps *Registries) Run(ctx context.Context) {
 	wake, stop := ps.deps.PubSub.Subscribe(bridge.RelayTopic)
 	defer stop()
@@ -81,7 +79,6 @@ func (ps *Registries) endPause(ctx context.Context, name string, now time.Time) 
 	return nil
 }
 
-// open returns a registry as a destination. It fetches the registry's description unless cached.
 func (ps *Registries) open(ctx context.Context, due federation.Destination) (delivery.Destination, error) {
 	name := strings.TrimPrefix(due.Name, federation.PeerDestination(""))
 	p, err := ps.peer(ctx, name, time.Now())
@@ -118,8 +115,7 @@ func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit in
 	return len(slow), err
 }
 
-// expire abandons at most limit deliveries to each registry: deliveries queued at or before a given
-// time, or all to a registry without an exchange of messages. It returns the largest number for one
+// expire abandons at most limit deliveries to each registry. It returns the largest number for one
 // registry.
 func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit int) (most int, err error) {
 	peers, err := ps.deps.Record.PeerOutboxes(ctx)

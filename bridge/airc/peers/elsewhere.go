@@ -19,7 +19,6 @@ import (
 	"github.com/baton-gateway/baton/federation/signing"
 )
 
-// Limits for requests to other registries on behalf of a caller, and for their results.
 const (
 	lookupsPerMinute   = 30 // from one address
 	foundLife          = 5 * time.Minute
@@ -58,7 +57,7 @@ type finding struct {
 	until    time.Time
 }
 
-// found caches the latest responses of other registries. Its user takes the map and puts it back.
+// found caches responses. Its user takes the map and puts it back.
 type found struct{ known chan map[wire.Address]finding }
 
 func newFound() found {
@@ -123,8 +122,7 @@ func (ps *Registries) Identity(ctx context.Context, registry, handle string, now
 	return one.identity, one.err
 }
 
-// Presence fetches the presence of one agent, from the identity endpoint, or of all agents of another
-// registry, from the presence endpoint. In deployed registries, the latter is below /api.
+// Presence fetches the presence of one agent or, without a handle, of all agents of another registry.
 func (ps *Registries) Presence(ctx context.Context, registry, handle string, now time.Time) ([]Presence, error) {
 	if handle != "" {
 		agent, err := ps.Identity(ctx, registry, handle, now)
@@ -153,8 +151,7 @@ func unreachable(err error) error {
 	return wire.Refuse(wire.CodeFederationUnavailable, "that registry is not available now")
 }
 
-// parseElsewhere reads a registry's description of one of its agents, in any dialect. It rejects a
-// response about another agent.
+// parseElsewhere accepts any dialect. It rejects a response about another agent.
 func parseElsewhere(text []byte, of wire.Address) (Identity, error) {
 	o, err := wire.ParseObject(text)
 	if err == nil && o.Has("identity") {
@@ -231,8 +228,7 @@ const (
 	defaultPresencePath federation.URLPath = "/api/presence"
 )
 
-// endpoints are the paths published by a registry, relative to its own base. They never name another
-// host.
+// endpoints are the published paths of a registry. They never name another host.
 type endpoints struct {
 	relay    federation.URLPath
 	identity federation.URLPath // takes ?handle=
@@ -259,7 +255,7 @@ func (p Peer) at(path federation.URLPath, query url.Values) (string, error) {
 	return federation.JoinURL(p.base, path, query)
 }
 
-// ask gets JSON from another registry. It returns the errors of [identity.Client.Get].
+// ask returns the errors of [identity.Client.Get].
 func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, query url.Values) ([]byte, error) {
 	address, err := p.at(path, query)
 	if err != nil {
@@ -273,8 +269,7 @@ func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, 
 	return text, err
 }
 
-// Why a response of another registry is unusable: the reasons in the counter of unreadable input. A
-// missing response has no reason.
+// Labels in the counter of unreadable input.
 const (
 	unusableJSON      = "json"     // not JSON, of an unexpected type, or ambiguous
 	unusableSize      = "size"     // above the limit
@@ -287,7 +282,7 @@ type uselessError struct{ reason, why string }
 
 func (e *uselessError) Error() string { return e.why }
 
-// useless returns the error for an unusable response. The next response may be usable.
+// useless treats the problem as temporary: the next response may be usable.
 func useless(domain, reason, why string) error {
 	return &federation.UnavailableError{What: "registry " + domain, Err: &uselessError{reason, why}}
 }
@@ -307,8 +302,7 @@ func unusable(err error) string {
 	return ""
 }
 
-// noteUnusable counts and logs an unusable response, without its content. The request rate bounds the
-// number of lines.
+// noteUnusable does not log the content. The request rate bounds the number of lines.
 func (ps *Registries) noteUnusable(ctx context.Context, domain string, err error) {
 	reason := unusable(err)
 	if reason == "" || ctx.Err() != nil {
@@ -319,8 +313,7 @@ func (ps *Registries) noteUnusable(ctx context.Context, domain string, err error
 		slog.String("peer", domain), slog.String("reason", reason), slog.Any("err", err))
 }
 
-// push sends JSON to another registry. Its errors are the errors of [identity.Client.Post]. The caller
-// interprets all responses, even unusable ones.
+// push returns the errors of [identity.Client.Post], and leaves all responses to the caller.
 func (ps *Registries) push(ctx context.Context, p Peer, address string, body []byte) (identity.Answer, error) {
 	reply, err := ps.deps.Fetch.Post(ctx, address, body)
 	switch {

@@ -1,6 +1,5 @@
-// Package peers exchanges messages with other AIRC registries. It has the list of allowed registries,
-// reads their self-descriptions and verifies their signatures. It sends queued messages in order until
-// they are accepted, and requests identities and presence.
+// Package peers exchanges messages with other AIRC registries. It reads their self-descriptions, verifies
+// their signatures, and sends queued messages in order until they are accepted.
 //
 // A registry signs each relay in the member [SignatureMember]. A signed relay counts in the rate of its
 // registry once its signature is verified; an unsigned relay counts in the rate of its address. In open
@@ -57,21 +56,21 @@ const (
 	DialectD3   = "d3"
 )
 
-// Default rates in messages per minute and direction. Deployed registries accept ten, for all handles
-// of a registry together.
+// Messages per minute and direction. Deployed registries accept ten, for all handles of a registry
+// together.
 const (
 	DefaultPerMinute  = 60
 	limitedPerMinute  = 10
 	deployedPerMinute = 9
 )
 
-// Cache lifetimes of a registry's self-description, and of a failure to read it.
+// Cache lifetimes of a self-description, and of a failure to read it.
 const (
 	wellKnownLife = time.Hour
 	silenceLife   = 5 * time.Second
 )
 
-// maxPeers bounds the cached registries, a few KiB each.
+// A cached registry takes a few KiB.
 const maxPeers = 1024
 
 // SignatureMember has a registry's signature on a document for another registry.
@@ -126,7 +125,7 @@ func (p Config) Check(mutual bool, mistake func(key, why string)) {
 	}
 }
 
-// trusts returns the policy by which unsigned relays count as sent by their registry, or "" for none.
+// trusts returns the policy by which unsigned relays count as sent by their registry, or "".
 func (p Config) trusts() string {
 	if p.Unsigned != ModeAllow {
 		return ""
@@ -141,7 +140,7 @@ func (p Config) trusts() string {
 	return cmp.Or(strings.Join(by, ", "), "with a certificate for "+p.Domain)
 }
 
-// within reports whether a request came from the registry's networks. It is true if there are none.
+// within is true if no networks are configured.
 func (p Config) within(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return len(p.Networks) == 0 || err == nil && slices.ContainsFunc(p.Networks, func(text string) bool {
@@ -187,19 +186,18 @@ type Deps struct {
 	bridge.Ports
 
 	Domain     string // of this registry
-	Federation string // [FederationOff], [FederationAllowlist] or [FederationOpen]
-	RequireDNS bool   // also require other registries' keys in DNS
-	CAFile     string // authorities that certify all registries; "" for none
+	Federation string
+	RequireDNS bool
+	CAFile     string // certify all registries; "" for none
 	Peers      []Config
 
 	Record  registry.Bound
 	Keyring *identity.Keyring // contains the key of this registry
-	Fetch   *identity.Client  // nil if there is no exchange with any registry
+	Fetch   *identity.Client  // nil without any exchange
 
-	// TXT returns the DNS texts under a name. An empty result is not an error.
+	// TXT returns no error for an empty result.
 	TXT func(ctx context.Context, name string) ([]string, error)
-	// Mode returns the mode set by an operator for a registry, or "" for none. It takes precedence over
-	// the configuration.
+	// Mode returns the operator's mode for a registry, or "". It overrides the configuration.
 	Mode func(domain string) string
 	// Authorities has the authorities of client certificates, by configured file.
 	Authorities map[string]*x509.CertPool
@@ -207,8 +205,8 @@ type Deps struct {
 	Notify func(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error
 }
 
-// Registries are the other registries, with their policies, descriptions and queues. Descriptions are
-// lost on restart. It is safe for concurrent use.
+// Registries are the other registries, with their policies, descriptions and queues. It is safe for
+// concurrent use.
 type Registries struct {
 	deps     Deps
 	unproven unproven
@@ -220,7 +218,6 @@ type Registries struct {
 	heard chan string // registries that sent a message
 }
 
-// pace limits the messages to one registry to its advertised rate.
 type pace struct {
 	*delivery.Pace
 	perMinute int
@@ -284,8 +281,7 @@ func CheckPeer(name string) error {
 	return nil
 }
 
-// peer returns the description of another registry. Its error wraps [*federation.UnavailableError] if
-// the registry cannot be reached now.
+// peer wraps [*federation.UnavailableError] if the registry cannot be reached now.
 func (ps *Registries) peer(ctx context.Context, domain string, now time.Time) (Peer, error) {
 	cfg, federated := ps.Exchanges(domain)
 	if !federated {
@@ -401,8 +397,7 @@ func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 	return known.Pace
 }
 
-// Heard records that a registry sent a message, and so may accept its queued messages. It does not
-// block.
+// Heard records that a registry sent a message, and so may accept its queued messages. It does not block.
 func (ps *Registries) Heard(domain string) {
 	select {
 	case ps.heard <- domain:

@@ -18,7 +18,6 @@ import (
 	"github.com/baton-gateway/baton/federation/identity"
 )
 
-// consentDocument is a decision for another registry, without the members added by each attempt.
 type consentDocument struct {
 	Type      string `json:"type"`
 	From      string `json:"from"`
@@ -26,9 +25,8 @@ type consentDocument struct {
 	ToAddress string `json:"to_address"`
 }
 
-// ShareDecision queues an agent's decision about a handle for its registry. It uses the lane of the
-// agent's messages to that handle, so that they arrive in order. After a nil error, the decision is on
-// disk.
+// ShareDecision queues an agent's decision in the lane of its messages to that handle, so that they arrive
+// in order. After a nil error, the decision is on disk.
 func (ps *Registries) ShareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
 	address, ok := wire.ParseAddress(edge.From)
 	if !ok {
@@ -54,8 +52,7 @@ func (ps *Registries) ShareDecision(ctx context.Context, action string, edge age
 	return nil
 }
 
-// relayDocument is a message for another registry, without the members added by each attempt. One
-// document serves all dialects: deployed registries ignore the later members.
+// relayDocument serves all dialects: deployed registries ignore the later members.
 type relayDocument struct {
 	Origin  string          `json:"origin_registry"`
 	From    string          `json:"from"`
@@ -67,7 +64,7 @@ type relayDocument struct {
 	FromAddress string          `json:"from_address"`
 	ToAddress   string          `json:"to_address"`
 	Key         string          `json:"idempotency_key"` // stable across attempts
-	Envelope    json.RawMessage `json:"envelope"`        // as signed by the agent
+	Envelope    json.RawMessage `json:"envelope"`        // signed by the agent
 }
 
 // Relay returns the queue item for the registry of a recipient.
@@ -92,7 +89,7 @@ func (ps *Registries) Relay(to string, m agents.Message, body string, payload js
 
 func lane(from, to string) string { return from + " " + to }
 
-// relayBody returns the text of a relay. Deployed registries require a text of limited length.
+// relayBody is needed because deployed registries require a text of limited length.
 func relayBody(body string, payload json.RawMessage) string {
 	if body == "" {
 		var typed struct {
@@ -169,9 +166,7 @@ func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDe
 	return readReply(reply, p.dialect)
 }
 
-// ended reports the result of a delivery to the sender of a document. An accepted message stops waiting
-// in the inbox. The result of a decision is not reported, because this registry enforces the decision
-// anyway.
+// ended does not report the result of a decision, because this registry enforces the decision anyway.
 func (ps *Registries) ended(ctx context.Context, row federation.PeerDelivery, how federation.Settlement) {
 	if row.Kind == federation.DecisionDelivery {
 		return
@@ -221,8 +216,8 @@ func (f fate) outcome() string {
 	return "again"
 }
 
-// readReply interprets the response to a message. A deployed registry marks an ID as seen before it
-// judges the message, so any response other than 201 means that nothing was delivered.
+// readReply treats any response of a deployed registry other than 201 as undelivered, because it marks an
+// ID as seen before it judges the message.
 func readReply(reply identity.Answer, dialect string) fate {
 	var said struct {
 		Error        string `json:"error"`

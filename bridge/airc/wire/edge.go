@@ -14,8 +14,7 @@ import (
 	"github.com/baton-gateway/baton/translate"
 )
 
-// Code is the member "error" of a failed response. It is a flat string, because deployed peers copy it
-// as one.
+// Code is the member "error" of a failed response. Deployed peers copy it as a flat string.
 type Code string
 
 // The codes of the specification, then our own.
@@ -73,8 +72,7 @@ const (
 	codeMissingCap      Code = "missing_capability"
 )
 
-// retryAfter is the Retry-After of a failure of unknown duration: long enough for a locked record,
-// short enough for a polling client.
+// Long enough for a locked record, short enough for a polling client.
 const retryAfter = 5 * time.Second
 
 // FullRetry is the Retry-After if messages must be read or work must end first.
@@ -84,18 +82,18 @@ const FullRetry = time.Minute
 type ProblemError struct {
 	Code    Code
 	Message string
-	// Unreadable is the metric label of the reason for an unreadable body.
+	// Unreadable is the metric label for an unreadable body.
 	Unreadable string
 	// Allow lists the methods of the path.
 	Allow string
-	// RetryAfter is the wait before a retry of a request over a limit.
+	// RetryAfter is the wait before a retry.
 	RetryAfter time.Duration
 	// Approval is the message to be approved; nil for all other refusals.
 	Approval *Approval
 }
 
-// Approval is the text as it would be stored, in the refusal of a message that differs from the
-// approved one.
+// Approval is the text as it would be stored, in the refusal of a message that differs from the approved
+// one.
 type Approval struct {
 	Reason string `json:"reason"`
 	Text   string `json:"server_text"`
@@ -139,11 +137,10 @@ type outcome struct {
 	Assignee federation.DID       `json:"assignee,omitempty"`
 }
 
-// maxSentenceChars bounds the text of a refusal in responses and logs, because it may quote the sender.
+// The text of a refusal may quote the sender.
 const maxSentenceChars = 300
 
-// Render converts an error to a response. No other function in this package does. It hides unknown
-// errors.
+// Render converts an error to a response. It hides unknown errors.
 func Render(err error) Failure {
 	f := classify(err)
 	if f.Status == http.StatusTooManyRequests && f.retryAfter <= 0 {
@@ -199,8 +196,7 @@ func unavailable(message string, after time.Duration) Failure {
 	return Failure{Code: codeUnavailable, Message: message, Status: http.StatusServiceUnavailable, retryAfter: after}
 }
 
-// word returns the AIRC code of a refused step: the code of the specification, if any, or else our own
-// code with underscores.
+// word falls back to our own code, with underscores.
 //
 // spec: handofftag "The client's side"
 func word(c federation.RefusalCode) Code {

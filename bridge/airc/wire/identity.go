@@ -21,8 +21,7 @@ type Address struct{ Handle, Domain string }
 
 func (r Address) String() string { return r.Handle + "@" + r.Domain }
 
-// ParseAddress reads "handle@domain", optionally preceded by "@". The domain must be a name: no IP
-// address, no port, and no second "@", which would be a user in a URL.
+// ParseAddress reads "handle@domain", optionally preceded by "@". The domain must be a name without a port.
 //
 //	amy@peer.example, @amy@peer.example
 func ParseAddress(text string) (Address, bool) {
@@ -48,8 +47,7 @@ func SplitAddress(handle string) (domain string, isRemote bool) {
 	return domain, isRemote
 }
 
-// ValidDomain reports whether a text is a lower-case host name of at least two labels. The top-level
-// label is never a number, so IP addresses are excluded.
+// ValidDomain reports whether a text is a lower-case host name of at least two labels, and no IP address.
 func ValidDomain(text string) bool {
 	const letters, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 	labels := strings.Split(text, ".")
@@ -61,18 +59,15 @@ func ValidDomain(text string) bool {
 	return len(text) <= 253 && len(labels) >= 2 && strings.ContainsAny(labels[len(labels)-1], letters)
 }
 
-// plcIDChars is the length of the identifier of a did:plc, which fits a handle unchanged.
 const plcIDChars = 24
 
-// aliasHashChars is the length of the hash at the end of an alias: 50 bits, for which 40 million names
-// have a collision with probability one half.
+// With 50 bits, 40 million names have a collision with probability one half.
 const aliasHashChars = 10
 
-// maxSlugChars leaves room for the hash in 30 characters, the limit of the strictest peers.
+// This leaves room for the hash in 30 characters, the limit of the strictest peers.
 const maxSlugChars = 19
 
-// Handle returns the handle of a DID of another network: one stable string for each DID,
-// which no agent can register. A did:plc is written out; any other DID is hashed.
+// Handle returns the stable handle of a DID of another network, which no agent can register.
 //
 //	did:plc:ewvi7nxzyoun6zhxrhs64oiz → plc_ewvi7nxzyoun6zhxrhs64oiz
 //	did:web:freeq.at:bots:factory    → web_l57chsxpyrjlo673eggecfxicj
@@ -109,8 +104,8 @@ func slug(name string) string {
 	return s
 }
 
-// ParseHandle decodes the handle of another network's DID: the DID itself, or the first characters of
-// its hash. Both are empty for a handle that can only belong to an agent.
+// ParseHandle returns the DID, or the first characters of its hash. Both are empty for a handle that can
+// only belong to an agent.
 func ParseHandle(handle string) (did federation.DID, hash string) {
 	i := strings.LastIndexByte(handle, '_')
 	if i < 0 {
@@ -154,11 +149,10 @@ func UnixTime(t time.Time) *int64 {
 	return new(t.Unix())
 }
 
-// spkiPrefix precedes the 32 bytes of an Ed25519 key in X.509.
 const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
 
-// ParsePublicKey reads a public key in any form in use by clients: PEM, or 32 bytes or X.509 in base64
-// of either alphabet, with or without padding and the prefix "ed25519:".
+// ParsePublicKey reads PEM, or 32 bytes or X.509 in base64 of either alphabet, with or without padding and
+// the prefix "ed25519:".
 func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	malformed := Refuse(CodeBadRequest, "the public key is not a valid Ed25519 key")
 	encoded := strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"), "=")

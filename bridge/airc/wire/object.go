@@ -14,9 +14,8 @@ import (
 // Members are the members of a response. Each client reads some of them.
 type Members map[string]any
 
-// PlainHandle normalizes "@", capitals and hyphens in a client's spelling of a handle. In the form
-// "@scout@peer.example" it keeps the part after the name. It also keeps letters and spaces outside
-// ASCII, so that no handle has two spellings that look alike.
+// PlainHandle normalizes "@", capitals and hyphens in a client's spelling of a handle. It keeps a domain,
+// and letters and spaces outside ASCII.
 func PlainHandle(text string) string {
 	name, host, remote := strings.Cut(strings.TrimPrefix(LowerASCII(strings.Trim(text, " \t\r\n")), "@"), "@")
 	name = strings.ReplaceAll(name, "-", "_")
@@ -111,8 +110,8 @@ func Marshal(value any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// Object is a JSON object with case-sensitive member names, unlike encoding/json. Err is the first
-// missing or wrong member; later reads are meaningless.
+// Object is a JSON object with case-sensitive member names. Err is the first missing or wrong member; later
+// reads are meaningless.
 type Object struct {
 	Members map[string]json.RawMessage
 	Err     error
