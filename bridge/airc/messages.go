@@ -334,7 +334,7 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 // A nonce counts as used for the whole range of accepted timestamps.
 const nonceLife = 2 * wire.ClockSkew
 
-// A nonce takes about 150 bytes.
+// A remembered nonce takes about 150 bytes.
 const maxNonces = 1 << 16
 
 const maxNonceBytes = 128

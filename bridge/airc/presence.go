@@ -26,7 +26,7 @@ const maxPresent = 1 << 16
 
 const maxListed = 1000
 
-// In characters.
+// Maximum lengths, in characters.
 const (
 	maxContextChars = 280
 	maxMoodChars    = 64

@@ -18,7 +18,7 @@ import (
 	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
-// The share of unverified senders in the first contacts of one recipient is one fifth.
+// A divisor: unverified senders get one fifth of the first contacts of one recipient.
 const unverifiedPart = 5
 
 // holdUnverified never files a message as a step.

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/credential"
 )
 
-// Deployed registries accept as many relays from one registry.
+// The rate of one address. Deployed registries accept as many relays from one registry.
 const unprovenPerMinute = 10
 
 // unproven rate-limits, by address, callers that no operator vouches for.
