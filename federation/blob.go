@@ -16,22 +16,21 @@ import (
 // BlobPath is the path of blobs below the public address of a gateway.
 const BlobPath = "/blob/cap/"
 
-// UnclaimedBlob is the lifetime of a blob without a filed step: longer than a step may be deferred.
+// UnclaimedBlob is the lifetime of a blob without a filed step. It exceeds the longest deferral.
 const UnclaimedBlob = 48 * time.Hour
 
-// MaxBlobBytes bounds a blob if the configuration does not. Whole blobs are held in memory.
+// MaxBlobBytes is the default limit of a blob. Whole blobs are held in memory.
 const MaxBlobBytes = 64 << 20
 
-// ErrBlobTooLarge is returned for content that is too large for one blob.
+// ErrBlobTooLarge is returned for content that exceeds the limit of one blob.
 var ErrBlobTooLarge = errors.New("federation: too large for one blob")
 
-// ErrBlobQuota is returned by [Blobs.KeepBlob] if the owner's quota is used up.
+// ErrBlobQuota is returned by [Blobs.KeepBlob] if the owner has no quota left.
 var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 
 const capabilityBytes = 16
 
-// Capability is the name of a blob: 128 random bits as base64url. Any bearer may read the blob,
-// which never changes.
+// Capability is the name of a blob: 128 random bits as base64url. It grants read access to any bearer.
 type Capability string
 
 // NewCapability returns a new capability, or the error of random.
@@ -43,7 +42,7 @@ func NewCapability(random io.Reader) (Capability, error) {
 	return Capability(base64.RawURLEncoding.EncodeToString(b[:])), nil
 }
 
-// ParseCapability reads a capability, strictly.
+// ParseCapability accepts only the canonical spelling.
 func ParseCapability(text string) (Capability, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) != capabilityBytes {
@@ -52,7 +51,7 @@ func ParseCapability(text string) (Capability, error) {
 	return Capability(text), nil
 }
 
-// CapabilityIn returns the capability in a context that is a blob address, on any gateway, or "".
+// CapabilityIn returns the capability in a context that is the blob address of any gateway, or "".
 func CapabilityIn(text string) Capability {
 	if !strings.Contains(text, BlobPath) {
 		return ""
@@ -73,7 +72,7 @@ func CapabilityIn(text string) Capability {
 type Blob struct {
 	Capability Capability
 	Digest     [32]byte // SHA-256 of Content
-	Owner      DID      // its quota is charged
+	Owner      DID      // charged for it
 	Content    []byte
 	Stored     time.Time
 	Expires    time.Time // deletion time; zero while a step refers to it
@@ -100,12 +99,12 @@ func InlineContext(text string) bool {
 }
 
 // Blobs stores the content that steps refer to. [store.Record] documents the methods. A filed step
-// whose context is the address of a blob claims that blob, and so may an [Effect]. The record keeps
-// a claimed blob as long as the handoff.
+// whose context is a blob address claims the blob, and an [Effect] may claim one too. A claimed blob is
+// kept as long as its handoff.
 type Blobs interface {
-	// KeepBlob stores a blob, once per owner, handoff and content: the returned blob is the first
-	// one. It is claimed at once if the handoff is on record. KeepBlob returns [ErrBlobQuota] if
-	// the owner's blobs would exceed limit bytes in total; 0 means no limit.
+	// KeepBlob stores a blob once per owner, handoff and content, and returns the first one. It claims
+	// the blob at once if the handoff is on record. It returns [ErrBlobQuota] if the owner's blobs
+	// would exceed limit bytes in total; 0 means no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
 	// Blob returns an unexpired blob, or [ErrNotFound].
 	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)
@@ -115,8 +114,8 @@ type Blobs interface {
 
 func capabilityMarks() []string { return []string{BlobPath, "?k="} }
 
-// MaskCapabilities replaces the capabilities in the addresses of a text. They give access to
-// private contexts, and logs may have other readers.
+// MaskCapabilities replaces the capabilities in the blob addresses of a text, for logs and their
+// readers.
 func MaskCapabilities(text string) string {
 	for _, mark := range capabilityMarks() {
 		if !strings.Contains(text, mark) {

@@ -17,9 +17,9 @@ type BlockKind string
 const (
 	BlockDID         BlockKind = "did"
 	BlockNetwork     BlockKind = "network"
-	BlockParticipant BlockKind = "handle" // a participant of a link here, or with @domain of a peer
-	BlockMask        BlockKind = "mask"   // users of a chat network: NICK!USER@LINK
-	BlockHost        BlockKind = "host"   // every did:web of a host and of the names below it
+	BlockParticipant BlockKind = "handle" // participant of a local link, or of a peer with @domain
+	BlockMask        BlockKind = "mask"   // chat users: NICK!USER@LINK
+	BlockHost        BlockKind = "host"   // each did:web of a host or its subdomains
 )
 
 const (
@@ -27,11 +27,10 @@ const (
 	anyLink    = "*"
 )
 
-// The longest block is a DID.
 const maxBlockBytes = MaxDIDBytes
 
-// SubnetBits is the IPv6 prefix length that names one client: providers assign at least a /64. The
-// gateway records no longer prefix, so a smaller block covers the whole subnet.
+// SubnetBits is the IPv6 prefix length that names one client: providers assign at least a /64. Recorded
+// addresses have no longer prefix.
 const SubnetBits = 64
 
 const (
@@ -39,8 +38,8 @@ const (
 	siteBits6 = 48
 )
 
-// Site returns the network that limits count as one site: the IPv4 /24 or the IPv6 /48 of an
-// address or a CIDR subnet. It returns "" for any other text, such as an unknown address.
+// Site returns the network that limits count as one site: the IPv4 /24 or the IPv6 /48 of an address or
+// CIDR subnet. It returns "" for any other text.
 func Site(subnet string) string {
 	network, err := netip.ParsePrefix(subnet)
 	if err != nil {
@@ -55,14 +54,14 @@ func Site(subnet string) string {
 
 // Block is an operator's decision to accept nothing from a source.
 type Block struct {
-	What    string    `json:"what"` // in the one spelling of [ParseBlock]
+	What    string    `json:"what"` // canonical, see [ParseBlock]
 	Kind    BlockKind `json:"kind"`
 	Reason  string    `json:"reason"`
 	Since   time.Time `json:"since"`
-	Expires time.Time `json:"expires,omitzero"` // zero for a permanent block
+	Expires time.Time `json:"expires,omitzero"` // zero if permanent
 }
 
-// Good reports whether a block is effective at the given time.
+// Good reports whether the block is in force at the given time.
 func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Before(b.Expires) }
 
 // ParseBlock reads the subject of a block:
@@ -158,7 +157,7 @@ type Source struct {
 	Network      string
 	Address      netip.Prefix
 	DIDs         []DID
-	Participants []string // names of participants of local links, and of peers with @domain
+	Participants []string // of local links; of peers with @domain
 	Link         string
 	Name         string
 	User         string
@@ -176,7 +175,7 @@ func cutMask(text string) (mask, bool) {
 	return m, m.nick != "" && m.user != "" && m.link != ""
 }
 
-// BlockedLink returns the name of the link in a block of chat users, or "".
+// BlockedLink returns the link of a [BlockMask], or "".
 func BlockedLink(b Block) string {
 	m, ok := cutMask(b.What)
 	if !ok || b.Kind != BlockMask || m.link == anyLink {
@@ -192,7 +191,7 @@ func (m mask) fits(s Source) bool {
 
 // Blocks is an immutable set of blocks, safe for concurrent use. The zero Blocks blocks nothing.
 type Blocks struct {
-	exact    map[string]Block // DIDs and handles, whose spellings never coincide
+	exact    map[string]Block // by DID or handle
 	hosts    map[string]Block
 	networks []blockedNetwork
 	masks    []blockedMask
@@ -210,7 +209,7 @@ type blockedMask struct {
 	mask mask
 }
 
-// NewBlocks returns a set of blocks. It omits blocks that [ParseBlock] rejects.
+// NewBlocks returns a set of blocks. It omits invalid blocks.
 func NewBlocks(all []Block) *Blocks {
 	b := &Blocks{exact: map[string]Block{}, hosts: map[string]Block{}}
 	for _, each := range all {
@@ -237,11 +236,11 @@ func (b *Blocks) Empty() bool {
 	return b == nil || len(b.exact)+len(b.hosts)+len(b.networks)+len(b.masks) == 0
 }
 
-// Named reports whether a block names a DID, a handle or a host. Only then do the other names of a
-// source matter.
+// Named reports whether a block names a DID, a handle or a host. If not, the caller need not look up
+// the other names of a source.
 func (b *Blocks) Named() bool { return b != nil && len(b.exact)+len(b.hosts) > 0 }
 
-// Match returns a block that matches a source at the given time, or false.
+// Match returns a block that matches a source at the given time, or false if none does.
 func (b *Blocks) Match(s Source, now time.Time) (Block, bool) {
 	if b.Empty() {
 		return Block{}, false
@@ -285,7 +284,7 @@ func webHost(did DID) string {
 		return ""
 	}
 	host, _, _ := strings.Cut(id, ":")
-	host, err := url.PathUnescape(host) // a port is behind %3A
+	host, err := url.PathUnescape(host) // a port follows %3A
 	if err != nil {
 		return ""
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Rank is the priority among the deliveries of one link. The lowest rank is delivered first.
+// Rank is the priority of a delivery on its link, lowest first.
 type Rank int
 
 // The ranks of pending steps.
@@ -15,10 +15,10 @@ const (
 	RankOffer                // the step opened its handoff
 	RankProgress             // progress
 	RankMessage              // private text
-	RankPersonal             // delivered to its channel, but not to an absent party
+	RankPersonal             // delivered to its channel, but not yet to an absent party
 )
 
-// RankOf returns the rank of a step. The view is the state after it.
+// RankOf returns the rank of a step, with the view after it.
 func RankOf(ev Event, after View) Rank {
 	switch {
 	case after.Over:
@@ -31,31 +31,30 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
-// DestinationKind is the kind of a destination.
+// DestinationKind distinguishes destinations.
 type DestinationKind string
 
 // The kinds of destinations.
 const (
-	ToLink    DestinationKind = "link" // a link, or another home
-	ToPeer    DestinationKind = "peer" // a peer of a network, such as another registry
+	ToLink    DestinationKind = "link" // or another home
+	ToPeer    DestinationKind = "peer" // of a network, such as another registry
 	ToWebhook DestinationKind = "webhook"
-	ToReaders DestinationKind = "notices" // the readers of the notices of a link
+	ToReaders DestinationKind = "notices" // of the notices of a link
 )
 
-// Destination is a delivery target with its own retry schedule, such as a webhook.
+// Destination is a delivery target with its own retry schedule.
 type Destination struct {
 	Name     string
-	Failures int // consecutive attempts without a response
+	Failures int // consecutive, without a response
 }
 
-// PeerDestination returns the destination name of a peer, which differs from that of a home of the
-// same name.
+// PeerDestination returns the destination name of a peer. A home of the same name has another one.
 func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
 
 // NoticesOf returns the destination name for the notices of a link.
 func NoticesOf(link string) string { return string(ToReaders) + "/" + link }
 
-// KindOf splits the name of a destination into its kind and the rest.
+// KindOf splits a destination name into its kind and the rest.
 func KindOf(to string) (kind DestinationKind, rest string) {
 	for _, kind := range []DestinationKind{ToPeer, ToWebhook, ToReaders} {
 		if rest, ok := strings.CutPrefix(to, string(kind)+"/"); ok {
@@ -65,31 +64,32 @@ func KindOf(to string) (kind DestinationKind, rest string) {
 	return ToLink, to
 }
 
-// Delivery is a pending delivery to one destination: an Entry, a Notice, a Document or a Push. A
-// destination receives the rows of one lane in order: of one handoff, of one conversation, or of
-// one sender and recipient. Lanes do not wait for each other.
+// Delivery is a pending delivery to one destination: an Entry, a Notice, a Document or a Push. The rows
+// of one lane are delivered in order. A lane is a handoff, a conversation, or a sender and recipient.
+// Lanes do not wait for each other.
 type Delivery struct {
-	Row      int64 // position among the items of the destination
+	Row      int64 // position in the queue of the destination
 	Entry    Entry
-	View     View // current state of the handoff; zero for text
+	View     View // current; zero for text
 	Notice   *Notice
 	Document *PeerDelivery
 	Push     *Push
 	Queued   time.Time
-	Attempt  int       // earlier attempts
-	Next     time.Time // next attempt of the first row of its handoff; zero for immediately
-	Reason   string    // error of the last attempt, or ""
-	// Personal marks a delivery that has reached its channel and waits for an absent party. It does
-	// not block later rows of the handoff.
+	Attempt  int       // number of earlier attempts
+	Next     time.Time // next attempt of the first row of its lane; zero for immediately
+	Reason   string    // of the last failure
+	// Personal marks a delivery that has reached its channel and waits for an absent party. It does not
+	// block later rows.
 	Personal bool
-	// Skipped counts the earlier progress steps that this one replaces. The outbox worker sets it.
+	// Skipped counts the earlier progress steps that this one replaces, and is set by the outbox
+	// worker.
 	Skipped int
 	// Broken is the reason why the record cannot read the row, or "". A broken row has no Entry or
 	// View.
 	Broken string
 }
 
-// Ref returns the ID of the delivered step, text or message, or [Notice.Ref].
+// Ref returns the ID of the step, text or message, or [Notice.Ref].
 func (d Delivery) Ref() string {
 	switch {
 	case d.Notice != nil:
@@ -102,7 +102,7 @@ func (d Delivery) Ref() string {
 	return d.Entry.Row().ID.String()
 }
 
-// Handoff returns the handoff of the delivered step, or the zero ID if there is no step.
+// Handoff returns the handoff of the step, or the zero ID if there is no step.
 func (d Delivery) Handoff() HandoffID {
 	switch {
 	case d.Notice != nil:
@@ -115,7 +115,7 @@ func (d Delivery) Handoff() HandoffID {
 	return d.Entry.Row().Handoff
 }
 
-// CompletedDelivery is a delivery completed by a link.
+// CompletedDelivery is a completed delivery to a link.
 type CompletedDelivery struct {
 	Delivery
 	At time.Time
@@ -128,31 +128,31 @@ type PausedQueue struct {
 	Reason string
 }
 
-// Failure is one failed attempt.
+// Failure is one failed delivery attempt.
 type Failure struct {
 	Reason string
 	At     time.Time
 	Next   time.Time
-	// Counted reports whether Attempt was called for it before.
+	// Counted is true if Attempt was already called for it.
 	Counted bool
-	// Personal makes the delivery wait for an absent party: see [Delivery].
+	// Personal makes the delivery wait for an absent party, see [Delivery].
 	Personal bool
-	// Unsure is the ID of an unanswered attempt: see [PeerDelivery].
+	// Unsure is the ID of an unanswered attempt, see [PeerDelivery].
 	Unsure string
 }
 
 // Settlement is the outcome of deliveries.
 type Settlement struct {
-	State DeliveryState // "" is delivered
+	State DeliveryState // "" means delivered
 	Code  string
 	Why   string
-	Dead  DeadReason // "" unless it is a dead letter
+	Dead  DeadReason // "" if it is not a dead letter
 	Quiet bool       // signers are not notified
 	Shown bool
 	At    time.Time
 }
 
-// Outcome returns the resulting state.
+// Outcome returns the state, [DeliveryDelivered] by default.
 func (s Settlement) Outcome() DeliveryState {
 	if s.State == "" {
 		return DeliveryDelivered
@@ -160,18 +160,17 @@ func (s Settlement) Outcome() DeliveryState {
 	return s.State
 }
 
-// DeadReason is the reason for abandoning a delivery. It is a stable identifier, and a label of
-// metrics.
+// DeadReason is the reason for abandoning a delivery. It is a stable identifier and a metric label.
 type DeadReason string
 
 // The reasons for a dead letter.
 const (
 	DeadExpired  DeadReason = "expired"
-	DeadRefused  DeadReason = "refused"    // a peer refused it permanently
-	DeadFailed   DeadReason = "failed"     // each attempt failed, although the other side was reachable
-	DeadBroken   DeadReason = "unreadable" // the record cannot read it
+	DeadRefused  DeadReason = "refused"    // permanently, by a peer
+	DeadFailed   DeadReason = "failed"     // every attempt, although the other side was reachable
+	DeadBroken   DeadReason = "unreadable" // by the record
 	DeadOperator DeadReason = "operator"
-	DeadBlocked  DeadReason = "blocked" // an operator blocked the home; retried once it is allowed
+	DeadBlocked  DeadReason = "blocked" // by a block of the home; retried once the home is allowed
 )
 
 // DeadReasons returns all reasons.
@@ -198,8 +197,8 @@ func (r DeadReason) Fix() string {
 	return "read the last error"
 }
 
-// DeadLetterError is returned for a delivery that becomes a dead letter at once, because no attempt
-// can succeed until an operator changes something here.
+// DeadLetterError makes a delivery a dead letter at once, because it cannot succeed before an operator
+// changes something here.
 type DeadLetterError struct {
 	Reason DeadReason
 	Why    string
@@ -208,7 +207,7 @@ type DeadLetterError struct {
 // Error implements error.
 func (e *DeadLetterError) Error() string { return e.Why }
 
-// MaxAttempts is the number of remembered attempts per delivery, the latest ones.
+// MaxAttempts is the number of latest attempts stored per delivery.
 const MaxAttempts = 16
 
 // Attempt is a failed attempt.
@@ -221,14 +220,14 @@ type Attempt struct {
 // DeadLetter is an abandoned delivery.
 type DeadLetter struct {
 	ID       int64
-	To       string // link, or a peer of one
+	To       string
 	ToPeer   bool
 	Reason   DeadReason
 	Why      string
 	Event    EventID
 	Handoff  HandoffID
 	Verb     Verb
-	Message  string // ID of the document for a peer
+	Message  string // for a peer
 	Attempt  int
 	Queued   time.Time
 	Died     time.Time
@@ -239,10 +238,10 @@ type DeadLetter struct {
 	Raw       []byte
 	Signature string
 	Tries     []Attempt
-	Broken    string // why its subject cannot be read, or ""
+	Broken    string // why it cannot be read, or ""
 }
 
-// DeadFilter selects dead letters. A zero member matches all.
+// DeadFilter selects dead letters. A zero field matches all.
 type DeadFilter struct {
 	Reason DeadReason
 	To     string
@@ -250,7 +249,7 @@ type DeadFilter struct {
 
 // Waiting is a pending delivery to a link, or to a peer of one.
 type Waiting struct {
-	Link    string // or the name of a webhook or of readers of notices; or
+	Link    string // or a name of a webhook or notice readers; or
 	Peer    string
 	Event   EventID
 	Message string
@@ -259,7 +258,7 @@ type Waiting struct {
 	Queued  time.Time
 	Attempt int
 	Next    time.Time // zero for immediately
-	Behind  bool      // an earlier delivery has the same order key
+	Behind  bool      // another delivery with its order key comes first
 	Reason  string
 }
 
@@ -271,10 +270,9 @@ func (w Waiting) To() string {
 	return w.Peer
 }
 
-// WaitingFilter selects deliveries. A zero member matches all. Link and Peer exclude each other's
-// deliveries.
+// WaitingFilter selects deliveries. A zero field matches all. Set at most one of Link and Peer.
 type WaitingFilter struct {
-	Link    string // or the name of a webhook or of readers of notices
+	Link    string // or a name of a webhook or notice readers
 	Peer    string
 	Handoff HandoffID
 	Before  time.Time
@@ -283,10 +281,10 @@ type WaitingFilter struct {
 
 // Shape counts the pending deliveries of one destination, by age.
 type Shape struct {
-	Link   string // or the name of a webhook or of readers of notices; or
+	Link   string // or a name of a webhook or notice readers; or
 	Peer   string
 	Rows   int
-	Ages   [shapeAges + 1]int // per interval of [ShapeAges], then the older ones
+	Ages   [shapeAges + 1]int // per interval of [ShapeAges], then all older ones
 	Oldest time.Time
 }
 
@@ -300,42 +298,42 @@ func ShapeAges() [shapeAges]time.Duration {
 // MaxPeerDeliveries bounds the pending deliveries of one unreachable peer.
 const MaxPeerDeliveries = 10_000
 
-// PeerDeliveryKind is the content of a delivery to a peer.
+// PeerDeliveryKind distinguishes the contents of deliveries to peers.
 type PeerDeliveryKind string
 
 // The kinds of deliveries to peers.
 const (
 	MessageDelivery  PeerDeliveryKind = "message"  // to a participant of the peer
-	DecisionDelivery PeerDeliveryKind = "decision" // a local decision about such a participant
+	DecisionDelivery PeerDeliveryKind = "decision" // about such a participant
 )
 
-// PeerDelivery is a document of a network for one of its peers, such as another registry.
+// PeerDelivery is a document for a peer of a network, such as another registry.
 type PeerDelivery struct {
-	Row      int64            // as [Delivery.Row]
+	Row      int64            // see [Delivery]
 	Kind     PeerDeliveryKind // empty for [MessageDelivery]
 	Peer     string
 	Sender   string
-	Message  string // for a decision, unique to its Sender
-	OrderKey string // deliveries with one key arrive in order
-	Document []byte // JSON, to which each attempt adds its own members
+	Message  string // of a decision: unique to Sender
+	OrderKey string // deliveries with the same key are made in order
+	Document []byte // JSON; each attempt adds members
 	Handoff  HandoffID
 	Queued   time.Time
 	Attempt  int
 	Next     time.Time
-	Delayed  bool // its sender was notified of the delay
+	Delayed  bool // the sender was notified
 	Reason   string
-	// Unsure is the ID of an unanswered attempt, which the peer may have received, or "".
+	// Unsure is the ID of an unanswered attempt that the peer may have received, or "".
 	Unsure string
 }
 
 // PeerOutbox is a peer with pending deliveries.
 type PeerOutbox struct {
 	Name     string
-	Failures int       // consecutive attempts without a response
+	Failures int       // consecutive, without a response
 	Next     time.Time // zero if the peer responded
 }
 
-// PeerBacklog is the state of the queue of one peer.
+// PeerBacklog describes the queue of one peer.
 type PeerBacklog struct {
 	Peer   string
 	Rows   int

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// ErrNotCanonical is returned by the parsers of this package for a valid value in another spelling.
+// ErrNotCanonical is returned for a valid value that is not in canonical form.
 var ErrNotCanonical = errors.New("federation: not in canonical form")
 
-// MaxDIDBytes bounds a DID. Longer DIDs do not fit into message tags.
+// MaxDIDBytes bounds a DID, so that it fits into message tags.
 const MaxDIDBytes = 512
 
-// DID names one identity on every network, as in "did:plc:z72i7hdynmk6r22z27h6tvur". Build one with
-// [ParseDID]. Every package except federation/identity treats it as opaque.
+// DID names one identity on every network, as in "did:plc:z72i7hdynmk6r22z27h6tvur". Create one with
+// [ParseDID]. Only federation/identity looks inside it.
 type DID string
 
 // ParseDID accepts only the canonical spelling of a DID. The error wraps [ErrNotCanonical] for
@@ -46,8 +46,7 @@ func ParseDID(s string) (DID, error) {
 	return DID(s), nil
 }
 
-// EscapeDID returns any text as a part of a DID: bytes other than letters, digits, "-", "." and "_" are
-// percent-encoded.
+// EscapeDID percent-encodes all bytes except letters, digits, "-", "." and "_".
 //
 // spec: did-core §3.1
 func EscapeDID(text string) string {
@@ -79,7 +78,7 @@ func checkMethodID(id string) error {
 	return nil
 }
 
-// A colon has another meaning if escaped.
+// Escaping a colon would change its meaning.
 func needsNoEscape(digits string) bool {
 	code, err := strconv.ParseUint(digits, 16, 8)
 	if err != nil {
@@ -98,8 +97,8 @@ func (d DID) Method() string {
 	return method
 }
 
-// Hash returns 26 characters of the DID's SHA-256 in lower-case base32, for short names without
-// dots and colons.
+// Hash returns 26 characters of the DID's SHA-256 in lower-case base32, for names without dots and
+// colons.
 func (d DID) Hash() string {
 	sum := sha256.Sum256([]byte(d))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:26]
@@ -114,11 +113,11 @@ func (d DID) Short() string {
 	return string(d[:keep]) + "…"
 }
 
-// Verbs are labels of metrics, and readable lines contain all three names.
+// Names are metric labels, and a readable line contains three of them.
 const maxNameBytes = 32
 
-// ValidName reports whether a text can name a kind, a verb or a state: up to 32 lower-case letters,
-// digits, "-" and "_", beginning with a letter.
+// ValidName reports whether a text can name a kind, a verb or a state: at most 32 lower-case letters,
+// digits, "-" and "_", starting with a letter.
 func ValidName(text string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Erasure has two digests of an erased step. They keep the log verifiable and identify repeated
-// steps.
+// Erasure contains two digests of an erased step, to verify the log and detect duplicates.
 type Erasure struct {
 	At       time.Time `json:"at"`
-	Document [32]byte  `json:"document"` // SHA-256 of the signed document, see [Link]
+	Document [32]byte  `json:"document"` // see [Event.DocumentDigest]
 	Digest   [32]byte  `json:"digest"`   // see [Event.Digest]
 }
 
@@ -21,8 +20,8 @@ func (e Event) DocumentDigest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// FiledVerdict returns the verdict on a filed step. Only valid steps are filed, and an erased step
-// cannot be verified again.
+// FiledVerdict returns the verdict on a filed step. Only valid steps are filed, but an erased one can
+// no longer be verified.
 func (e Event) FiledVerdict() Verdict {
 	if e.Erased != nil {
 		return Unverifiable
@@ -31,7 +30,7 @@ func (e Event) FiledVerdict() Verdict {
 }
 
 // Erase returns the step without its content. The verb, DIDs, times, venue and references to other
-// steps stay, so that the lifecycle can be replayed.
+// steps remain, to replay the lifecycle.
 func (e Event) Erase(now time.Time) Event {
 	if e.Erased != nil {
 		return e
@@ -55,16 +54,15 @@ func (v View) Erase(now time.Time) View {
 	return v
 }
 
-// ErasureQuery names a person: its DIDs, and its names on links with participants.
+// ErasureQuery names a person by its DIDs and by its names on links.
 type ErasureQuery struct {
 	DIDs         []DID
 	Participants []string
 }
 
-// Erasing is the result of an erasure, planned or done.
+// Erasing is a planned or completed erasure.
 type Erasing struct {
-	// Open lists the open handoffs of the person, up to [MaxOpenNamed]. If there are any, nothing
-	// is erased.
+	// Open lists at most [MaxOpenNamed] open handoffs of the person. They prevent the erasure.
 	Open []HandoffID `json:"open,omitempty"`
 
 	Handoffs  int `json:"handoffs"`
@@ -75,25 +73,25 @@ type Erasing struct {
 	Waiting   int `json:"waiting"` // deliveries, inbox entries, deferred and pending steps, dead letters
 	Other     int `json:"other"`   // notices, kept answers, webhooks, declarations
 
-	// Journals are the session histories kept by links. Sessions in Running are still open, and
-	// their histories were not erased.
+	// Journals counts the erased session histories of links. Sessions in Running are open, and keep
+	// their histories.
 	Journals int      `json:"journals"`
 	Running  []string `json:"running,omitempty"`
 
-	// Copies are the links, peers and homes that received steps or messages.
+	// Copies lists the links, peers and homes that received steps or messages.
 	Copies []string `json:"copies"`
 
-	All []HandoffID `json:"-"` // all handoffs of the person, including those erased earlier
+	All []HandoffID `json:"-"` // includes those erased earlier
 }
 
-// MaxOpenNamed bounds the open handoffs listed by an erasure.
+// MaxOpenNamed bounds [Erasing.Open].
 const MaxOpenNamed = 20
 
-// Purged counts the rows deleted by a purge.
+// Purged counts the items that a purge ended and dropped, or would.
 type Purged struct {
 	Inbox    int `json:"inbox"`    // unread entries of inboxes
 	Messages int `json:"messages"` // pending entries for participants in the tables of a network
 	Deferred int `json:"deferred"` // steps that waited for a key, or for the ruling of another home
 	Dead     int `json:"dead"`
-	Outbox   int `json:"outbox"` // deliveries to links, their peers and other homes
+	Outbox   int `json:"outbox"` // to links, peers and homes
 }

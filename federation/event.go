@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Kind names a family of handoffs with one lifecycle. Package lifecycle has the built-in kinds.
+// Kind names a family of handoffs with one lifecycle. Package lifecycle defines the built-in kinds.
 type Kind string
 
-// Handoff is the kind of a step without an explicit kind.
+// Handoff is the default kind.
 const Handoff Kind = "handoff"
 
 // Verb names a step.
 type Verb string
 
-// The verbs of kind [Handoff]. Every kind has offer, which opens a handoff, and confirm, the
-// receipt. The other verbs of a kind are rows of its table and have no constant.
+// The verbs of kind [Handoff]. Every kind has offer and confirm. The other verbs of a kind are rows of
+// its table and have no constant.
 const (
 	Offer    Verb = "offer"
 	Accept   Verb = "accept"
@@ -29,8 +29,7 @@ const (
 	Fail     Verb = "fail"
 	Cancel   Verb = "cancel"
 	Expire   Verb = "expire"
-	// Confirm is the home's receipt for a filed step. It is not a step and does not change a
-	// handoff.
+	// Confirm is the home's receipt for a filed step. It is not a step and does not change a handoff.
 	Confirm Verb = "confirm"
 )
 
@@ -62,16 +61,16 @@ const (
 	System   Role = "system"
 )
 
-// Provenance is the kind of key that vouches for an event. It is never upgraded on the route.
+// Provenance tells which key vouches for an event. It is never upgraded on the route.
 type Provenance string
 
 // The provenances.
 const (
-	Signed  Provenance = "signed"  // by the person or agent named in From
+	Signed  Provenance = "signed"
 	Vouched Provenance = "vouched" // by a gateway for its user, with [Evidence]
 )
 
-// Dialect names the set of tags in which a step is signed.
+// Dialect names the set of tags of a signed step.
 type Dialect string
 
 // The dialects.
@@ -82,16 +81,16 @@ const (
 
 // Event is one step: its signed content, and this gateway's data about its arrival.
 //
-// The Fields of a signed step are verbatim. Its codec filled the members from Title on from them.
-// Before a gateway signs a step, the step has only these members.
+// Fields holds the signed step verbatim. The codec copies the fields from Title on from it. Before a
+// gateway signs a step, the step has no Fields.
 type Event struct {
-	ID      EventID   `json:"id"`      // zero until created, unless the signer set it
-	Handoff HandoffID `json:"handoff"` // equal to ID on the step that opens
+	ID      EventID   `json:"id"`      // zero until it is created or set by the signer
+	Handoff HandoffID `json:"handoff"` // equal to ID in an offer
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
 	From    DID       `json:"from"`
-	For     DID       `json:"for,omitempty"` // represented by a vouched step, unless it is From
-	To      DID       `json:"to,omitempty"`  // on an offer; empty if anyone may claim
+	For     DID       `json:"for,omitempty"` // represented by a vouched step, unless equal to From
+	To      DID       `json:"to,omitempty"`  // of an offer; empty if anyone may claim it
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
 	Dialect Dialect   `json:"dialect"`
 
@@ -101,13 +100,13 @@ type Event struct {
 	Caps        []string  `json:"caps,omitempty"`
 	Deadline    time.Time `json:"deadline,omitzero"`
 	Note        string    `json:"note,omitempty"`
-	ReplyTo     string    `json:"reply_to,omitempty"` // a message ID or event ID
+	ReplyTo     string    `json:"reply_to,omitempty"` // message ID or event ID
 	Priority    string    `json:"priority,omitempty"`
-	Subject     EventID   `json:"subject,omitzero"` // of a [Confirm]: the confirmed event
+	Subject     EventID   `json:"subject,omitzero"` // confirmed by a [Confirm]
 
 	BidDeadline time.Time `json:"bid_deadline,omitzero"` // of an offer with bids
-	Accepts     EventID   `json:"accepts,omitzero"`      // of an award: the accepted bid
-	Replaces    HandoffID `json:"replaces,omitzero"`     // of an offer: the closed handoff that it replaces
+	Accepts     EventID   `json:"accepts,omitzero"`      // bid accepted by an award
+	Replaces    HandoffID `json:"replaces,omitzero"`     // closed handoff replaced by an offer
 
 	// Fields holds every signed field under its wire name, known or not. Stamped is true if the
 	// signature also covers ID.
@@ -117,50 +116,48 @@ type Event struct {
 	Provenance Provenance `json:"provenance"`
 	Signature  Signature  `json:"signature"`
 	Evidence   *Evidence  `json:"evidence,omitempty"` // nil unless Vouched
-	Erased     *Erasure   `json:"erased,omitempty"`   // nil while the record has the content of the step
+	Erased     *Erasure   `json:"erased,omitempty"`   // nil unless the content was erased
 
 	Arrival Arrival `json:"arrival"`
 }
 
-// Arrival is this gateway's data about the first arrival of a step. No signature covers it.
+// Arrival describes the first arrival of a step here. It is not signed.
 type Arrival struct {
-	Network string `json:"network"` // label of metrics, such as "spanningtree"
+	Network string `json:"network"` // metric label, such as "spanningtree"
 	Link    string `json:"link"`    // the step is never sent back there
-	// Home is the home at the other end of the link, or "". Offers from there open at that home,
-	// which checked the IDs of its users' steps against its own clock.
+	// Home is the home at the other end of the link, or "". Offers from there open at that home, which
+	// checked the IDs of its users' steps against its own clock.
 	Home HomeID `json:"home,omitempty"`
-	// Path lists the homes that forwarded the step, in order. The step is never sent to them.
+	// Path lists the homes that forwarded the step, in order. The step is not sent back to them.
 	Path []HomeID `json:"path,omitempty"`
-	// RemoteVenue is true if the step was written on an unlinked network of Home. This gateway
-	// cannot compare its venue.
+	// RemoteVenue is true if the step was written on a network of Home without a link here. Its venue
+	// cannot be compared.
 	RemoteVenue bool `json:"abroad,omitempty"`
-	// ReadsInbox is true if the signer reads its inbox and notices from the record, and is not
-	// notified on the link.
+	// ReadsInbox is true if the signer reads its inbox and notices from the record, not on the link.
 	ReadsInbox bool      `json:"reads_inbox,omitempty"`
-	Name       string    `json:"name,omitempty"`       // display name of the signer there
+	Name       string    `json:"name,omitempty"`       // display name of the signer
 	User       string    `json:"-"`                    // never stored
 	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
 	Received   time.Time `json:"received"`
-	// Address is the client address of the signer in CIDR form: an IPv4 /32 or an IPv6 /64. It is
-	// empty if unknown, as behind a server link, and is never stored.
+	// Address is the client address of the signer in CIDR form, an IPv4 /32 or an IPv6 /64, or "" if
+	// unknown. It is never stored.
 	Address string `json:"-"`
 	// ActingFor is the party that sent the step, if it signed with another of its DIDs.
 	ActingFor DID `json:"party,omitempty"`
-	// Recipient is the recipient of an offer whose To is the DID of a key kept by this gateway.
+	// Recipient is the recipient of an offer to the DID of a key kept by this gateway.
 	Recipient DID `json:"recipient,omitempty"`
-	// ViaCommand is true if a user sent the step as a command, so that the user's network does not
-	// have it.
+	// ViaCommand is true if a user sent the step as a command, which the user's network does not show.
 	ViaCommand bool `json:"command,omitempty"`
-	// Orphaned is true if an operator here ended an orphaned handoff of another home.
+	// Orphaned is true if a local operator ended an orphaned handoff of another home.
 	Orphaned bool `json:"orphaned,omitempty"`
-	// Voucher is Home's statement that the step belongs to its signer. It is set only if the step
-	// depends on it and Home is not the home of the handoff.
+	// Voucher is Home's statement that the step belongs to its signer. It is nil unless the step needs
+	// it and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`
-	// AcceptedFrom is the actor of the step in Accepts, if it is an acceptable step of the same
+	// AcceptedFrom is the actor of the step named by Accepts, if that step is acceptable and in this
 	// handoff.
 	AcceptedFrom DID `json:"accepted,omitempty"`
-	// Place is the place on a chat network if the venue does not show it: for an offer from
-	// elsewhere, or for a channel with another name on its link.
+	// Place is the place on a chat network if Venue does not show it: for an offer from elsewhere, or a
+	// channel with another name on its link.
 	Place ChannelRef `json:"place,omitzero"`
 }
 
@@ -170,7 +167,7 @@ type ChannelRef struct {
 	Venue string `json:"venue"` // as in [Event]
 }
 
-// Private reports whether a venue is the exchange of two DIDs.
+// Private reports whether a venue is a private exchange of two DIDs.
 func Private(venue string) bool { return strings.HasPrefix(venue, privatePrefix) }
 
 // PrivateVenue returns the venue of an exchange of two DIDs.
@@ -178,7 +175,7 @@ func PrivateVenue(a, b DID) string {
 	return privatePrefix + string(min(a, b)) + "," + string(max(a, b))
 }
 
-// Parties returns the two DIDs of a private venue, the lesser first, or false for any other venue.
+// Parties returns the two sorted DIDs of a private venue, or false for any other venue.
 func Parties(venue string) (a, b DID, ok bool) {
 	pair, private := strings.CutPrefix(venue, privatePrefix)
 	first, second, two := strings.Cut(pair, ",")
@@ -192,25 +189,25 @@ func Parties(venue string) (a, b DID, ok bool) {
 
 const privatePrefix = "dm:"
 
-// Signature is a detached signature with the document that it covers.
+// Signature is a detached signature and the document that it covers.
 type Signature struct {
-	KeyID    string `json:"key_id,omitempty"` // see signing.KeyID; empty if the signer named none
+	KeyID    string `json:"key_id,omitempty"` // see [KeyID]; may be empty
 	Bytes    []byte `json:"bytes,omitempty"`  // Ed25519; empty for an unsigned step
 	Text     string `json:"text,omitempty"`   // as received on the wire
 	Document string `json:"document,omitempty"`
-	Key      []byte `json:"key,omitempty"` // raw public key that verified the document
+	Key      []byte `json:"key,omitempty"` // raw public key that verified it
 }
 
 // Evidence is the foreign original behind a [Vouched] event.
 type Evidence struct {
 	URL    string   `json:"url"`
 	Digest [32]byte `json:"digest"`
-	Bytes  []byte   `json:"-"`      // served at URL; stored with the event
-	Source [32]byte `json:"source"` // SHA-256 of only the foreign message
+	Bytes  []byte   `json:"-"`      // served at URL
+	Source [32]byte `json:"source"` // SHA-256 of the foreign message without additions
 }
 
-// Actor returns the author of the step: the party identified by the home, otherwise the DID
-// represented by a vouched step, otherwise the signer.
+// Actor returns the author of the step: the party identified by the home, else the DID represented by a
+// vouched step, else the signer.
 func (e Event) Actor() DID {
 	if e.Arrival.ActingFor != "" {
 		return e.Arrival.ActingFor
@@ -221,11 +218,11 @@ func (e Event) Actor() DID {
 	return e.From
 }
 
-// Offeree returns the recipient of an offer as resolved by the home, otherwise as named by the
-// signer. It is "" for an open offer.
+// Offeree returns the recipient of an offer as resolved by the home, else as named by the signer, or ""
+// for an open offer.
 func (e Event) Offeree() DID { return cmp.Or(e.Arrival.Recipient, e.To) }
 
-// Time returns the time used for deadlines: the time in a signed ID, otherwise the time of receipt.
+// Time returns the time used for deadlines: that of a signed ID, else the time of receipt.
 func (e Event) Time() time.Time {
 	if e.Stamped {
 		return e.ID.Time()
@@ -241,8 +238,8 @@ func (e Event) WireID() string {
 	return e.ID.String()
 }
 
-// Digest identifies the content of a step, to detect duplicates. It covers the signed document, or
-// the foreign message and verb of a vouched step.
+// Digest identifies the content of a step, to detect duplicates. It covers the signed document, or the
+// foreign message and verb of a vouched step.
 func (e Event) Digest() [32]byte {
 	if e.Erased != nil {
 		return e.Erased.Digest
@@ -253,19 +250,17 @@ func (e Event) Digest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// Minted reports whether the digest of the event omits its ID, so that the same step may arrive
-// under another ID.
+// Minted reports whether the digest omits the ID, so that the step may arrive under another ID.
 func (e Event) Minted() bool { return !e.Stamped || e.Evidence != nil || e.Erased != nil }
 
-// Verdict is this gateway's conclusion about a signature. An outage makes it Unverifiable, never
-// Invalid.
+// Verdict is the result of checking a signature. An outage makes it Unverifiable, never Invalid.
 type Verdict int
 
 // The verdicts, each with the required action.
 const (
-	Unverifiable Verdict = iota // no key is available now: judge again when there is one
-	Valid                       // the document verifies: continue with the lifecycle
-	Invalid                     // the key is known and the signature does not match: refuse
+	Unverifiable Verdict = iota // no key is available now: check again later
+	Valid                       // the signature matches: continue with the lifecycle
+	Invalid                     // the key is known, but does not match: refuse
 )
 
 // String returns the spelling used in metrics and logs.
@@ -280,12 +275,11 @@ func (v Verdict) String() string {
 	return "unverifiable"
 }
 
-// The tags, without the prefix of their dialect, that mark a step as vouched.
+// The tags that mark a step as vouched, without the prefix of its dialect.
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
-// CheckVouching refuses a step with a vouching tag unless a home vouches for it, by writing or
-// forwarding it. A person signs only for itself, but readers would treat the address in such a tag
-// as evidence.
+// CheckVouching refuses a step with a vouching tag unless a home wrote or forwarded it. A person signs
+// only for itself, but readers would treat the address in such a tag as evidence.
 //
 // spec: handofftag "Tags", handoff-src, -src-h, -for
 func CheckVouching(ev Event, prefix string) error {
