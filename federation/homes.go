@@ -8,33 +8,31 @@ import (
 	"time"
 )
 
-// Ruling is a home's signed statement that it filed one step, with the version of the log and the
-// hash chain. Other homes file the step because of it. Two contradictory rulings prove
-// equivocation.
+// Ruling is a home's signed statement that it filed one step, with the version and the hash chain of
+// the log. Other homes file the step because of it. Two contradictory rulings prove equivocation.
 type Ruling struct {
 	Home    HomeID
 	Handoff HandoffID
 	Event   EventID
-	Version Version   // version of the log with the step, from 1
+	Version Version   // from 1
 	Chain   [32]byte  // see [Link]
-	Party   DID       // the signer's party according to the home, if it is another DID
-	Via     HomeID    // the home that sent the step, if it is another one
-	Filed   time.Time // by the clock of the home
+	Party   DID       // the signer's party according to the home, if different
+	Via     HomeID    // the home that sent the step, if different
+	Filed   time.Time // by the home's clock
 
 	Document  string // exactly as signed
 	Signature string // as received on the wire
 }
 
-// Voucher is a home's signed statement that a step belongs to one of its participants. It
-// accompanies the step, because the home of the handoff cannot make this statement.
+// Voucher is a home's signed statement that a step belongs to one of its participants. It travels with
+// the step, because the home of the handoff cannot make this statement.
 type Voucher struct {
 	Document  string `json:"document"`
 	Signature string `json:"signature"`
 }
 
-// Link returns the hash chain after a step: the SHA-256 of the previous link (at first 32 zero
-// bytes) and the SHA-256 of the signed document. Only the home that orders the steps can compute
-// it.
+// Link returns the hash chain after a step: SHA-256(before || SHA-256(document)). The chain starts with
+// 32 zero bytes.
 func Link(before [32]byte, document string) [32]byte {
 	signed := sha256.Sum256([]byte(document))
 	return sha256.Sum256(append(before[:], signed[:]...))
@@ -45,18 +43,18 @@ type Fork struct {
 	Home    HomeID
 	Handoff HandoffID
 	Version Version // at which they diverge
-	First   Ruling  // the one filed here
+	First   Ruling  // filed here
 	Second  Ruling
 	Found   time.Time
 }
 
-// MailboxLocation is the mailbox home of a DID, with the source of this information.
+// MailboxLocation is the mailbox home of a DID, with its source.
 type MailboxLocation struct {
 	DID    DID
 	Home   HomeID
 	Source LocationSource
 	Since  time.Time
-	Former []HomeID // homes before operators moved it, latest first; nil for other sources
+	Former []HomeID // before operators moved it, latest first; nil for other sources
 }
 
 // LocationSource is the source of a mailbox location.
@@ -64,28 +62,27 @@ type LocationSource string
 
 // The sources of mailbox locations.
 const (
-	LocatedByName     LocationSource = "name"     // a did:web below the home's own
-	LocatedByDocument LocationSource = "document" // the service entry of its DID document
-	LocatedByAnswer   LocationSource = "answer"   // the home confirmed it on request
+	LocatedByName     LocationSource = "name"     // did:web below the home's own
+	LocatedByDocument LocationSource = "document" // service entry of the DID document
+	LocatedByAnswer   LocationSource = "answer"   // confirmed by the home on request
 	LocatedByStep     LocationSource = "step"     // the home sent a step of the DID
-	LocatedByMove     LocationSource = "move"     // an operator moved it
-	LocatedByLogin    LocationSource = "login"    // the DID was proved to this gateway
-	LocatedByHost     LocationSource = "host"     // the well-known document of its host names it
+	LocatedByMove     LocationSource = "move"     // moved by an operator
+	LocatedByLogin    LocationSource = "login"    // the DID logged in here
+	LocatedByHost     LocationSource = "host"     // well-known document of its host
 
-	// These locations are not stored, but looked up each time.
+	// Not stored, but looked up each time.
 
 	LocatedHere      LocationSource = "sight"   // an agent of this gateway, or seen on one of its networks
-	LocatedByBinding LocationSource = "binding" // the operator bound it under the name of the home
+	LocatedByBinding LocationSource = "binding" // bound by an operator under the name of the home
 )
 
-// MovedMailbox records that an operator moved the mailbox of a DID to another home.
+// MovedMailbox is an operator's move of a mailbox to another home.
 type MovedMailbox struct {
 	DID  DID    `json:"did"`
 	Home HomeID `json:"home"`
 }
 
-// GapError is returned for a ruling if earlier steps are missing here. The home sends them when it
-// learns the length of the log.
+// GapError is returned for a ruling if earlier steps are missing here.
 type GapError struct {
 	Have Version // 0 for no log
 	Want Version
@@ -107,19 +104,19 @@ func (e *ForkError) Error() string {
 // KnownHome is another home that an operator added while the gateway ran.
 type KnownHome struct {
 	Home  HomeID
-	URL   string // base address, without a path
-	Path  string // relay or https
+	URL   string // without a path
+	Path  string // "relay" or "https"
 	Since time.Time
 }
 
-// AddedHome is the result of checking another home. The home was added if it passed every check.
+// AddedHome is the result of checking another home. It was added if every check passed.
 type AddedHome struct {
 	Home     KnownHome
 	Findings []Finding
 	Canary   *CanaryReport // nil if none was sent
 }
 
-// CanaryReport is the result of a canary: a handoff that tests delivery in both directions.
+// CanaryReport is the result of a canary: a test handoff that is delivered in both directions.
 type CanaryReport struct {
 	Handoff HandoffID
 	Green   bool // the other home completed it
@@ -127,7 +124,7 @@ type CanaryReport struct {
 	Reason  string
 }
 
-// MovedInbox is the result of moving the mailbox of a DID to another home.
+// MovedInbox is the result of moving a mailbox to another home.
 type MovedInbox struct {
 	DID     DID
 	Home    HomeID
@@ -135,15 +132,15 @@ type MovedInbox struct {
 	Waiting int
 }
 
-// Misbehavior is an invalid signed claim of another home, which was refused. Operators must find
-// out whether the home is malicious, or only has different data.
+// Misbehavior is a refused claim of another home. The home may be malicious, or only have different
+// data.
 type Misbehavior struct {
 	Home  HomeID
 	Kind  MisbehaviorKind
 	Times int
 	First time.Time
 	Last  time.Time
-	Why   string // of the last occurrence, for people
+	Why   string // last reason, for people
 }
 
 // MisbehaviorKind is the subject of a claim.
@@ -151,14 +148,14 @@ type MisbehaviorKind string
 
 // The kinds of misbehavior.
 const (
-	MisbehaviorVoice   MisbehaviorKind = "voice"   // it vouched for a DID whose mailbox is at another home
-	MisbehaviorMailbox MisbehaviorKind = "mailbox" // two homes claim one mailbox for longer than a move
-	MisbehaviorRuling  MisbehaviorKind = "ruling"  // it sent a ruling that the named home did not sign
-	MisbehaviorStep    MisbehaviorKind = "step"    // it sent a step that the named signer did not sign
+	MisbehaviorVoice   MisbehaviorKind = "voice"   // vouched for a DID whose mailbox is elsewhere
+	MisbehaviorMailbox MisbehaviorKind = "mailbox" // two homes claim one mailbox for longer than a move takes
+	MisbehaviorRuling  MisbehaviorKind = "ruling"  // sent a ruling that the named home did not sign
+	MisbehaviorStep    MisbehaviorKind = "step"    // sent a step that the named signer did not sign
 )
 
-// Pending is a step without a ruling of the home of its handoff. It is in no log and does not
-// change the handoff. Its home decides with a [Confirm], or with a conflicting step.
+// Pending is a step without a ruling. It is in no log and does not change the handoff. The home of the
+// handoff decides with a [Confirm], or with a conflicting step.
 type Pending struct {
 	Event Event
 	Home  HomeID
@@ -168,17 +165,17 @@ type Pending struct {
 // ProfilePath is the path of the [HomeProfile] of a home.
 const ProfilePath URLPath = "/.well-known/baton"
 
-// SignatureHeader is the header with a home's signature over the body.
+// SignatureHeader is the header for a home's signature over the body.
 const SignatureHeader = "Baton-Signature"
 
-// HomeProtocol is the only supported version ("v") of messages and documents between homes.
+// HomeProtocol is the supported version ("v") of messages and documents between homes.
 const HomeProtocol = 1
 
-// HomeProfileType is the type of a [HomeProfile]. A signature is valid only for the type in its
-// document.
+// HomeProfileType is the type of a [HomeProfile]. A signature covers the type, so that it is not valid
+// for another document.
 const HomeProfileType = "home"
 
-// HomeProfile is the signed document that a home publishes about itself.
+// HomeProfile is a home's signed document about itself.
 type HomeProfile struct {
 	Type     string     `json:"type"`
 	V        int        `json:"v"`
@@ -190,16 +187,15 @@ type HomeProfile struct {
 	Sent     time.Time  `json:"sent"`
 }
 
-// HomeLimits has a home's limits for messages from another home.
+// HomeLimits contains the limits for messages from another home.
 type HomeLimits struct {
-	Steps     int   `json:"steps"`      // of a batch
-	Bytes     int   `json:"bytes"`      // of a batch
-	Hops      int   `json:"hops"`       // homes that a step may pass through; 0 for no limit
-	ClockSkew int64 `json:"clock_skew"` // tolerated clock difference in seconds
+	Steps     int   `json:"steps"`      // per batch
+	Bytes     int   `json:"bytes"`      // per batch
+	Hops      int   `json:"hops"`       // per step; 0 for no limit
+	ClockSkew int64 `json:"clock_skew"` // tolerated difference in seconds
 }
 
-// ParseHomeProfile reads a profile strictly: an unknown or repeated member is an error. The caller
-// must verify the signature.
+// ParseHomeProfile rejects unknown and repeated members. The caller must verify the signature.
 func ParseHomeProfile(text []byte) (HomeProfile, error) {
 	var p HomeProfile
 	if err := ExactJSON(text); err != nil {

@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is returned for a lease that has ended: another device has the entry, or it is no
-// longer leased or pending.
+// ErrLeaseLost is returned for a lease that has ended, or that another device has taken over.
 var ErrLeaseLost = errors.New("federation: lease lost")
 
-// ErrTooManyDevices is returned for a device beyond [MaxDevices].
+// ErrTooManyDevices is returned beyond [MaxDevices].
 var ErrTooManyDevices = errors.New("federation: too many devices")
 
-// MaxDevices bounds the devices that read the inbox of one DID.
+// MaxDevices bounds the devices of one DID.
 const MaxDevices = 16
 
-// CursorError is the [ErrUnknownCursor] of an inbox. A caller continues from the zero Cursor, which
-// reads the whole inbox again, or from Newest, which reads only later entries.
+// CursorError is an [ErrUnknownCursor]. The caller can continue from the zero Cursor, to read the whole
+// inbox again, or from Newest, to read only later entries.
 type CursorError struct {
-	Newest Cursor // zero for an inbox without entries
+	Newest Cursor // zero for an empty inbox
 }
 
 // Error implements error.
@@ -32,21 +31,21 @@ func (e *CursorError) Error() string {
 // Unwrap returns [ErrUnknownCursor].
 func (e *CursorError) Unwrap() error { return ErrUnknownCursor }
 
-// Undelivered is a pending entry of an inbox.
+// Undelivered is a pending inbox entry.
 type Undelivered struct {
 	To    DID
 	Entry Entry
 	View  View
 }
 
-// LeaseToken names one lease of one entry.
+// LeaseToken names one lease of one inbox entry.
 type LeaseToken struct {
 	Cursor   Cursor
 	Device   string
-	Delivery int // number of leases of the entry, including this one
+	Delivery int // number of leases so far
 }
 
-// Lease is an entry leased to one device.
+// Lease is an inbox entry leased to one device.
 type Lease struct {
 	LeaseToken
 
@@ -54,16 +53,15 @@ type Lease struct {
 	Until time.Time
 }
 
-// Device is one reader of an inbox, with its own read position.
+// Device is a reader of an inbox with its own read position.
 type Device struct {
 	Name   string
-	Cursor Cursor // zero if it has not read the inbox
+	Cursor Cursor // zero if it has read nothing
 	Since  time.Time
-	Seen   time.Time // last move of its read position
+	Seen   time.Time // last move of Cursor
 }
 
-// InboxLimits bounds the entries of one inbox, or of one list of first contacts. Zero means no
-// limit.
+// InboxLimits bounds one inbox, or one list of first contacts. Zero means no limit.
 type InboxLimits struct {
 	Events          int
 	Bytes           int64
@@ -77,7 +75,7 @@ type InboxUse struct {
 	Bytes, SenderBytes     int64
 }
 
-// Plus returns the sum of two uses for the same recipient and sender.
+// Plus returns the sum of two uses of the same inbox and sender.
 func (u InboxUse) Plus(v InboxUse) InboxUse {
 	return InboxUse{
 		Entries: u.Entries + v.Entries, SenderEntries: u.SenderEntries + v.SenderEntries,
@@ -85,22 +83,23 @@ func (u InboxUse) Plus(v InboxUse) InboxUse {
 	}
 }
 
-// Remaining is the space in one inbox left for one sender.
+// Remaining is the free space for one sender in an inbox.
 type Remaining struct {
 	Entries int
 	Bytes   int64
 }
 
-// Admits reports whether one more entry of a size fits, for its sender and for the inbox.
+// Admits reports whether one more entry of the given size fits within the limits of the sender and the
+// inbox.
 func (l InboxLimits) Admits(u InboxUse, size int64) bool {
 	whole, share := l.Remaining(u)
 	return whole.Admits(size) && share.Admits(size)
 }
 
-// Admits reports whether one more entry of a size fits.
+// Admits reports whether one more entry of the given size fits.
 func (f Remaining) Admits(size int64) bool { return f.Entries > 0 && f.Bytes >= size }
 
-// Less returns the remaining space after one more entry of a size.
+// Less returns the space after one more entry of the given size.
 func (f Remaining) Less(size int64) Remaining {
 	return Remaining{Entries: f.Entries - 1, Bytes: f.Bytes - size}
 }
@@ -129,9 +128,8 @@ func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
 	return whole, share
 }
 
-// CheckFirstContact refuses a message to a recipient without consent to its sender if the
-// recipient's list or the sender's share is full. If yields is set, a full list accepts it, because
-// another entry is displaced.
+// CheckFirstContact refuses a message from an unknown sender if the recipient's list or the sender's
+// share is full. If yields is set, another entry makes space in a full list.
 func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Remaining(held)
 	switch {
@@ -143,9 +141,8 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	return nil
 }
 
-// Heaviest returns the source with the largest share, and whether other displaces one of its
-// entries. Other must stay below the largest share, so that two sources never displace each other
-// in turn.
+// Heaviest returns the source with the largest share, and whether other displaces one of its entries.
+// Other must stay below that share, so that two sources never displace each other in turn.
 func Heaviest(shares map[string]int, other string) (source string, yields bool) {
 	largest := 0
 	for each, n := range shares {
@@ -165,38 +162,36 @@ func shareOf(share, size, others int64) int64 {
 	return max(1, int64(math.Ceil(float64(share)*free*free)))
 }
 
-// NoticeKind is the outcome of a step after the response to it, or a disabled webhook.
+// NoticeKind is the subject of a notice.
 type NoticeKind string
 
 // The kinds of notices.
 const (
-	NoticeRefused       NoticeKind = "refused"       // its home refused it, or no home could rule on it
-	NoticeDelayed       NoticeKind = "delayed"       // not delivered yet; retries continue
-	NoticeDelivered     NoticeKind = "delivered"     // a step reported as delayed was delivered
-	NoticeUndeliverable NoticeKind = "undeliverable" // its delivery was abandoned
+	NoticeRefused       NoticeKind = "refused"       // by its home, or no home could rule on it
+	NoticeDelayed       NoticeKind = "delayed"       // retries continue
+	NoticeDelivered     NoticeKind = "delivered"     // after a delay notice
+	NoticeUndeliverable NoticeKind = "undeliverable" // the delivery was abandoned
 	NoticeDisabled      NoticeKind = "disabled"
 )
 
-// DelayNotice is the age at which the signer of an undelivered step is notified.
+// DelayNotice is the age at which a pending delivery is reported to the signer.
 const DelayNotice = 5 * time.Minute
 
-// Notice reports the outcome of a step to its signer, or a disabled webhook to its owner. It is not
-// a step, and is never answered.
+// Notice reports the outcome of a step to its signer, or a disabled webhook to its owner. It is not a
+// step and is never answered.
 type Notice struct {
-	Cursor Cursor     `json:"-"` // zero until it is filed
+	Cursor Cursor     `json:"-"` // zero before filing
 	Kind   NoticeKind `json:"kind"`
-	// Event is the step. Its actor is notified on the link of the step.
-	Event Event `json:"event,omitzero"`
-	// Text is the subject of the notice instead of a step, or nil. Its author is notified.
+	Event  Event      `json:"event,omitzero"`
+	// Text is the subject instead of a step, or nil.
 	Text *Text `json:"-"`
-	// Webhook is the subject of a [NoticeDisabled] instead of a step. Its owner is notified on its
-	// participant link, otherwise on the [InboxLink].
+	// Webhook is the subject of a [NoticeDisabled]. Its owner is notified on its participant link,
+	// otherwise on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
-	// To is the link, the peer or the DID of the delivery, or "" if the notice is about the whole
-	// step.
+	// To is the link, peer or DID of the delivery, or "" for the whole step.
 	To   string    `json:"to,omitempty"`
-	Code string    `json:"code,omitempty"` // code of a refusal, or a [DeadReason]
-	Why  string    `json:"why,omitempty"`  // for people, without private data
+	Code string    `json:"code,omitempty"` // of a refusal, or a [DeadReason]
+	Why  string    `json:"why,omitempty"`  // for people; no private data
 	At   time.Time `json:"at"`
 }
 
@@ -226,8 +221,7 @@ func (n Notice) Reader() DID {
 	return n.Row().Actor()
 }
 
-// Link returns the link that notifies the signer: the link of the step, or [InboxLink] for a signer
-// that reads its notices from the record.
+// Link returns the link of the step, or [InboxLink] if the signer reads its notices from the record.
 func (n Notice) Link() string {
 	from := n.Row().Arrival
 	if from.ReadsInbox {
@@ -244,10 +238,10 @@ func (n Notice) About() EventID {
 	return n.Row().ID
 }
 
-// Ref names a notice among the notices of its reader.
+// Ref identifies a notice among the notices of its reader.
 func (n Notice) Ref() string { return n.About().String() + "/" + string(n.Kind) }
 
-// Sentence returns the text for the signer, without its final period.
+// Sentence returns the text for the signer, without the final period.
 func (n Notice) Sentence() string {
 	if n.Kind == NoticeDisabled {
 		return "your webhook " + n.Webhook.URL + " is disabled: " + n.Why

@@ -15,19 +15,17 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// The bound keeps hostile input from exhausting the stack. Baton's own payloads have at most ten
-// levels.
+// The limit protects the stack from hostile input. Baton's own payloads have at most ten levels.
 const maxJSONDepth = 64
 
-// An IEEE 754 double represents every integer up to this one.
+// IEEE 754 doubles represent all integers up to this one.
 const maxExact = 1 << 53
 
-// DecodeJSON decodes an untrusted JSON document. Unlike json.Unmarshal, it matches member names
-// exactly and rejects repeated members, so that all readers find the same values. It ignores
-// unknown members.
+// DecodeJSON decodes an untrusted JSON document. Unlike encoding/json, it matches names exactly and
+// rejects repeated members, so that all readers find the same values. It ignores unknown members.
 func DecodeJSON(text []byte, into any) error { return decodeJSON(text, into, false) }
 
-// DecodeStrictJSON is [DecodeJSON], but rejects unknown members.
+// DecodeStrictJSON is a [DecodeJSON] that rejects unknown members.
 func DecodeStrictJSON(text []byte, into any) error { return decodeJSON(text, into, true) }
 
 func decodeJSON(text []byte, into any, strict bool) error {
@@ -36,7 +34,7 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	if err == nil {
 		return nil
 	}
-	// Errors in the form of encoding/json do not name a repeated member.
+	// The errors of encoding/json do not name repeated members.
 	cause := exact.Unmarshal(text, new(jsontext.Value), jsontext.AllowInvalidUTF8(true))
 	if named, ok := errors.AsType[*jsontext.SyntacticError](cause); ok && errors.Is(named, jsontext.ErrDuplicateName) {
 		return fmt.Errorf("duplicate member %q", named.JSONPointer.LastToken())
@@ -44,10 +42,9 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	return err
 }
 
-// DecodeStrings decodes an untrusted JSON object of strings. It refuses everything that [ExactJSON]
-// refuses.
+// DecodeStrings decodes an untrusted JSON object of strings, which must be [ExactJSON].
 func DecodeStrings(text []byte) (map[string]string, error) {
-	var values map[string]*string // a string would read null as ""
+	var values map[string]*string // a string would decode null as ""
 	if err := exact.Unmarshal(text, &values); err != nil {
 		return nil, fmt.Errorf("read JSON: %w", err)
 	}
@@ -72,8 +69,8 @@ func changesObject(name string) bool {
 	return name == "__proto__" || name == "constructor" || name == "prototype"
 }
 
-// MistypedMember returns the path of the member with the wrong type in an error of [DecodeJSON],
-// and the type of its value, such as "number". It returns "" for any other error.
+// MistypedMember returns the path of a member with a wrong type from an error of [DecodeJSON], and the
+// type of its value, such as "number". Otherwise it returns "".
 func MistypedMember(err error) (member, value string) {
 	if wrong, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
 		return wrong.Field, wrong.Value
@@ -81,8 +78,8 @@ func MistypedMember(err error) (member, value string) {
 	return "", ""
 }
 
-// ExactNames returns an error if an object is unsafe for a library with case-insensitive member
-// names: a member is repeated, or differs from one of names only in case.
+// ExactNames returns an error if a case-insensitive library could misread an object: a member is
+// repeated, or differs from one of names only in case.
 func ExactNames(text []byte, names ...string) error {
 	var members map[string]jsontext.Value
 	if err := DecodeJSON(text, &members); err != nil {
@@ -98,17 +95,17 @@ func ExactNames(text []byte, names ...string) error {
 	return nil
 }
 
-// ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and read identically
-// by all readers. It must be a single JSON value in UTF-8 without repeated members, nested at most
-// 64 deep. It must not contain half a surrogate pair, a number outside the range of IEEE 754
-// doubles, or a member name that changes the prototype of a JavaScript object. Unlike
-// [LosslessJSON], it accepts a number that canonical JSON rounds.
+// ExactJSON returns an error if a text cannot be signed as canonical JSON (RFC 8785) and read
+// identically by all readers. It must be one JSON value in UTF-8, nested at most 64 deep. It must not
+// contain repeated members, half a surrogate pair, a number beyond IEEE 754 doubles, or a name that
+// changes the prototype of a JavaScript object. Unlike [LosslessJSON], it accepts numbers that
+// canonical JSON rounds.
 //
 // spec: RFC 8785 §3.2.2.3
 func ExactJSON(text []byte) error { return exactJSON(text, false) }
 
-// LosslessJSON is [ExactJSON] for a text to be rewritten as canonical JSON. It also refuses numbers
-// beyond ±2^53, which would be rounded.
+// LosslessJSON is an [ExactJSON] that also rejects numbers beyond ±2^53, which canonical JSON would
+// round.
 func LosslessJSON(text []byte) error { return exactJSON(text, true) }
 
 func exactJSON(text []byte, lossless bool) error {
@@ -117,7 +114,7 @@ func exactJSON(text []byte, lossless bool) error {
 		return errors.New("not UTF-8")
 	case !json.Valid(text):
 		var value json.RawMessage
-		return fmt.Errorf("read JSON: %w", json.Unmarshal(text, &value)) // reports the offset
+		return fmt.Errorf("read JSON: %w", json.Unmarshal(text, &value)) // with the offset
 	}
 	w := exactWalk{text: text, lossless: lossless, seen: map[member]bool{}}
 	for w.at < len(w.text) {
@@ -131,10 +128,10 @@ func exactJSON(text []byte, lossless bool) error {
 type exactWalk struct {
 	text     []byte
 	at       int
-	inside   []int // the enclosing objects and arrays, outermost first; 0 for an array
+	inside   []int // enclosing objects and arrays, outermost first; 0 for an array
 	objects  int
-	named    bool // the next token in this object is a value
-	lossless bool // numbers beyond ±2^53 are refused
+	named    bool // the next token is the value of a member
+	lossless bool // reject numbers beyond ±2^53
 	seen     map[member]bool
 }
 
@@ -232,7 +229,7 @@ func pairedSurrogates(text []byte) error {
 		if text[i] != '\\' {
 			continue
 		}
-		i++ // an escaped character starts no escape
+		i++ // skip the escaped character
 		first := escaped(text[i:])
 		if !utf16.IsSurrogate(first) {
 			continue
@@ -249,7 +246,7 @@ func pairedSurrogates(text []byte) error {
 	return nil
 }
 
-// The result is 0 for any escape other than "uXXXX".
+// The result is 0 if the escape is not "uXXXX".
 func escaped(text []byte) rune {
 	if len(text) < len("uXXXX") || text[0] != 'u' {
 		return 0

@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// ErrKeyEnded is returned by [KeySource.Keys] for a key that had ended when the step was received.
+// ErrKeyEnded is returned by [KeySource.Keys] if the key had ended when the step was received.
 var ErrKeyEnded = errors.New("federation: the key was revoked")
 
-// KeyID names a public key: the first 16 bytes of its SHA-256, base64url without
-// padding.
+// KeyID names a public key: the first 16 bytes of its SHA-256 in base64url without padding.
 //
 // spec: handofftag "Canonical document"
 func KeyID(public ed25519.PublicKey) string {
@@ -23,18 +22,18 @@ func KeyID(public ed25519.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// Document is a resolved DID document, with only the members used by Baton.
+// Document contains the members of a DID document that Baton uses.
 type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey
-	Others  []PublicKey // of other kinds, which sign no steps
-	Mailbox string      // address of the mailbox home in the document, or ""
-	Source  string      // empty if no fetch was needed
+	Others  []PublicKey // kinds that sign no steps
+	Mailbox string      // address of the mailbox home, or ""
+	Source  string      // "" if nothing was fetched
 	Fetched time.Time
 	Skipped []SkippedKey
 }
 
-// KeyIDs returns the [KeyID] of each key that may sign for the DID or log in with it.
+// KeyIDs returns the [KeyID] of each key that may sign or log in.
 func (d Document) KeyIDs() []string {
 	var ids []string
 	for _, key := range d.Keys {
@@ -46,21 +45,20 @@ func (d Document) KeyIDs() []string {
 	return ids
 }
 
-// SkippedKey is an unusable key of a document, with the reason.
+// SkippedKey is an unusable key of a document.
 type SkippedKey struct{ ID, Reason string }
 
 // KeyKind is the algorithm of a public key.
 type KeyKind string
 
-// The kinds of keys that a did:key can name. Steps are signed only with Ed25519.
+// The kinds of keys in a did:key. Only Ed25519 keys sign steps.
 const (
 	Ed25519   KeyKind = "ed25519"
 	P256      KeyKind = "p256"
 	Secp256k1 KeyKind = "secp256k1"
 )
 
-// PublicKey is a key of any kind: 32 bytes for Ed25519, otherwise the 33 bytes of a compressed
-// point.
+// PublicKey is a key of any kind: 32 bytes for Ed25519, otherwise a compressed point of 33 bytes.
 type PublicKey struct {
 	Kind  KeyKind
 	Bytes []byte
@@ -68,67 +66,66 @@ type PublicKey struct {
 
 // Directory resolves DIDs.
 type Directory interface {
-	// Resolve returns an error wrapping [*UnavailableError] if a retry may help, and any other
-	// error if the DID has no document. It may block on the network, at most for the fetch timeout.
+	// Resolve returns an error wrapping [*UnavailableError] if a retry may help, and any other error if
+	// the DID has no document. It may block on the network, at most for the fetch timeout.
 	Resolve(ctx context.Context, did DID, now time.Time) (Document, error)
 }
 
 // KeySource finds signing keys.
 type KeySource interface {
-	// Keys returns the keys valid for the DID when the step was first received. It returns
-	// [ErrKeyEnded] if the signature names an ended key, otherwise the errors of
-	// [Directory.Resolve]. It may block on the network, as Resolve does.
+	// Keys returns the keys that were valid for the DID when the step was received. It returns
+	// [ErrKeyEnded] if the signature names an ended key, otherwise the errors of [Directory.Resolve].
+	// It may block like Resolve.
 	Keys(ctx context.Context, q KeyQuery) ([]ed25519.PublicKey, error)
-	// KeyOwner returns the DID whose key has this [KeyID], or [ErrNotFound] for an unknown
-	// key.
+	// KeyOwner returns the DID of a [KeyID], or [ErrNotFound].
 	KeyOwner(ctx context.Context, keyID string) (DID, error)
 }
 
-// KeyQuery selects the candidate keys for one signature.
+// KeyQuery selects candidate keys for one signature.
 type KeyQuery struct {
 	DID      DID
-	KeyID    string // as in the signature, or ""
+	KeyID    string // from the signature, or ""
 	Link     string
-	Name     string // of the signer there: key lookups are counted by link and name
+	Name     string // of the signer: lookups are limited per link and name
 	Received time.Time
 }
 
-// SigningKey is one private key of this gateway.
+// SigningKey is a private key of this gateway.
 type SigningKey struct {
 	Public ed25519.PublicKey
-	DID    DID // the did:key of the key, or the DID of the home
-	// Sign returns 64 bytes of Ed25519. Its error is the error of the key's holder.
+	DID    DID // did:key of the key, or the DID of the home
+	// Sign returns 64 bytes of Ed25519.
 	Sign func(ctx context.Context, message []byte) ([]byte, error)
 }
 
-// KeyOrigin is the kind of source that listed a key of a DID.
+// KeyOrigin is the kind of source that listed a key.
 type KeyOrigin string
 
-// The origins, each with the party that a reader trusts.
+// The origins, each with the trusted party.
 const (
-	DocumentKey KeyOrigin = "document" // the DID's document: its owner
-	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection authenticated as the DID
-	PeerKey     KeyOrigin = "peer"     // the key server of a peer: valid only for steps from that peer
-	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
-	// RevokedKey marks a permanently revoked key of the DID. It is not a source.
+	DocumentKey KeyOrigin = "document" // the owner, in the DID document
+	ClientKey   KeyOrigin = "msgsig"   // the owner, over an authenticated connection
+	PeerKey     KeyOrigin = "peer"     // the key server of a peer: only for steps from that peer
+	NetworkKey  KeyOrigin = "network"  // the agent registry of the DID
+	// RevokedKey marks a permanently revoked key. It is not a source.
 	RevokedKey KeyOrigin = "revoked"
 )
 
-// KeyWindow is a period in which a key signs for a DID according to one source. A key that the
-// source lists again later gets a new window.
+// KeyWindow is a period in which a key signs for a DID according to one source. If the source lists the
+// key again later, it gets a new window.
 type KeyWindow struct {
 	DID    DID               `json:"did"`
-	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] known only by its id
+	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] known only by ID
 	KeyID  string            `json:"key_id"`
 	Origin KeyOrigin         `json:"origin"`
-	Via    string            `json:"via"` // name of the source: an address, or the name of a link
+	Via    string            `json:"via"` // address, or name of the link
 	Since  time.Time         `json:"since"`
-	Seen   time.Time         `json:"seen"`           // when the source last reported it
-	Until  time.Time         `json:"until,omitzero"` // end of its use for signing; zero for no end
+	Seen   time.Time         `json:"seen"`           // last report by the source
+	Until  time.Time         `json:"until,omitzero"` // zero for no end
 }
 
-// Good reports whether a time is within the window. [KeyHistory.Standing] decides about times
-// before the window.
+// Good reports whether the window has not ended at the given time. See [KeyHistory.Standing] for times
+// before it began.
 func (w KeyWindow) Good(at time.Time) bool { return w.Until.IsZero() || at.Before(w.Until) }
 
 // KeyReport is one source's statement about the keys of a DID.
@@ -137,29 +134,28 @@ type KeyReport struct {
 	Origin KeyOrigin
 	Via    string
 	Keys   []ReportedKey
-	// Whole is true if the source listed all keys that sign for the DID. Missing keys end at this
-	// time.
+	// Whole is true if the source listed all signing keys. Missing keys end at this time.
 	Whole bool
 	At    time.Time
 }
 
-// ReportedKey is a key that a source lists for a DID.
+// ReportedKey is a key listed by a source.
 type ReportedKey struct {
 	Public ed25519.PublicKey
 	Until  time.Time
 }
 
-// The bound suffices for daily rotations for most of a year.
+// This allows a rotation per day for most of a year.
 const maxKeyWindows = 256
 
-// ErrTooManyKeys is returned by [Keys.Learn] for a report beyond the limit for one DID and source.
+// ErrTooManyKeys is returned by [Keys.Learn] if one source reports too many keys for one DID.
 var ErrTooManyKeys = errors.New("federation: too many keys from one source")
 
-// Apply returns the windows that a report changes or adds to the stored history of its DID. It
-// returns [ErrTooManyKeys] if the history would exceed the limit. It never deletes a window and
-// never moves an end back. A report older than the last one of the same source ends no window.
+// Apply returns the windows that a report changes or adds. It returns [ErrTooManyKeys] at the limit. It
+// never deletes a window or postpones its end. A report that is older than the last one of its source
+// ends no window.
 func (r KeyReport) Apply(kept KeyHistory) (changed KeyHistory, err error) {
-	var known KeyHistory // of the same source
+	var known KeyHistory
 	for _, w := range kept {
 		if w.Origin == r.Origin && w.Via == r.Via {
 			known = append(known, w)
@@ -220,8 +216,8 @@ func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWind
 // KeyHistory has the windows of one DID, oldest first.
 type KeyHistory []KeyWindow
 
-// Source returns the source of a key of the DID: "did:" and the method for its own document,
-// otherwise the origin and the source's name. It returns "" for an unknown key.
+// Source returns the source of a key: "did:" and the method for the document of the DID, otherwise the
+// origin and name of the source. It returns "" for an unknown key.
 func (h KeyHistory) Source(keyID string) string {
 	i := slices.IndexFunc(h, func(w KeyWindow) bool { return w.KeyID == keyID && w.Origin != RevokedKey })
 	switch {
@@ -233,19 +229,19 @@ func (h KeyHistory) Source(keyID string) string {
 	return string(h[i].Origin) + " " + h[i].Via
 }
 
-// KeyStanding is the standing of one key in a history at one time.
+// KeyStanding is the standing of a key at one time.
 type KeyStanding int
 
 // The standings.
 const (
-	KeyUnknown KeyStanding = iota // no source listed it
+	KeyUnknown KeyStanding = iota // listed by no source
 	KeyGood
 	KeyEnded
 )
 
 // Standing returns the standing of a key when a step was received. The caller selects the trusted
-// windows. The first window of a source has no beginning, because a step may arrive before its key.
-// Between two windows the key counts as ended.
+// windows. The first window of a source has no beginning, because a step may arrive before its key. The
+// key counts as ended between two windows.
 func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWindow) bool) KeyStanding {
 	type source struct {
 		origin KeyOrigin
@@ -277,29 +273,25 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 	return standing
 }
 
-// Keys stores the keys of each DID with their times and sources, so that a step is judged by the
-// keys of its time. [store.Record] documents the methods.
+// Keys stores the keys of each DID with their times and sources. [store.Record] documents the methods.
 type Keys interface {
-	// Learn stores the report of a source (see [KeyReport.Apply]), or returns [ErrTooManyKeys] and
-	// stores nothing.
+	// Learn stores a report (see [KeyReport.Apply]), or returns [ErrTooManyKeys] and stores nothing.
 	Learn(ctx context.Context, report KeyReport) error
-	// Revoke ends a key of a DID permanently. Of two times, the earlier one counts.
+	// Revoke ends a key permanently. The earliest time counts.
 	Revoke(ctx context.Context, did DID, keyID string, at time.Time) error
-	// History returns the history of a DID in the order in which the windows began. It is empty for
-	// an unknown DID.
+	// History returns the history of a DID, or an empty one for an unknown DID.
 	History(ctx context.Context, did DID) (KeyHistory, error)
 }
 
-// OwnKey is the public part of a current or former signing key of this gateway.
+// OwnKey is the public part of a signing key of this gateway.
 type OwnKey struct {
 	Public  ed25519.PublicKey
-	Since   time.Time // zero if an external program keeps it
-	Retired time.Time // zero for the signing key
-	Until   time.Time // end of the validity of a retired key's signatures
+	Since   time.Time // zero if kept by an external program
+	Retired time.Time // zero while it signs
+	Until   time.Time // when signatures of a retired key become invalid
 }
 
-// State returns "active" for the signing key, "retiring" until the end of its overlap, and then
-// "retired".
+// State returns "active", "retiring" until the end of the overlap, or "retired".
 func (k OwnKey) State(now time.Time) string {
 	switch {
 	case k.Retired.IsZero():
@@ -310,7 +302,7 @@ func (k OwnKey) State(now time.Time) string {
 	return "retired"
 }
 
-// KeyMark names a key or secret of this gateway by a fingerprint that reveals nothing about it.
+// KeyMark identifies a key or secret of this gateway by a fingerprint that reveals nothing about it.
 type KeyMark struct {
 	Name        string // of its file
 	Fingerprint string

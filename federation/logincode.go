@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// ErrTooManyCodes is returned if a device requests a login while too many devices are waiting.
+// ErrTooManyCodes is returned if too many devices are waiting for a login.
 var ErrTooManyCodes = errors.New("federation: too many devices wait for a login")
 
-// LoginKind is a kind of [LoginCode].
+// LoginKind distinguishes login codes.
 type LoginKind string
 
-// Kinds of login codes.
+// The kinds of login codes.
 const (
-	PairingCode LoginKind = "pairing" // created by a party for an agent host, which then acts for it
-	DeviceCode  LoginKind = "device"  // the user code of a device, which a party approves
+	PairingCode LoginKind = "pairing" // from a party, for an agent host that will act for it
+	DeviceCode  LoginKind = "device"  // shown by a device, for approval by a party
 )
 
-// LoginCode is a short one-time code for logging in an agent host.
+// LoginCode is a short one-time code for the login of an agent host.
 type LoginCode struct {
 	Digest     [32]byte
 	Kind       LoginKind
-	DID        DID    // to log in as; "" for an unapproved device
-	Key        string // of the session that created or approved it, as in [Session]
-	Bound      bool   // as in that session
-	Address    string // of the device; "" for a pairing code
+	DID        DID    // "" for an unapproved device
+	Key        string // of the session that created or approved it, see [Session]
+	Bound      bool   // see [Session]
+	Address    string // "" for a pairing code
 	Client     string
 	ClientName string
 	Denied     bool
@@ -38,19 +38,19 @@ type LoginCode struct {
 // LoginCodeLife is the lifetime of a login code.
 const LoginCodeLife = 10 * time.Minute
 
-// Limits on the number of login codes in the record.
+// Limits on stored login codes.
 const (
-	MaxPairingCodes    = 8    // of one DID; the oldest one ends
+	MaxPairingCodes    = 8    // of one DID; a new one replaces the oldest
 	MaxDeviceCodes     = 1024 // of all devices
-	MaxDevicesOfOrigin = 16   // pending, of one address
+	MaxDevicesOfOrigin = 16   // pending, from one address
 )
 
-// The alphabet has no look-alikes.
+// Without characters that look alike.
 const loginAlphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 const loginCodeLength = 8
 
-// NewLoginCode returns a code of two groups, such as "K7QF-2MXD".
+// NewLoginCode returns two groups of characters, such as "K7QF-2MXD".
 func NewLoginCode(entropy io.Reader) (string, error) {
 	b := make([]byte, loginCodeLength)
 	if _, err := io.ReadFull(entropy, b); err != nil {
@@ -62,7 +62,7 @@ func NewLoginCode(entropy io.Reader) (string, error) {
 	return string(b[:loginCodeLength/2]) + "-" + string(b[loginCodeLength/2:]), nil
 }
 
-// DigestLoginCode returns the digest of a typed code. It ignores case, spaces and hyphens.
+// DigestLoginCode returns the digest of a code, ignoring case, spaces and hyphens.
 func DigestLoginCode(kind LoginKind, text string) [32]byte {
 	text = strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' {
