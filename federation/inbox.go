@@ -104,11 +104,11 @@ func (f Remaining) Less(size int64) Remaining {
 	return Remaining{Entries: f.Entries - 1, Bytes: f.Bytes - size}
 }
 
-// Remaining returns the free space of an inbox, and the part available to its sender.
+// Remaining returns the free space of an inbox, and the share of the sender.
 //
-// A sender's share shrinks as the inbox fills, because a full inbox would lock out each new sender.
-// It is whole while other senders use at most half of the inbox. It then falls with the square of
-// the space that they leave free. The first entry of a sender needs no share.
+// The share shrinks as the inbox fills, because a full inbox would lock out each new sender. It is whole
+// while other senders use at most half of the inbox, and then falls with the square of the remaining
+// space. The first entry of a sender needs no share.
 func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
 	whole = Remaining{Entries: math.MaxInt, Bytes: math.MaxInt64}
 	if l.Events > 0 {

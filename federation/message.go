@@ -7,27 +7,25 @@ import (
 	"time"
 )
 
-// Text is a private message to a DID, or a line of a channel. It is not a step: it is in no log or
-// passport, and does not change a handoff.
+// Text is a private message to a DID, or a line of a channel. It is not a step, and is in no log or
+// passport.
 type Text struct {
 	ID     EventID
-	Order  HandoffID // [Conversation] or [ChatOrder]
-	From   DID       // DID of the signing key, which a home keeps for the author
+	Order  HandoffID // see [Conversation] and [ChatOrder]
+	From   DID       // signing key, which a home keeps for the author
 	Author DID
-	To     DID    // of a private message; "" for a line of a channel
-	Venue  string // a channel, or the pair of DIDs of a private message
+	To     DID    // of a private message; "" in a channel
+	Venue  string // channel, or pair of DIDs of a private message
 	Body   string
 	About  HandoffID
-	// Fields are the other signed fields, such as [Manner] and [Introduces].
 	Fields map[string]string
 
-	// Answers is the ID of the answered message on the link of a delivery, or "" outside
-	// deliveries.
+	// Answers is the ID of the answered message on the link of a delivery, otherwise "".
 	Answers string
 
 	Signature Signature
-	Evidence  *Evidence // the text as its author wrote it
-	Erased    *Erasure  // nil while the record has the content of the text
+	Evidence  *Evidence // the text as the author wrote it
+	Erased    *Erasure  // nil unless the content was erased
 
 	Arrival Arrival
 }
@@ -43,8 +41,8 @@ func (t Text) Refuse(code RefusalCode, detail string) *RefusalError {
 // TextVerb is the verb of text in metrics, records and APIs.
 const TextVerb = "message"
 
-// Row returns the text as an event with the verb [TextVerb]. Use it only for tables, lists and logs
-// with both text and steps.
+// Row returns the text as an event with the verb [TextVerb], for tables, lists and logs that mix text
+// and steps.
 func (t Text) Row() Event {
 	return Event{
 		ID: t.ID, Handoff: t.Order, Kind: TextVerb, Verb: TextVerb, From: t.From, For: t.Author, To: t.To, Venue: t.Venue, Note: t.Body,
@@ -61,7 +59,7 @@ func TextOf(row Event) *Text {
 	}
 }
 
-// Manner is the field of channel text other than plain lines.
+// Manner is the field for channel text other than plain lines.
 const Manner = "manner"
 
 // The values of [Manner].
@@ -69,38 +67,37 @@ const (
 	Action     = "action"  // as in "/me waves"
 	NoticeText = "notice"  // needs no reply
 	React      = "react"   // the body is an emoji for the message in [Reply]
-	Unreact    = "unreact" // removes such an emoji
+	Unreact    = "unreact" // removes a reaction
 )
 
-// Holder is the field with the key of a recipient without a DID: the user with the nick at that
-// time. The message is for that user under any nick, and for no later user of the nick.
+// Holder is the field with the key of a recipient without a DID: the current user of a nick. Later
+// users of the nick cannot receive the message.
 const Holder = "holder"
 
-// Formatted is the field with the body in IRC formatting codes. A network without them shows the
-// plain body.
+// Formatted is the field with the body in IRC formatting codes.
 const Formatted = "formatted"
 
-// Reply is the field with the ID of the answered message. In a channel this is its [ChatID].
+// Reply is the field with the ID of the answered message, in a channel its [ChatID].
 const Reply = "reply"
 
-// Away is the field with the away message of the author of channel text.
+// Away is the field with the author's away message, in a channel.
 const Away = "away"
 
-// Unkept is the field of text from a link with history = false, which is not stored in the history.
+// Unkept is the field of text from a link with history = false. Such text is not stored in the history.
 const Unkept = "unkept"
 
-// MaxChatBytes bounds one line of channel text, to leave space for the author's name.
+// MaxChatBytes bounds one line of channel text, with space for the author's name.
 const MaxChatBytes = 320
 
 // MaxMessageChars bounds the text of one message: about ten lines of IRC.
 const MaxMessageChars = 4096
 
-// Introduces is the field of a sender's first message to a person. It makes the first link explain
-// how to allow or block the sender.
+// Introduces is the field of a sender's first message to a person. The first link then explains how to
+// allow or block the sender.
 const Introduces = "introduces"
 
-// ChatID returns the ID of channel text with a message ID of a network. It is the same at each
-// gateway, so that a returning line is recognized.
+// ChatID returns the ID of channel text from its message ID on a network. All gateways compute the same
+// ID, and so detect lines that come back.
 func ChatID(messageID string) EventID {
 	if id, err := ParseEventID(messageID); err == nil {
 		return id
@@ -111,12 +108,12 @@ func ChatID(messageID string) EventID {
 	return id
 }
 
-// ChatOrder returns the order key for the text of a channel on a link.
+// ChatOrder returns the order key for text in a channel.
 func ChatOrder(link, venue string) HandoffID {
 	return Conversation(DID("link "+link), DID("channel "+venue))
 }
 
-// Conversation returns the order key for the messages of one DID to another.
+// Conversation returns the order key for messages from one DID to another.
 func Conversation(from, to DID) HandoffID {
 	sum := sha256.Sum256([]byte("conversation " + string(from) + " " + string(to)))
 	var id HandoffID
@@ -131,15 +128,14 @@ type TextFiling struct {
 	Text     Text
 	Inboxes  []DID
 	Filed    time.Time
-	Newcomer DID     // first seen with the text, or ""
-	Contact  Contact // zero if nothing changes
+	Newcomer DID     // author new to the record, or ""
+	Contact  Contact // zero for no change
 }
 
-// MaxContacts bounds the senders allowed or blocked by one participant, and its undecided
-// strangers.
+// MaxContacts bounds the senders allowed or blocked by one participant, and the undecided ones.
 const MaxContacts = 10_000
 
-// ErrTooManyContacts is returned for a decision beyond [MaxContacts] senders.
+// ErrTooManyContacts is returned beyond [MaxContacts].
 var ErrTooManyContacts = errors.New("federation: too many contacts")
 
 // ContactState is a participant's decision about a sender.
@@ -147,24 +143,24 @@ type ContactState string
 
 // The states of a sender.
 const (
-	ContactUnknown    ContactState = ""           // no message received yet
-	ContactIntroduced ContactState = "introduced" // the recipient was informed how to allow and block it
+	ContactUnknown    ContactState = ""
+	ContactIntroduced ContactState = "introduced" // the recipient was told how to allow and block it
 	ContactAllowed    ContactState = "allowed"
-	ContactBlocked    ContactState = "blocked" // its messages are refused, on every network
+	ContactBlocked    ContactState = "blocked" // messages are refused on every network
 )
 
-// Contact is a participant's decision about a sender of messages.
+// Contact is a participant's decision about a sender.
 type Contact struct {
 	Person, Sender DID
-	Name           string // "" if the name of its DID suffices
+	Name           string // "" if its DID suffices
 	State          ContactState
 	Since          time.Time
 }
 
-// Position is a position at or between steps of one place. The zero Position is before all steps.
+// Position is a position in the history of one place. The zero Position is the start.
 type Position struct {
 	At time.Time // see [Event.ShownAt]
-	N  uint64    // distinguishes steps of one moment; 0 is before them
+	N  uint64    // distinguishes steps with the same time; 0 precedes them
 }
 
 // Compare orders positions by At, then by N.
@@ -179,14 +175,14 @@ type TimelineEntry struct {
 	Position Position
 }
 
-// TimelineQuery selects a part of the history of a place, excluding both ends.
+// TimelineQuery selects a part of the history of a place, without both ends.
 type TimelineQuery struct {
-	// Place is the place of the handoffs. The link of a private venue is ignored.
+	// Place ignores the link of a private venue.
 	Place  ChannelRef
 	After  Position // zero for the start
 	Before Position // zero for the end
-	Newest bool     // return the newest steps if there are too many
-	// TextOnly omits lines without text, see [Line.IsText].
+	Newest bool     // prefer the newest steps at the limit
+	// TextOnly omits other lines, see [Line.IsText].
 	TextOnly bool
 }
 
@@ -196,24 +192,23 @@ type Line struct {
 	ID       string
 	Place    ChannelRef
 	Author   DID
-	To       DID // of a private line; "" in a channel
+	To       DID // "" in a channel
 
 	Command string // PRIVMSG, NOTICE, TAGMSG or TOPIC
 	Source  string // nick!user@host
 	Text    string
 	Account string            // of the author, or ""
-	Proved  string            // proved by the author on another network, or ""
-	Tags    map[string]string // client-only tags, by full name
+	Proved  string            // DID proved on another network, or ""
+	Tags    map[string]string // client-only tags with full names
 }
 
-// IsText reports whether a line is text. Other lines are for clients with event playback.
+// IsText reports whether a line is text. Other lines are only for event playback.
 func (l Line) IsText() bool { return l.Command == "PRIVMSG" || l.Command == "NOTICE" }
 
-// MaxMarkers bounds the read markers of a user of the listener for IRC clients.
+// MaxMarkers bounds the read markers of a user.
 const MaxMarkers = 256
 
-// ShownAt returns the time shown in messages with the step: its first arrival, otherwise the time
-// of its ID.
+// ShownAt returns the displayed time of a step: its first arrival, otherwise the time of its ID.
 func (e Event) ShownAt() time.Time {
 	if e.Verb == Confirm || e.Arrival.Received.IsZero() {
 		return e.Time()
@@ -221,7 +216,7 @@ func (e Event) ShownAt() time.Time {
 	return e.Arrival.Received
 }
 
-// Place returns the place of a handoff's steps. A private exchange has no link.
+// Place returns the place of a handoff. A private exchange has no link.
 func (v View) Place() ChannelRef {
 	if Private(v.Venue) {
 		return ChannelRef{Venue: v.Venue}

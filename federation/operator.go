@@ -14,20 +14,20 @@ import (
 // BoundName is an operator's binding of a name on a network to a DID.
 type BoundName struct {
 	Network string
-	Name    string // account or agent, as the network spells it
+	Name    string // account or agent, in the spelling of the network
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
-	Since   time.Time // zero for a binding in the configuration
+	Since   time.Time // zero if configured
 }
 
-// DeliveryState is the state of one step's delivery to one link.
+// DeliveryState is the state of a step's delivery to one link.
 type DeliveryState string
 
 // The states of a delivery.
 const (
-	DeliveryWaiting   DeliveryState = "waiting"   // being retried, not yet fetched, or without consent
-	DeliveryDelivered DeliveryState = "delivered" // final: the peer has it
-	DeliveryRefused   DeliveryState = "refused"   // final: the link can never carry it; see the code
+	DeliveryWaiting   DeliveryState = "waiting"   // retried, not yet fetched, or without consent
+	DeliveryDelivered DeliveryState = "delivered" // final
+	DeliveryRefused   DeliveryState = "refused"   // final: the link cannot carry it, see the code
 	DeliveryExpired   DeliveryState = "expired"   // final: the handoff ended, or it was not fetched in time
 	DeliveryDead      DeliveryState = "dead"      // abandoned, usually with a [DeadLetter]
 )
@@ -36,48 +36,46 @@ const (
 type Delivered struct {
 	Event EventID
 	Link  string
-	// Queue names the destination of a pending delivery to a webhook or a held registry, or "".
+	// Queue is the destination of a pending delivery to a webhook or a held registry, or "".
 	Queue       string
-	Participant string // handle; DID for [WebhookLink] and [InboxLink]; "" for a link that delivers to all
+	Participant string // handle; DID for [WebhookLink] and [InboxLink]; "" for all of the link
 	State       DeliveryState
 	Attempt     int
 	Next        time.Time // zero for immediately
-	Reason      string    // the last error, the code of a refusal, or the reason of a dead delivery
-	Ended       time.Time // zero while it is pending
+	Reason      string    // last error, code of a refusal, or [DeadReason]
+	Ended       time.Time // zero while pending
 }
 
-// InboxLink is the link name of deliveries to an inbox read here. No link has this name. A step is
-// delivered to the inbox if it has no other route to the DID: no link, no other home, no webhook.
-// For a DID that reads its inbox here, this includes steps written in a channel. In a remote
-// handoff this gateway delivers only to its own participants.
+// InboxLink is the link name of deliveries to an inbox read here. No link has this name. It is used for
+// a DID without another route: no link, home or webhook. For a DID that reads its inbox here, it
+// includes steps in channels. In a remote handoff, a gateway delivers only to its own participants.
 const InboxLink = "inbox"
 
-// UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is unknown or no
-// longer a peer.
+// UnroutedLink names the outbox for DIDs whose mailbox home is unknown or no longer a peer.
 const UnroutedLink = "homes"
 
 // Backlog is the queue of a link.
 type Backlog struct {
 	Rows   int
-	Oldest time.Time // filing time; zero if there is none
+	Oldest time.Time // filing time, or zero
 }
 
-// ErrInvalidScope is returned by [ParseScope].
+// ErrInvalidScope is returned by [ParseScope] for an unknown scope.
 var ErrInvalidScope = errors.New("federation: want one of the scopes read, operate, admin")
 
-// Scope is a set of rights of an operator. Each scope includes the smaller ones.
+// Scope is a set of operator rights. Each scope includes the smaller ones.
 type Scope string
 
-// The scopes, the smallest first.
+// The scopes, smallest first.
 const (
 	ReadScope    Scope = "read"
-	OperateScope Scope = "operate" // also changes deliveries and links, and sends vouched steps
-	AdminScope   Scope = "admin"   // also keys, tokens, peers, bindings
+	OperateScope Scope = "operate" // also change deliveries and links, and send vouched steps
+	AdminScope   Scope = "admin"   // also manage keys, tokens, peers and bindings
 )
 
 func scopes() []Scope { return []Scope{ReadScope, OperateScope, AdminScope} }
 
-// ParseScope reads a scope. It returns [ErrInvalidScope] for any other word.
+// ParseScope returns [ErrInvalidScope] for any other word.
 func ParseScope(text string) (Scope, error) {
 	if s := Scope(text); slices.Contains(scopes(), s) {
 		return s, nil
@@ -85,16 +83,15 @@ func ParseScope(text string) (Scope, error) {
 	return "", ErrInvalidScope
 }
 
-// Covers reports whether scope s includes the needed scope. The zero Scope covers nothing.
+// Covers reports whether s includes the needed scope. The zero Scope covers nothing.
 func (s Scope) Covers(needed Scope) bool {
 	has := slices.Index(scopes(), s)
 	return has >= 0 && has >= slices.Index(scopes(), needed) && slices.Contains(scopes(), needed)
 }
 
-// OperatorToken describes the token of an operator. The token itself is returned only at its
-// creation, and is not stored.
+// OperatorToken describes an operator's token. The text of the token is not stored.
 type OperatorToken struct {
-	Name    string // of the bearer, in the audit log; see [ValidTokenName]
+	Name    string // in the audit log, see [ValidTokenName]
 	Scope   Scope
 	Digest  [32]byte
 	Created time.Time
@@ -104,7 +101,7 @@ type OperatorToken struct {
 // Good reports whether the token is valid at the given time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
-// The prefix is for people and secret scanners. A plain digest protects 256 random bits.
+// The prefix is for people and secret scanners.
 const (
 	tokenPrefix = "baton_op_"
 	tokenBytes  = 32
@@ -112,15 +109,15 @@ const (
 
 const maxTokenNameBytes = 64
 
-// ValidTokenName reports whether a text can name a token: up to 64 letters, digits and ".", "_",
-// "-", "@", beginning with a letter or a digit.
+// ValidTokenName reports whether a text can name a token: at most 64 letters, digits and ".", "_", "-",
+// "@", starting with a letter or digit.
 func ValidTokenName(text string) bool {
 	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }
 	odd := func(r rune) bool { return !plain(r) && !strings.ContainsRune("._-@", r) }
 	return text != "" && len(text) <= maxTokenNameBytes && plain(rune(text[0])) && !strings.ContainsFunc(text, odd)
 }
 
-// NewOperatorToken returns the text of a token, and its record without name, scope and times.
+// NewOperatorToken returns a token, and its record without name, scope and times.
 func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err error) {
 	secret := make([]byte, tokenBytes)
 	if _, err := io.ReadFull(random, secret); err != nil {
@@ -130,33 +127,33 @@ func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err er
 	return text, OperatorToken{Digest: DigestToken(text)}, nil
 }
 
-// DigestToken returns the SHA-256 of a token, its key in the record.
+// DigestToken returns the SHA-256 of a token, which is its key in the record.
 func DigestToken(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
-// Change is one change by an operator.
+// Change is an operator's change.
 type Change struct {
-	ID      int64 // in the order of recording, from 1
+	ID      int64 // from 1, in order of recording
 	At      time.Time
-	Actor   string // of the operator, in the audit log
-	What    string // the words of the command, such as "feed hold"
+	Actor   string // in the audit log
+	What    string // the command, such as "feed hold"
 	Subject string
 	Reason  string
 }
 
-// ChangeFilter selects changes. A zero member matches all.
+// ChangeFilter selects changes. A zero field matches all.
 type ChangeFilter struct {
 	Since time.Time
 	Actor string
 }
 
-// PeerMode is an operator's mode for a peer or another home.
+// PeerMode is an operator's setting for a peer or a home.
 type PeerMode struct {
-	Domain string // or the name of a home
+	Domain string // or name of a home
 	Mode   string // allow, limit, hold or block
 	Since  time.Time
 }
 
-// Finding is the result of one check, as shown to operators.
+// Finding is the result of one check for operators.
 type Finding struct {
 	What   string
 	State  FindingState
@@ -166,9 +163,9 @@ type Finding struct {
 // FindingState is the urgency of a finding.
 type FindingState string
 
-// The states, each with the required action.
+// The states.
 const (
 	FindingOK   FindingState = "ok"
-	FindingWarn FindingState = "warn" // the operators must act eventually
-	FindingFail FindingState = "FAIL" // needs immediate action: steps are delayed or could be lost
+	FindingWarn FindingState = "warn" // action is needed eventually
+	FindingFail FindingState = "FAIL" // action is needed now: steps are delayed or could be lost
 )

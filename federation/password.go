@@ -2,8 +2,7 @@ package federation
 
 import "time"
 
-// Password is the stored form of a password of a DID: keys that verify the password without
-// revealing it.
+// Password is a stored password of a DID: keys that verify it without revealing it.
 //
 // spec: RFC 5802; RFC 7677
 type Password struct {

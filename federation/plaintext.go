@@ -9,9 +9,8 @@ import (
 	"golang.org/x/text/unicode/bidi"
 )
 
-// PlainText returns a text in its displayed form: one line of valid UTF-8 without control
-// characters, and without invisible or reordering characters (see README.md, "Text for people").
-// Signed bytes never pass through PlainText.
+// PlainText returns the displayed form of a text: one line of valid UTF-8 without control, invisible or
+// reordering characters (see README.md, "Text for people"). Never use it for signed bytes.
 //
 // spec: UTR #36 §3.5; UTS #39 §3.1.1; UAX #44 Default_Ignorable_Code_Point
 func PlainText(s string) string {
@@ -52,9 +51,9 @@ func divides(r rune) bool {
 // An ignorable character has no shape of its own.
 func ignorable(r rune) bool {
 	switch {
-	case unicode.Is(unicode.Cc, r), r >= 0xE0000 && r <= 0xEFFFF: // plane 14 can carry text that no reader sees
+	case unicode.Is(unicode.Cc, r), r >= 0xE0000 && r <= 0xEFFFF: // plane 14 can hide text
 		return true
-	case unicode.Is(unicode.Prepended_Concatenation_Mark, r), r >= 0x13430 && r <= 0x13440: // these have a shape
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r), r >= 0x13430 && r <= 0x13440: // visible
 		return false
 	}
 	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
@@ -68,9 +67,9 @@ func shows(cluster []rune, i int, last rune) bool {
 	r := cluster[i]
 	switch {
 	case last < 0, unicode.IsSpace(last), ignorable(last) && !unicode.Is(unicode.Variation_Selector, last):
-		return false // it has no base, or repeats
+		return false // without a base, or repeated
 	case r == zeroWidthJoiner && i+1 < len(cluster) && unicode.IsSymbol(cluster[i+1]):
-		return true // of one emoji: no other symbols share a cluster
+		return true // part of one emoji: other symbols are separate clusters
 	case ignorable(last):
 		return false
 	case r == zeroWidthJoiner, r == zeroWidthNonJoiner:
@@ -120,9 +119,8 @@ func isRightToLeft(r rune) bool {
 	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)
 }
 
-// SplitText splits a text into parts of at most maxBytes bytes. Each line begins a new part; empty
-// lines are omitted. A part ends at a space if its second half has one, and never within a
-// user-perceived character.
+// SplitText splits a text into parts of at most maxBytes bytes. A line starts a new part, and empty
+// lines are omitted. Parts end at a space if possible, and never within a user-perceived character.
 func SplitText(text string, maxBytes int) []string {
 	var parts []string
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
@@ -148,7 +146,7 @@ func lineEnd(line string, maxBytes int) int {
 		}
 		end += len(cluster)
 	}
-	if end == 0 { // one character with more marks than a line holds
+	if end == 0 { // one character with more marks than fit
 		for end = maxBytes; end > 1 && !utf8.RuneStart(line[end]); end-- {
 		}
 	}

@@ -9,16 +9,16 @@ import (
 	"filippo.io/edwards25519"
 )
 
-// ErrKeyEncoding means that the bytes are not the one encoding of an Ed25519 point. ErrWeakKey
-// means a point of small order, for which anyone can forge signatures.
+// ErrKeyEncoding is returned for a non-canonical encoding of an Ed25519 point. ErrWeakKey is returned
+// for a point of small order, for which anyone can forge signatures.
 var (
 	ErrKeyEncoding = errors.New("federation: not a canonical Ed25519 public key")
 	ErrWeakKey     = errors.New("federation: an Ed25519 public key of small order proves nothing")
 )
 
-// ParsePublicKey returns the Ed25519 key encoded in raw. All external keys are parsed here, because
-// [ed25519.Verify] also accepts other encodings of a point, and points of small order. The result
-// does not share memory with raw.
+// ParsePublicKey returns the Ed25519 key encoded in raw. Use it for all external keys, because
+// [ed25519.Verify] accepts non-canonical encodings and weak keys. The result does not share memory with
+// raw.
 //
 // spec: RFC 8032 §5.1.3
 func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// RefusalCode is the reason for a refusal. Line-based networks write it in upper case with
-// underscores. Other networks translate a few codes in their edge.go.
+// RefusalCode is the reason for a refusal. Line-based networks write it in upper case with underscores.
+// Other networks translate a few codes in their edge.go.
 type RefusalCode string
 
 // The refusals of admission and of the lifecycle.
@@ -52,7 +52,7 @@ func (c RefusalCode) Upper() string {
 	return strings.ToUpper(strings.ReplaceAll(string(c), "-", "_"))
 }
 
-// Sentence returns the explanation of a code, which is the same on every network.
+// Sentence returns the explanation, which is the same on every network.
 func (c RefusalCode) Sentence() string {
 	switch c {
 	case NeedSignature:
@@ -117,15 +117,15 @@ func (c RefusalCode) Sentence() string {
 	return "the step was refused"
 }
 
-// RefusalError is a final refusal of one step, unless Waits is true. Detail is for the sender and
+// RefusalError is a final refusal of one step, unless Waits is set. Detail is for the sender and
 // contains no private data.
 type RefusalError struct {
 	Code    RefusalCode
 	Event   EventID // zero if unreadable
 	Handoff HandoffID
-	Detail  string // added to the sentence of the code; may be empty
-	View    View   // current state of the handoff, or zero
-	// RetryAfter is the wait before a rate-limited step may be retried; otherwise zero.
+	Detail  string // added to the sentence, or ""
+	View    View   // current, or zero
+	// RetryAfter is the wait of a rate-limited step, or zero.
 	RetryAfter time.Duration
 	// Waits is true if the step is on disk and will be judged later.
 	Waits bool
@@ -147,7 +147,7 @@ func (e *RefusalError) Sentence() string {
 	return e.Code.Sentence() + ": " + e.Detail
 }
 
-// Subject returns the event ID, otherwise the handoff ID, or "*" if neither could be read.
+// Subject returns the event ID, else the handoff ID, else "*".
 func (e *RefusalError) Subject() string {
 	switch {
 	case !e.Event.IsZero():
@@ -171,35 +171,35 @@ func (e *UnavailableError) Error() string { return fmt.Sprintf("%s unavailable: 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Loss is a member of a step that a wire format could not carry completely. It is reported to the
-// operator and the sender; no loss is silent.
+// Loss is a member of a step that a wire format cannot carry completely. Each loss is reported to the
+// operator and the sender.
 type Loss struct {
-	Field string // as in the JSON of [Event], such as "note"
+	Field string // in the JSON of [Event], such as "note"
 	Fate  Fate
 	Why   string
 }
 
-// Loses reports whether a field is among some losses.
+// Loses reports whether losses include a field.
 func Loses(losses []Loss, field string) bool {
 	return slices.ContainsFunc(losses, func(l Loss) bool { return l.Field == field })
 }
 
-// Fate is the extent to which a field is carried.
+// Fate is the extent of a loss.
 type Fate string
 
 // The fates.
 const (
-	Cut  Fate = "cut" // only part of it is carried
+	Cut  Fate = "cut" // partly carried
 	Lost Fate = "lost"
 )
 
-// Mistake is one mistake in a table of the configuration.
+// Mistake is a mistake in a table of the configuration.
 type Mistake struct {
 	Key string // within the table, such as "peers"
 	Why string
 }
 
-// AcquaintanceAge is the time for which a new DID counts as a stranger.
+// AcquaintanceAge is how long a new DID counts as a stranger.
 const AcquaintanceAge = time.Hour
 
 // Newcomer is a recently seen DID.
@@ -208,7 +208,7 @@ type Newcomer struct {
 	Met time.Time
 }
 
-// SizeSample is the size of the record at one point in time.
+// SizeSample is the size of the record at one time.
 type SizeSample struct {
 	At    time.Time
 	Bytes int64
@@ -217,8 +217,8 @@ type SizeSample struct {
 // SampleEvery is the interval between size samples.
 const SampleEvery = time.Minute
 
-// GrowthSince returns the growth of the record after a given time, in bytes, from ordered size
-// samples. It ignores decreases.
+// GrowthSince returns the growth of the record since a given time, in bytes. The samples must be
+// ordered. Decreases are ignored.
 func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	for i := 1; i < len(samples); i++ {
 		if samples[i].At.After(since) {
@@ -228,14 +228,14 @@ func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	return grown
 }
 
-// NewDIDLimitReason is the limit exceeded by a stranger. It is a label of metrics.
+// NewDIDLimitReason is a limit for strangers. It is a metric label.
 type NewDIDLimitReason string
 
 // The limits that apply only to strangers.
 const (
-	TooManyNewDIDs        NewDIDLimitReason = "dids"    // new DIDs within the hour
-	TooManyFromOneAddress NewDIDLimitReason = "address" // new DIDs from the address of this one
-	TooMuchGrowth         NewDIDLimitReason = "growth"  // growth of the record within the hour
+	TooManyNewDIDs        NewDIDLimitReason = "dids"    // within the hour
+	TooManyFromOneAddress NewDIDLimitReason = "address" // within the hour
+	TooMuchGrowth         NewDIDLimitReason = "growth"  // of the record within the hour
 )
 
 // NewDIDLimitReasons returns all reasons.

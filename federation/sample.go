@@ -2,7 +2,7 @@ package federation
 
 import "time"
 
-// The samples for operator charts: one every five minutes for a day.
+// Samples for charts: one every five minutes for a day.
 const (
 	ChartEvery = 5 * time.Minute
 	ChartAge   = 24 * time.Hour
@@ -11,7 +11,7 @@ const (
 // Sample is the state of a gateway at one time.
 type Sample struct {
 	At      time.Time
-	Step    int64 // number of the newest step; differences count filed steps
+	Step    int64 // number of the newest step
 	Waiting int
 	Dead    int
 	Down    int

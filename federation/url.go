@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// ErrURL is wrapped in the errors of [CheckBaseURL], [ParseURLPath] and [JoinURL].
+// ErrURL is wrapped by the errors of [CheckBaseURL], [ParseURLPath] and [JoinURL].
 var ErrURL = errors.New("federation: not a URL that this program requests")
 
-// URLPath is the path of a URL below its base, in escaped form. Constants need no conversion.
-// External values may be added only by [URLPath.Join] or [ParseURLPath].
+// URLPath is the escaped path of a URL below its base. Add external values only with [URLPath.Join] or
+// [ParseURLPath].
 type URLPath string
 
-// Join returns the path with more segments appended, each escaped. [JoinURL] refuses the path if a
-// segment is empty, "." or "..".
+// Join appends escaped segments. [JoinURL] refuses the path if a segment is empty, "." or "..".
 func (p URLPath) Join(segments ...string) URLPath {
 	for _, segment := range segments {
 		p += URLPath("/" + url.PathEscape(segment))
@@ -23,8 +22,8 @@ func (p URLPath) Join(segments ...string) URLPath {
 	return p
 }
 
-// ParseURLPath reads a path published by another program, as in its well-known document. It refuses
-// another host, a query, a fragment and dot segments.
+// ParseURLPath reads a path published by another program. It refuses another host, a query, a fragment
+// and dot segments.
 func ParseURLPath(text string) (URLPath, error) {
 	if !strings.HasPrefix(text, "/") {
 		return "", fmt.Errorf("%w: path %q: want a slash first", ErrURL, text)
@@ -39,11 +38,11 @@ func ParseURLPath(text string) (URLPath, error) {
 	return URLPath(text), checkPath(text)
 }
 
-// BaseURL returns the base of the HTTPS addresses of a host.
+// BaseURL returns the HTTPS base of a host.
 func BaseURL(host string) string { return (&url.URL{Scheme: "https", Host: host}).String() }
 
-// CheckBaseURL returns nil for a base valid for [JoinURL]: http:// or https://, a host, and an
-// optional path. It refuses a user, a query, a fragment and dot segments.
+// CheckBaseURL accepts a base for [JoinURL]: http:// or https://, a host, and an optional path. It
+// refuses a user, a query, a fragment and dot segments.
 func CheckBaseURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -57,7 +56,7 @@ func CheckBaseURL(text string) error {
 	return checkPath(strings.TrimSuffix(u.EscapedPath(), "/"))
 }
 
-// CheckOrigin returns nil for a base without a path, in its usual spelling.
+// CheckOrigin accepts a base without a path, in canonical spelling.
 func CheckOrigin(text string) error {
 	if err := CheckBaseURL(text); err != nil {
 		return err
@@ -68,8 +67,8 @@ func CheckOrigin(text string) error {
 	return nil
 }
 
-// JoinURL returns the address of a path and a query below a base. It builds every URL that this
-// program requests; a test of this package enforces that.
+// JoinURL returns the address of a path and a query below a base. It builds every URL requested by this
+// program; a test enforces that.
 func JoinURL(base string, path URLPath, query url.Values) (string, error) {
 	if err := CheckBaseURL(base); err != nil {
 		return "", err
@@ -111,8 +110,8 @@ func checkPath(path string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Glob reports whether a text matches a pattern with stars and question marks. Its running time is
-// bounded by the product of their lengths.
+// Glob reports whether a text matches a pattern with * and ?. Its time is bounded by the product of
+// their lengths.
 func Glob(pattern, text string) bool {
 	star, back := -1, 0
 	p, t := 0, 0

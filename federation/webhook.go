@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ErrTooManyWebhooks is returned by the record for a webhook beyond the limit of a DID.
+// ErrTooManyWebhooks is returned by the record at the limit of a DID.
 var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 
 // WebhookID is the ULID of a webhook.
@@ -14,66 +14,63 @@ type WebhookID = EventID
 // WebhookLink is the link name of deliveries to webhooks. No link has this name.
 const WebhookLink = "webhook"
 
-// WebhookName returns the name of a webhook in dead letters and in the log.
+// WebhookName returns the name of a webhook in dead letters and logs.
 func WebhookName(id WebhookID) string { return WebhookLink + "/" + id.String() }
 
-// Webhook is an address to which the entries of an inbox or the steps of a handoff are posted.
+// Webhook is an address that receives the entries of an inbox or the steps of a handoff by POST.
 type Webhook struct {
 	ID          WebhookID `json:"id"`
-	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
-	Participant string    `json:"participant,omitempty"` // name on the link of its messages; "" for an inbox
-	// Handoff is the handoff that the webhook follows, or zero for an inbox or messages. Each step
-	// filed since Since is posted, including steps of DID itself. The webhook ends with the
-	// handoff.
+	DID         DID       `json:"did"`                   // owner of the webhook and the inbox
+	Participant string    `json:"participant,omitempty"` // on the link of its messages; "" for an inbox
+	// Handoff is the followed handoff, or zero for an inbox or messages. Each step filed since Since is
+	// posted, including those of DID itself. The webhook ends with the handoff.
 	Handoff HandoffID `json:"handoff,omitzero"`
-	Label   string    `json:"label,omitempty"` // chosen by its owner; only if it follows a handoff
+	Label   string    `json:"label,omitempty"` // chosen by the owner; only if Handoff is set
 	Sealed  []byte    `json:"-"`               // data of the posting network, opaque to the record
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
-	// Disabled is the time at which its address answered 410, or zero. Nothing is posted until its
+	// Disabled is the time at which the address answered 410, or zero. Nothing is posted until the
 	// owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
 	Why      string    `json:"why,omitempty"`
-	// Key is the [KeyID] of the key that began the session of the webhook, or "". The end of that
-	// key disables the webhook.
+	// Key is the [KeyID] of the key that began the session, or "". The webhook is disabled when the key
+	// ends.
 	Key string `json:"-"`
-	// Session is the ID of the session that creates or enables the webhook, or "". It is not
-	// stored.
+	// Session is the session that creates or enables the webhook, or "". It is not stored.
 	Session string `json:"-"`
-	// Unbound is the ID of the webhook's session if that session is unbound, otherwise "". A bound
-	// proof of the participant disables the webhook.
+	// Unbound is the ID of the session if it is unbound, otherwise "". A bound proof of the participant
+	// disables the webhook.
 	Unbound string    `json:"-"`
-	Ends    time.Time `json:"-"` // when to disable it; zero for never
+	Ends    time.Time `json:"-"` // time to disable it, or zero for never
 }
 
-// In returns the webhook with the data of the session that creates or enables it.
+// In returns the webhook with the data of a session.
 func (h Webhook) In(s Session) Webhook {
 	h.Session, h.Key, h.Unbound, h.Ends = s.ID, s.Key, s.Unbound(), s.Ends
 	return h
 }
 
-// Over reports whether a webhook must be disabled at the given time.
+// Over reports whether the webhook must be disabled at the given time.
 func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before(h.Ends) }
 
-// Push is one delivery to a webhook, pending or ended: a step, a notice, or content for a
-// participant in a network's own tables. Pushes with the same order key are made in order, notices
-// after steps.
+// Push is one delivery to a webhook: a step, a notice, or content from a network's own tables. Pushes
+// with the same order key are made in order, notices after steps.
 type Push struct {
-	Item    int64         // position among the items of its webhook; notices come last
-	Entry   Entry         // with its cursor and number; otherwise zero
-	Notice  Notice        // on the [InboxLink], with its cursor; otherwise zero
-	Content Content       // in a network's own tables; otherwise nil
+	Item    int64         // in the queue of the webhook; notices come last
+	Entry   Entry         // with cursor and number, or zero
+	Notice  Notice        // on the [InboxLink], with cursor, or zero
+	Content Content       // or nil
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
 	Attempt int       // failed attempts
-	Next    time.Time // next attempt; zero for immediately, or behind a push with the same order key
-	Reason  string    // error of the last attempt, or why an ended push was not delivered
+	Next    time.Time // zero for immediately, or behind a push with the same order key
+	Reason  string    // last error, or why it was not delivered
 	Ended   time.Time
 	// Broken is the reason why the record cannot read it, or "".
 	Broken string
 }
 
-// Ref returns the ID of the pushed step or message, or [Notice.Ref].
+// Ref returns the ID of the step or message, or [Notice.Ref].
 func (p Push) Ref() string {
 	switch {
 	case p.Notice.Kind != "":
@@ -97,14 +94,13 @@ func (p Push) Handoff() HandoffID {
 	return p.Entry.Row().Handoff
 }
 
-// Content is an item for a participant in a network's own tables. Only the network that filed it
-// uses its type; it is opaque to the record and the webhooks.
+// Content is an item in a network's own tables, opaque to the record and the webhooks.
 type Content interface {
-	// Ref identifies the item among the items of its participant.
+	// Ref identifies the item within its participant.
 	Ref() string
-	// About returns the handoff of the item, the zero ID if there is none.
+	// About returns the handoff of the item, or the zero ID.
 	About() HandoffID
-	// Place is the position among the items of its participant, from 1.
+	// Place is the position among the participant's items, from 1.
 	Place() uint64
 }
 
