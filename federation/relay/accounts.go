@@ -23,13 +23,13 @@ import (
 //go:embed accounts.conf.tmpl
 var accountsText string
 
-// Account is the account of a home at a hub.
+// Account is a home's account at a hub.
 type Account struct {
 	Home   federation.HomeID
-	Public string // public key of its nkey, a user key: "U..."
+	Public string // nkey user key: "U..."
 }
 
-// NewSeed returns a new nkey seed as one line of text.
+// NewSeed returns a new nkey seed as one line.
 func NewSeed() ([]byte, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -56,7 +56,7 @@ func PublicOf(seed []byte) (string, error) {
 // HubServer is one server of a hub.
 type HubServer struct {
 	Name string // letters, digits, "-" and "_"; unique among the servers
-	Host string // for homes and the other servers
+	Host string // for homes and other servers
 	Port int    // for homes; 0 for 4222
 }
 
@@ -80,8 +80,7 @@ func (s HubServer) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)))
 }
 
-// RouteOffset is the difference between a hub server's ports for homes and for other servers: 4222
-// and 6222.
+// RouteOffset is the difference between the ports for homes and for other servers: 4222 and 6222.
 const RouteOffset = 2000
 
 func (s HubServer) route() string {
@@ -92,7 +91,7 @@ func (s HubServer) route() string {
 type HubLayout struct {
 	Servers  []HubServer // of a cluster; empty for one server
 	Replicas int         // copies of each stream; 0 for one
-	Secret   string      // for connections between servers of a cluster
+	Secret   string      // of a cluster, for connections between its servers
 }
 
 func (l HubLayout) servers() ([]HubServer, error) {
@@ -129,13 +128,12 @@ type ServerFile struct {
 	Text string
 }
 
-// WriteAccounts returns the configuration of each NATS server of a hub. The hub trusts no home, and
-// has a separate account for each.
+// WriteAccounts returns the configuration of each NATS server of a hub. Each home has its own account,
+// because the hub trusts no home.
 //
-// The streams to a home are in its own account, and only this home creates and reads them. Another
-// home may only publish to the stream with its own name as the source, which the destination's
-// account exports only to it. No home can therefore publish as another home, or read or delete
-// messages for it. Misuse of an account harms only its own home.
+// A home creates and reads only the streams in its account. Other homes may only publish to the stream
+// with their own name as the source. No home can therefore publish as another home, or read or delete
+// messages for it.
 func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	servers, err := layout.servers()
 	if err != nil {
@@ -218,7 +216,7 @@ type hubTemplate struct {
 	PayloadBytes               int
 	Consumer, User, ServerInfo string
 	Server                     hubListener
-	Routes                     []string // to all servers of the cluster; empty for one server
+	Routes                     []string // "" for one server
 	RouteUser, RouteSecret     string
 	Accounts                   []hubAccount
 }
@@ -228,26 +226,26 @@ type hubListener struct{ Name, Listen, RouteListen string }
 type hubAccount struct {
 	Name, Public string
 	Home         federation.HomeID
-	MostBytes    int // over all its streams
+	MostBytes    int // over all streams
 	Others       []hubOther
 }
 
 type hubOther struct {
-	Name string // of its account
-	In   string // stream with messages from it
-	From string // subjects of that stream
+	Name string
+	In   string // stream of messages from it
+	From string // subjects of the stream
 	To   string // subjects of messages to it
 }
 
-// The names of the files of accounts.
+// Names of account files.
 const (
-	HubFile    = hubName + confSuffix // configuration of a hub with one server
-	SeedSuffix = ".nk"                // of the seed file of a home
+	HubFile    = hubName + confSuffix // of a hub with one server
+	SeedSuffix = ".nk"                // of a home's seed file
 
-	secretFile = "cluster.secret" // identifies the servers of a hub to each other
+	secretFile = "cluster.secret" // shared by the servers of a hub
 )
 
-// AccountFile is the seed file of one home.
+// AccountFile is a home's seed file.
 type AccountFile struct {
 	Home   federation.HomeID `json:"name"`
 	Public string            `json:"public_key"`
@@ -255,14 +253,14 @@ type AccountFile struct {
 	Made   bool              `json:"made"` // created by this call
 }
 
-// AccountFiles are the files of a hub that connects homes.
+// AccountFiles are the files of a hub.
 type AccountFiles struct {
-	Server   string        `json:"configuration"`  // file of the first server
-	Servers  []string      `json:"configurations"` // file of each server
+	Server   string        `json:"configuration"`  // of the first server
+	Servers  []string      `json:"configurations"` // of each server
 	Accounts []AccountFile `json:"accounts"`
 }
 
-// NamesError is returned for invalid or too few names of homes.
+// NamesError is returned for invalid or too few home names.
 type NamesError struct{ Err error }
 
 func (e *NamesError) Error() string { return e.Err.Error() }
@@ -270,8 +268,8 @@ func (e *NamesError) Error() string { return e.Err.Error() }
 func (e *NamesError) Unwrap() error { return e.Err }
 
 // SaveAccounts writes the configuration of each hub server into a folder, and an nkey seed for each
-// home. The operator sends the seed only to that home. Existing seeds and the servers' secret are
-// kept. For invalid names or an impossible layout, it writes nothing and returns a [*NamesError].
+// home, which the operator sends only to that home. Existing seeds and the servers' secret are kept.
+// For invalid names or an impossible layout, it writes nothing and returns a [*NamesError].
 func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, error) {
 	files := AccountFiles{Accounts: []AccountFile{}}
 	accounts := make([]Account, len(names))
@@ -279,7 +277,7 @@ func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, e
 		accounts[i].Home = federation.HomeID(name)
 	}
 	layout.Secret = "none yet"
-	if _, err := WriteAccounts(accounts, layout); err != nil { // before an invalid name is used as a file name
+	if _, err := WriteAccounts(accounts, layout); err != nil { // before a name is used as a file name
 		return files, &NamesError{err}
 	}
 	err := os.MkdirAll(dir, 0o700)
@@ -335,7 +333,6 @@ func (f AccountFiles) Instructions(layout HubLayout) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// saveSecret creates a missing file.
 func saveSecret(path string) (string, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the operator names the folder
 	if errors.Is(err, fs.ErrNotExist) {
@@ -352,7 +349,6 @@ func saveSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// saveSeed creates a missing file.
 func saveSeed(dir string, home federation.HomeID) (AccountFile, error) {
 	file := AccountFile{Home: home, Seed: filepath.Join(dir, string(home)+SeedSuffix)}
 	seed, err := os.ReadFile(file.Seed)

@@ -25,9 +25,8 @@ const (
 
 const globalAccount = "$G"
 
-// Check checks the hub from this home: the connection, clock, account, limits and sync, and for each
-// peer the stream and the response. It blocks up to five seconds for each missing response. A nil hub
-// means no hub.
+// Check checks the hub from this home, and for each peer the stream and the response. It blocks up to
+// five seconds for each missing response. A nil hub means no hub.
 func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if h == nil {
 		return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
@@ -111,7 +110,7 @@ func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federati
 	return []federation.Finding{account, clock}
 }
 
-// checkSync checks that acknowledged messages are on the server's disk.
+// Acknowledged messages must be on the server's disk.
 func (h *Hub) checkSync(ctx context.Context) federation.Finding {
 	answer, err := inquire[struct {
 		JetStream struct {

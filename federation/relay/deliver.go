@@ -11,9 +11,8 @@ import (
 )
 
 // Deliver sends a filed step with its ruling, after any steps missing at the other home. It blocks
-// until the other home answers, and returns nil once that home has signed a receipt. A
-// [*federation.RefusalError] is final, and so is the [*federation.DeadLetterError] for a home blocked
-// by an operator.
+// until the other home answers, and returns nil only for a signed receipt. A [*federation.RefusalError]
+// is final, as is the [*federation.DeadLetterError] for a blocked home.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {
@@ -79,7 +78,7 @@ func (p *Peer) deliveryError(id federation.EventID, r result) error {
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// The ruling is new for a handoff of this home; otherwise it is the one by which the step was filed.
+// The ruling is new if this home owns the handoff, otherwise the stored one.
 func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.Entry) (item, error) {
 	it, err := d.carry(ctx, entry.Event)
 	if err != nil {
@@ -117,11 +116,11 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 	return item{Step: carry(ev, original)}, nil
 }
 
-// No verb contains a space, so a home without support for text refuses the document with
-// [federation.UnknownVerb], and the text is not sent again.
+// The space makes it an unknown verb: a home without support for text refuses it with
+// [federation.UnknownVerb].
 const textVerb = "private text"
 
-// A text has the member names of a step, so that every version of a home can read its verb.
+// The member names are those of a step, so that every version of a home can read the verb.
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`
@@ -156,8 +155,7 @@ func (d Deps) readText(c carried) (t federation.Text, isText bool, err error) {
 	return t, true, err
 }
 
-// DeliverText sends private text to the mailbox home of its recipient. Like [Peer.Deliver], it
-// returns nil once the other home has signed a receipt.
+// DeliverText sends private text to the recipient's mailbox home. It returns like [Peer.Deliver].
 func (p *Peer) DeliverText(ctx context.Context, t federation.Text) error {
 	if p.Mode() == Block {
 		return p.blocked()

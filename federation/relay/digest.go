@@ -15,16 +15,15 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// A start of either home causes a comparison; a reconnection does not.
+// Each start of either home causes a comparison; a reconnection does not.
 const (
 	compareEvery = 24 * time.Hour
 	compareAgain = time.Hour           // minimum interval without a restart of the other home
-	compareRetry = time.Minute         // after a failed comparison
-	compareBack  = 30 * 24 * time.Hour // older handoffs are omitted, because the other home may have pruned them
+	compareRetry = time.Minute         // after a failure
+	compareBack  = 30 * 24 * time.Hour // the other home may have pruned older handoffs
 )
 
-// A digest lists the latest local versions of this home's handoffs with steps at the other home, or
-// of the other home's handoffs.
+// A digest lists the latest local versions of handoffs of both homes.
 type digest struct {
 	heading
 
@@ -32,15 +31,14 @@ type digest struct {
 	Yours    []reach `json:"yours,omitempty"` // of the other home
 }
 
-// reach is the extent of one handoff's log.
 type reach struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Version federation.Version   `json:"version"`
 	Chain   string               `json:"chain"`          // hexadecimal; see [federation.Link]
-	Over    bool                 `json:"over,omitempty"` // in Yours, for earlier versions: they do not restore a missing ended handoff
+	Over    bool                 `json:"over,omitempty"` // only in Yours, for earlier versions: an ended handoff that is missing is not restored
 }
 
-// A comparison lists the handoffs with fewer or different steps at the responding home.
+// A comparison lists handoffs with missing or different steps at the responding home.
 type comparison struct {
 	answerHeading
 
@@ -50,15 +48,15 @@ type comparison struct {
 
 type lack struct {
 	Handoff federation.HandoffID `json:"handoff"`
-	Have    federation.Version   `json:"have"` // latest version here; later steps are needed
+	Have    federation.Version   `json:"have"` // latest version here
 }
 
 // Compared is the result of a comparison with another home.
 type Compared struct {
 	Handoffs int
-	Sent     int    // handoffs of this home with missing steps, sent to the other home
-	Restored int    // handoffs of the other home with lost steps, restored there
-	Lost     []Loss // handoffs of the other home with permanently lost steps
+	Sent     int    // handoffs of this home, whose missing steps were sent
+	Restored int    // handoffs of the other home, whose lost steps were restored
+	Lost     []Loss // handoffs of the other home, whose lost steps it refused
 }
 
 func parseDigest(text []byte, to federation.HomeID) (digest, error) {
@@ -115,8 +113,8 @@ func (p *Peer) reportCompared(ctx context.Context, done Compared) {
 	}
 }
 
-// CompareNow compares the histories of both homes for an operator, and stores and returns the result.
-// [Peer.Run] must be running. It blocks until all handoffs are compared.
+// CompareNow compares the histories of both homes for an operator, and stores the result. [Peer.Run]
+// must be running. It blocks until all handoffs are compared.
 func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	boot, _ := p.history.due(p.deps.Now())
 	done, err := p.Compare(ctx)
@@ -126,7 +124,7 @@ func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	return done, err
 }
 
-// Lost returns the other home's loss in one of its handoffs, according to the last comparison.
+// Lost returns the other home's loss in its handoff, according to the last comparison.
 func (p *Peer) Lost(id federation.HandoffID) (Loss, bool) { return p.history.lostOf(id) }
 
 // LostSteps is [Peer.Lost] with only the readable reason of the loss.
@@ -135,9 +133,8 @@ func (p *Peer) LostSteps(id federation.HandoffID) (why string, lost bool) {
 	return l.Why, lost
 }
 
-// Compare sends the other home the latest local versions of both homes' handoffs, and its missing
-// steps. These are steps of handoffs of this home, and steps that the other home ruled on before a
-// restore. [Peer.Run] must be running. It blocks until all handoffs are compared.
+// Compare sends the other home the latest local versions of both homes' handoffs, and then its missing
+// steps. [Peer.Run] must be running. It blocks until all handoffs are compared.
 func (p *Peer) Compare(ctx context.Context) (Compared, error) {
 	var done Compared
 	if mode := p.Mode(); mode == Hold || mode == Block {
@@ -189,8 +186,6 @@ func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, don
 	return nil
 }
 
-// compareTheirs returns the steps lost by the other home, with their signed rulings, and records
-// refused steps.
 func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home), Handoffs: []reach{}}
 	var err error
@@ -222,8 +217,7 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 
 const erasedDetail = "an operator erased its content"
 
-// returnSteps sends a handoff's steps missing at its home, each with the ruling of that home. It
-// returns the reason for a refusal, or "".
+// The reason is "" unless the steps are refused.
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {
@@ -257,7 +251,7 @@ func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Vers
 	return "", nil
 }
 
-// reaches omits pruned handoffs, and orphaned handoffs ended here by an operator.
+// Pruned handoffs are omitted, as are orphaned handoffs ended by an operator.
 func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federation.HandoffID) ([]reach, error) {
 	found := []reach{}
 	for _, id := range ids {
@@ -315,8 +309,7 @@ func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comp
 	return answer, err
 }
 
-// lost returns the handoffs of this home with more or different steps at the other home, which this
-// home lost in a restore of its record. It omits handoffs pruned here.
+// These handoffs of this home have more or different steps at the other home. Pruned ones are omitted.
 func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	var lost []lack
 	for _, reached := range asked.Yours {
@@ -361,8 +354,7 @@ func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// If the other home has a different step, this home requests it, because its ruling is the proof of a
-// fork.
+// The ruling on a different step is the proof of a fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, reached := range d.Handoffs {
@@ -391,25 +383,24 @@ func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	return lacks, nil
 }
 
-// The limit exceeds the replicas of a home.
+// It exceeds the replicas of a home.
 const maxBoots = 64
 
-// Loss is a handoff with steps that its home lost in a restore and did not accept again.
+// Loss is a handoff with steps that its home lost in a restore, and then refused.
 type Loss struct {
 	Handoff federation.HandoffID
-	Version federation.Version // number of steps here
-	Have    federation.Version // number of steps at the home
-	Why     string             // readable reason for not accepting them again
+	Version federation.Version // steps here
+	Have    federation.Version // steps at the home
+	Why     string             // reason for the refusal, for people
 }
 
-// The history is in memory: the first connection after a start compares again. It may be used
-// concurrently.
+// In memory, so that the first connection after a start compares again. Safe for concurrent use.
 type history struct {
-	restarted chan struct{} // a token after each start of the other home
+	restarted chan struct{} // holds a token after a start of the other home
 
 	mu       sync.Mutex
-	boot     string               // of the other home's latest start
-	compared map[string]time.Time // comparison times, by the boot ID of the other home
+	boot     string               // latest one of the other home
+	compared map[string]time.Time // by boot ID of the other home
 	lost     []Loss
 }
 

@@ -12,27 +12,24 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// PathHeader is the header with the homes that the steps passed through, the sender last. It is used
-// over HTTPS and through a hub. No signature covers it.
+// PathHeader names the homes that the steps passed through, the sender last. It is not signed.
 const PathHeader = "Baton-Path"
 
-// TraceHeader is the W3C Trace Context header. It is used over HTTPS and through a hub.
+// TraceHeader is the W3C Trace Context header.
 const TraceHeader = "Traceparent"
 
-// Envelope is a message between homes: a body and its headers.
+// Envelope is a message between homes.
 type Envelope struct {
 	Body      []byte
 	Signature string
 	// Path lists the homes that the steps passed through, from the home of the handoff to the sender.
-	// It stops loops earlier than the IDs of the steps do. No signature covers it, so it has no other
-	// use.
+	// It is not signed, and is used only to stop loops early.
 	Path []federation.HomeID
-	// Trace is the span in which the first step was sent, for operators, or "". No signature covers
-	// it.
+	// Trace is the span that sent the first step, or "". It is not signed.
 	Trace string
 }
 
-// NewEnvelope returns the envelope of a body with its HTTP or NATS header.
+// NewEnvelope returns the envelope of a body and its HTTP or NATS header.
 func NewEnvelope(body []byte, header http.Header) Envelope {
 	e := Envelope{Body: body, Signature: header.Get(federation.SignatureHeader), Trace: header.Get(TraceHeader)}
 	if path := header.Get(PathHeader); path != "" {
@@ -43,7 +40,6 @@ func NewEnvelope(body []byte, header http.Header) Envelope {
 	return e
 }
 
-// Header returns the header with the signature and the path.
 func (e Envelope) Header() http.Header {
 	header := http.Header{federation.SignatureHeader: {e.Signature}}
 	if len(e.Path) > 0 {
@@ -70,18 +66,17 @@ func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	return e.Path, nil
 }
 
-// The path of a forwarded step leads from the home of the handoff to this home.
 func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeID {
 	switch {
 	case of == d.Home:
 		return []federation.HomeID{d.Home}
-	case len(ev.Arrival.Path) == 0: // a step that entered here
+	case len(ev.Arrival.Path) == 0: // entered here
 		return []federation.HomeID{of, d.Home}
 	}
 	return append(slices.Clone(ev.Arrival.Path), d.Home)
 }
 
-// checkPath refuses a step that has already passed through this home, or through too many homes.
+// A step must not pass through this home twice, or through too many homes.
 func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 	switch most := d.MaxHops(); {
 	case slices.Contains(path, d.Home):
@@ -92,10 +87,10 @@ func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 	return nil
 }
 
-// checkForwarded refuses a step that another home forwards with the ruling of a third home, unless an
-// operator moved the mailbox of a party from there to here. An offer to anyone, and a later step of an
-// unknown handoff, do not show all parties: for them, any mailbox moved from there suffices. For such a
-// later step, the error is a [*federation.GapError], because the offer must come first.
+// checkForwarded refuses a step forwarded with the ruling of a third home, unless an operator moved the
+// mailbox of a party from there to here. Any mailbox moved from there suffices if the parties are
+// unknown: for an open offer, or a later step of an unknown handoff. The latter returns a
+// [*federation.GapError], because the offer must come first.
 func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev federation.Event, ruled federation.Ruling) error {
 	view, err := d.Record.View(ctx, ev.Handoff)
 	if err != nil {
@@ -125,15 +120,14 @@ func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev fed
 	return nil
 }
 
-// voucher is a home's signed statement about a step of one of its users in a handoff of another home.
-// It is sent if there is no other proof that the step is from that user.
+// A voucher is sent if nothing else proves that a step is from the home's user.
 type voucher struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
 	Home    federation.HomeID    `json:"home"`
 	Handoff federation.HandoffID `json:"handoff"`
 	Event   federation.EventID   `json:"event"`
-	Step    string               `json:"step"`            // SHA-256 of its document, hexadecimal
+	Step    string               `json:"step"`            // SHA-256 of the document, hexadecimal
 	Party   federation.DID       `json:"party,omitempty"` // the home's DID for the signer
 	Sent    time.Time            `json:"sent"`
 }
@@ -145,13 +139,12 @@ func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	return v.Home
 }
 
-// needsVoucher reports whether a step counts as the step of a party only with a voucher: a gateway
-// signed the step for the party, or the party signed it as another DID.
+// A voucher is needed if a gateway signed the step for the party, or the party signed it as another
+// DID.
 func needsVoucher(ev federation.Event, party federation.DID) bool {
 	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
 }
 
-// The home of the handoff forwards the voucher with the step.
 func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	if !needsVoucher(ev, ev.Arrival.ActingFor) {
 		return ev, nil
@@ -171,8 +164,7 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 	return ev, nil
 }
 
-// attested adds the party named by the other home to a step that needs a ruling. The other home must
-// sign the party in a voucher, which is forwarded with the step.
+// attested adds the party from the other home's voucher, which is forwarded with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
 	var err error
 	if ev.Arrival.ActingFor, err = p.trustedParty(ctx, ev.Arrival.ActingFor, p.cfg.Home); err != nil {
@@ -192,8 +184,8 @@ func (p *Peer) attested(ctx context.Context, ev federation.Event, document strin
 	return ev, err
 }
 
-// attributed adds the party named by a ruling to a step. The mailbox of the party must be at the home
-// that ruled, or at the home that vouched for the step.
+// attributed adds the party from a ruling. The party's mailbox must be at the home that ruled, or that
+// vouched for the step.
 func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
 	var found voucher
 	var err error
@@ -211,8 +203,8 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 
-// voucherOf returns the zero value without a valid voucher. It verifies the voucher with the home's
-// keys at the time that the voucher was sent. An error means that a key cannot be fetched now.
+// Without a valid voucher, the result is zero. The keys are those of the time when it was sent. An
+// error means that a key cannot be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
 	var found voucher
 	by := ev.Arrival.Voucher
@@ -220,7 +212,7 @@ func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document strin
 		return voucher{}, nil
 	}
 	if err := parse([]byte(by.Document), &found); err != nil {
-		return voucher{}, nil //nolint:nilerr // an unreadable voucher counts as none
+		return voucher{}, nil // unreadable is like none
 	}
 	if found.Type != typeVoucher || found.V != Version || found.Home != home ||
 		found.Handoff != ev.Handoff || found.Event != ev.ID || found.Step != digestOf(document) {

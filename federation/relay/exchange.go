@@ -13,17 +13,17 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// hubPause is the time of using only HTTPS after a timeout of the hub.
+// After a timeout of the hub, only HTTPS is used for this time.
 const hubPause = time.Minute
 
 const (
-	exchanges  = 2                // batches in flight: one is prepared while another is answered
-	quietAfter = 30 * time.Second // time without an exchange before the other home is checked
+	exchanges  = 2                // one is prepared while another is answered
+	quietAfter = 30 * time.Second // idle time before the other home is checked
 )
 
 type exchange struct {
 	asks  chan *ask
-	quiet *time.Timer // shared, so that one batch or check is enough for all senders
+	quiet *time.Timer // shared by all senders
 	over  chan struct{}
 }
 
@@ -40,7 +40,7 @@ type reply struct {
 	err    error
 }
 
-// send returns if ctx ends or a batch fails.
+// It returns an error if ctx ends or a batch fails.
 func (p *Peer) send(ctx context.Context, e *exchange) error {
 	for {
 		select {
@@ -72,7 +72,7 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// sendBatch sends steps in order, in one batch per path.
+// Each path needs its own batch.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })
@@ -121,7 +121,7 @@ func (p *Peer) post(ctx context.Context, e Envelope, items []item) ([]result, er
 	return results, nil
 }
 
-// Both the request and the answer are signed.
+// Question and answer are signed.
 func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	signature, err := p.deps.Signer.Sign(ctx, e.Body)
 	if err != nil {
@@ -140,8 +140,8 @@ func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// carry uses HTTPS if the home does not use the hub, or if the hub returns no answer. Duplicates have
-// no effect.
+// HTTPS is used if the home does not use the hub, or the hub returns no answer. Duplicates have no
+// effect.
 func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.hubPaused.Load() {
@@ -149,7 +149,7 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}
-		if !errors.Is(err, errNoStream) { // if the stream is missing, the next message tries the hub again
+		if !errors.Is(err, errNoStream) { // if a stream is missing, the next message tries the hub again
 			p.hubPaused.Store(now + int64(hubPause))
 		}
 		p.log.LogAttrs(ctx, slog.LevelInfo, "no response from the hub", slog.Any("err", err))
@@ -167,7 +167,7 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	}
 	answer, err := p.deps.Poster.Post(ctx, address, e)
 	if err != nil {
-		p.hubPaused.Store(0) // HTTPS failed too: the next message tries the hub
+		p.hubPaused.Store(0) // HTTPS failed too: try the hub again
 	}
 	return answer, err
 }
@@ -199,7 +199,7 @@ func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (resu
 	case <-e.over:
 	}
 	select {
-	case r := <-a.done: // the result arrived as the session ended
+	case r := <-a.done: // the session ended, but the result arrived
 		return r.result, r.err
 	default:
 		return result{}, p.unavailable(errAway)
@@ -220,9 +220,8 @@ func (it item) size() int {
 
 // HTTPClient sends requests to configured hosts.
 type HTTPClient interface {
-	// Do sends a body, or none for nil, and returns the body and the header of a response with status
-	// 200. It blocks on the network. For any other response, its error wraps
-	// [*federation.UnavailableError].
+	// Do sends a body, if not nil, and returns the body and the header of a response with status 200.
+	// For any other response, the error wraps [*federation.UnavailableError]. It blocks on the network.
 	Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error)
 }
 

@@ -16,23 +16,23 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startTimeout bounds the start of a server that reads its streams from a local disk.
+// A start reads streams from a local disk.
 const startTimeout = 5 * time.Second
 
-// HostConfig configures the embedded NATS server for homes of other operators.
+// HostConfig configures an embedded NATS server for other operators' homes.
 type HostConfig struct {
 	Listen       string // "host:port"
-	AccountsFile string // written by [WriteAccounts]; operators may add settings
-	Dir          string // for the streams
-	// TLS is the TLS configuration of the listener if the accounts file has none. It may be nil.
+	AccountsFile string // from [WriteAccounts]; operators may add settings
+	Dir          string // of the streams
+	// TLS is used if the accounts file has no TLS configuration. It may be nil.
 	TLS *tls.Config
 }
 
-// Host is an embedded NATS server with streams. Homes of other operators connect to it, each with its
-// own account. This home has an account too, without additional permissions.
+// Host is an embedded NATS server with streams for other operators' homes. Each home has an account,
+// also this one, which has no additional permissions.
 type Host struct{ server *server.Server }
 
-// OpenHost starts the server, and returns once it listens.
+// OpenHost starts the server, and returns when it listens.
 func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, error) {
 	options, err := cfg.options()
 	if err != nil {
@@ -56,11 +56,11 @@ func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, err
 	return &Host{s}, nil
 }
 
-// removeUnread deletes the files of readers that the server could not recover, because the server
-// cannot create a reader of that name while they exist. A home recreates its reader within a second,
-// and receives unacknowledged messages again.
+// removeUnread deletes the files of readers that the server could not recover, because they prevent a
+// new reader of that name. The home soon recreates its reader, and receives unacknowledged messages
+// again.
 func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.Logger) error {
-	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // before the query to the server, because a reader may be created meanwhile
+	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // before the query, because a reader may be created meanwhile
 	if err != nil || len(folders) == 0 {
 		return err
 	}
@@ -107,7 +107,7 @@ func (cfg HostConfig) options() (*server.Options, error) {
 	if options.Port == 0 {
 		options.Port = server.RANDOM_PORT
 	}
-	options.Host, options.StoreDir, options.NoSigs = host, cfg.Dir, true // the program itself handles signals
+	options.Host, options.StoreDir, options.NoSigs = host, cfg.Dir, true // this program handles signals
 	if options.TLSConfig == nil && cfg.TLS != nil {
 		options.TLSConfig, options.TLS = cfg.TLS, true
 	}
@@ -117,7 +117,7 @@ func (cfg HostConfig) options() (*server.Options, error) {
 // URL returns the address of the server.
 func (h *Host) URL() string { return h.server.ClientURL() }
 
-// Close stops the server and waits for its end. It does nothing on a nil Host.
+// Close stops the server and waits for its end. A nil Host is allowed.
 func (h *Host) Close() {
 	if h == nil {
 		return
@@ -126,7 +126,7 @@ func (h *Host) Close() {
 	h.server.WaitForShutdown()
 }
 
-// It is safe for concurrent use.
+// Safe for concurrent use.
 type failureLog struct {
 	serverLog
 
@@ -134,7 +134,7 @@ type failureLog struct {
 	last string
 }
 
-// Fatalf implements server.Logger.
+// Fatalf implements [server.Logger].
 func (l *failureLog) Fatalf(format string, v ...any) {
 	l.serverLog.Fatalf(format, v...)
 	l.mu.Lock()
@@ -151,26 +151,25 @@ func (l *failureLog) failure() error {
 	return errors.New(l.last)
 }
 
-// serverLog implements [server.Logger] with debug lines. [Relay.Ready] and [Hub.Ready] report the
-// state of the connections.
+// serverLog writes debug lines. [Relay.Ready] and [Hub.Ready] report the state of the connections.
 type serverLog struct{ log *slog.Logger }
 
-// Noticef implements server.Logger.
+// Noticef implements [server.Logger].
 func (l serverLog) Noticef(format string, v ...any) { l.line(format, v) }
 
-// Warnf implements server.Logger.
+// Warnf implements [server.Logger].
 func (l serverLog) Warnf(format string, v ...any) { l.line(format, v) }
 
-// Fatalf implements [server.Logger]. The program continues without a relay.
+// Fatalf only logs: the program continues without a relay.
 func (l serverLog) Fatalf(format string, v ...any) { l.line(format, v) }
 
-// Errorf implements server.Logger.
+// Errorf implements [server.Logger].
 func (l serverLog) Errorf(format string, v ...any) { l.line(format, v) }
 
-// Debugf implements server.Logger.
+// Debugf implements [server.Logger].
 func (l serverLog) Debugf(format string, v ...any) { l.line(format, v) }
 
-// Tracef implements server.Logger.
+// Tracef implements [server.Logger].
 func (l serverLog) Tracef(format string, v ...any) { l.line(format, v) }
 
 func (l serverLog) line(format string, v []any) {

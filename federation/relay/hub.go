@@ -20,67 +20,65 @@ import (
 type HubConfig struct {
 	ServerConfig
 
-	// Replicas is the number of servers with a copy of each stream to this home, 0 for one. It also
-	// changes existing streams.
+	// Replicas is the number of copies of each stream to this home; 0 means one. It also applies to
+	// existing streams.
 	Replicas int
 	// MaxBytes is the maximum size of a stream to this home, reserved by the server; 0 for 16 MiB. A
 	// full stream rejects messages, and deliveries wait.
 	MaxBytes int64
-	// Ours is true if the server belongs to this operator. Then this configuration also changes
-	// existing streams. At another operator's server, their size and age do not change.
+	// Ours is true if this operator runs the server. The configuration then also applies to existing
+	// streams. Otherwise their size and age do not change.
 	Ours bool
 }
 
 const (
-	hubAnswer   = 10 * time.Second    // timeout for a response of the other home, before sending over HTTPS
-	hubResend   = 3 * time.Second     // interval of retries without an answer
-	hubAck      = 2 * time.Second     // timeout for the hub's acknowledgement of a message, before a retry
-	hubAge      = 14 * 24 * time.Hour // lifetime of an unfetched batch
-	hubBytes    = 16 << 20            // size of one stream: few batches are in flight, and pending deliveries are in the record
-	hubBatches  = 8                   // batches of one home judged at a time
-	hubAckWait  = time.Minute         // time before an unjudged batch is redelivered
-	hubPull     = 2 * time.Second     // timeout of one request for messages; the next request may reach another server of the cluster
-	hubLook     = time.Second         // interval of checks for streams to read
-	hubPending  = 1024                // received batches that are not judged yet
-	hubRenew    = time.Minute         // interval of attempts to recreate a damaged stream
+	hubAnswer   = 10 * time.Second    // timeout for the other home's answer, before HTTPS is used
+	hubResend   = 3 * time.Second     // retry interval
+	hubAck      = 2 * time.Second     // timeout for the hub's acknowledgement, before a retry
+	hubAge      = 14 * 24 * time.Hour // lifetime of an unread batch
+	hubBytes    = 16 << 20            // limit of one stream: few batches are in flight, and pending deliveries are in the record
+	hubBatches  = 8                   // concurrent batches of one home
+	hubAckWait  = time.Minute         // redelivery of an unjudged batch
+	hubPull     = 2 * time.Second     // timeout of one request for messages; the next one may reach another server
+	hubLook     = time.Second         // polling interval for new streams
+	hubPending  = 1024                // received batches that are not judged
+	hubRenew    = time.Minute         // minimum interval of recreating a damaged stream
 	hubConsumer = "home"              // durable consumer of each stream
 )
 
 var (
-	// Returned while the hub is not connected.
 	errHubAway = errors.New("the hub is not connected")
-	// Returned if one of the two streams does not exist yet: the batch or the answer would be
-	// lost.
+	// If one of the two streams is missing, the batch or the answer would be lost.
 	errNoStream = errors.New("the hub has no stream between the homes yet")
 )
 
-// Hub is a NATS server that connects homes. Each pair of homes has a stream in each direction,
-// "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>". The receiver creates it; see
-// [WriteAccounts]. It contains the messages of [StepsPath], with the same bytes and headers. The
-// server therefore cannot forge anything, and homes resend lost messages.
+// Hub is a NATS server that connects homes. For each pair of homes there is a stream per direction,
+// "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>". The receiver creates it, see [WriteAccounts].
+// Its messages have the same bytes and headers as over HTTPS, so that the server cannot forge any.
+// Homes resend lost messages.
 //
-// The reader acknowledges a message after its steps are on disk. It compares signed documents, and
-// ignores message IDs.
+// The reader acknowledges a message when its steps are on disk. Duplicates are detected by signed
+// documents, not by message IDs.
 type Hub struct {
 	home    federation.HomeID
 	server  ServerConfig
 	conn    *nats.Conn
 	js      jetstream.JetStream
-	streams jetstream.StreamConfig // common to all streams to this home
+	streams jetstream.StreamConfig // common settings of the streams to this home
 	ours    bool                   // see [HubConfig]
-	copies  bool                   // the number of copies is configured
+	copies  bool                   // Replicas is configured
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[string]chan Envelope    // by the SHA-256 of the batch
-	read    map[federation.HomeID]bool  // homes whose streams, which also carry answers, are read
-	unread  map[federation.HomeID]error // reasons for not reading the streams of other homes
+	waiting map[string]chan Envelope    // by SHA-256 of the batch
+	read    map[federation.HomeID]bool  // homes whose streams are read; answers arrive there too
+	unread  map[federation.HomeID]error // reasons for not reading the other streams
 	renewed map[federation.HomeID]time.Time
 	cut     chan struct{} // closed and replaced when the connection breaks
 }
 
-// OpenHub starts connecting without waiting for a connection, and retries until [Hub.Close]. It
-// returns an error if a file cannot be read.
+// OpenHub connects in the background, and retries until [Hub.Close]. It returns an error only if a file
+// cannot be read.
 func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
 	conn, err := cfg.connect(home, log)
 	if err != nil {
@@ -99,8 +97,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// broken ends all waits for responses after a disconnect. Their messages may be lost, and are sent
-// again at once.
+// Messages may be lost with the connection: all waiting senders retry at once.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +125,7 @@ func (h *Hub) Away(ctx context.Context) error {
 	return cmp.Or(h.server.Probe(ctx, h.home), h.Ready())
 }
 
-// Watch logs disconnections of the hub, once per cause, and reconnections. It blocks until ctx ends.
+// Watch logs each disconnection once per cause, and reconnections. It blocks until ctx ends.
 func (h *Hub) Watch(ctx context.Context) {
 	tick := time.NewTicker(hubLook)
 	defer tick.Stop()
@@ -156,8 +153,8 @@ func (h *Hub) Watch(ctx context.Context) {
 	}
 }
 
-// Dots have a meaning in subjects and stream names. Host names have no underscores, so no two homes
-// have the same token.
+// A dot has a meaning in subjects and stream names. Host names have no underscores, so the token is
+// unique.
 func token(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
 
 func streamName(to, from federation.HomeID) string { return "FED_" + token(to) + "__" + token(from) }
@@ -166,9 +163,8 @@ func hubSubject(to, from federation.HomeID) string {
 	return "fed." + token(to) + "." + token(from) + ".>"
 }
 
-// Carry sends an envelope to another home and waits at most ten seconds for the answer. The error
-// wraps [*federation.UnavailableError] if no response arrived; the other home may have received the
-// batch.
+// Carry sends an envelope to another home, and waits up to ten seconds for the answer. The error wraps
+// [*federation.UnavailableError] if none arrived, although the other home may have received the batch.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeSteps, e)
 }
@@ -209,14 +205,14 @@ func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e
 		select {
 		case answer := <-answered:
 			return answer, nil
-		case <-again.C: // a killed gateway or server may have lost the message
+		case <-again.C: // the message may be lost after a crash
 		case <-ctx.Done():
 			return Envelope{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
 		}
 	}
 }
 
-// After the loss of a server, a clustered stream has no leader for a second or two.
+// A clustered stream has no leader for a second or two after the loss of a server.
 func (h *Hub) publishUntilAcked(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, hubAck)
@@ -228,7 +224,7 @@ func (h *Hub) publishUntilAcked(ctx context.Context, to federation.HomeID, kind 
 	}
 }
 
-// open returns nil if this home reads the stream from a home, and so its answers.
+// Answers arrive only if this home reads the stream.
 func (h *Hub) open(to federation.HomeID) error {
 	if err := h.Ready(); err != nil {
 		return err
@@ -255,7 +251,7 @@ func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e 
 func (cfg HubConfig) streams() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, MaxAge: hubAge, MaxMsgSize: maxBatchBytes, Discard: jetstream.DiscardNew,
-		Retention: jetstream.WorkQueuePolicy, // judged messages are not kept
+		Retention: jetstream.WorkQueuePolicy, // delete judged messages
 		Replicas:  cmp.Or(cfg.Replicas, 1), MaxBytes: cmp.Or(cfg.MaxBytes, hubBytes),
 	}
 }
@@ -273,8 +269,8 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 	return h.changed(ctx, stream, cfg), nil
 }
 
-// changed updates the replicas of a stream if configured, and its size at a server of this operator.
-// If the server does not allow it, the stream is unchanged, and relay check shows the difference.
+// changed updates the replicas of a stream if configured, and its size at a server of this operator. A
+// rejected change is only visible in relay check.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
 	is := stream.CachedInfo().Config
 	cfg := is

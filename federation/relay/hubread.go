@@ -15,8 +15,8 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Run reads the messages of other homes from the hub, until ctx ends. It reads the stream from a home
-// once the home is a peer and the stream exists or can be created.
+// Run reads the messages of other homes from the hub until ctx ends. A home's stream is read once the
+// home is a peer and the stream exists or can be created.
 func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
 	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, lastLogged: map[federation.HomeID]string{}}
 	r.processing.Caught = handler.caught(ctx)
@@ -35,17 +35,17 @@ func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Pee
 	}
 }
 
-// One goroutine owns a hubReader.
+// Not safe for concurrent use.
 type hubReader struct {
 	hub        *Hub
 	handler    *PeerHandler
-	processing fault.Group // messages being processed
+	processing fault.Group // messages in process
 	streams    map[federation.HomeID]jetstream.ConsumeContext
-	lastLogged map[federation.HomeID]string // last logged reason for not reading a stream
+	lastLogged map[federation.HomeID]string // reasons for not reading a stream
 	warned     bool
 }
 
-// close waits until received messages are judged.
+// It blocks until received messages are judged.
 func (r *hubReader) close() {
 	for _, each := range r.streams {
 		each.Stop()
@@ -54,7 +54,7 @@ func (r *hubReader) close() {
 	r.processing.Wait()
 }
 
-// warn logs once that the server has no accounts. It blocks on the server.
+// It blocks on the server.
 func (r *hubReader) warn(ctx context.Context) {
 	if r.warned {
 		return
@@ -87,7 +87,7 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	}
 }
 
-// logOnce logs each reason once, because the reader retries every second.
+// The reader retries every second, so each reason is logged once.
 func (r *hubReader) logOnce(ctx context.Context, from federation.HomeID, err error) {
 	r.hub.noteUnread(from, err)
 	switch {
@@ -127,23 +127,21 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	}
 	in := &inflow{hub: h, from: from, handler: handler, processing: processing, batches: make(chan struct{}, hubBatches), lookups: make(chan struct{}, hubLookups)}
 	sort := func(m jetstream.Msg) {
-		if err := fault.Catch(func() error { in.sort(ctx, m); return nil }); err != nil { // runs in a goroutine of the client
+		if err := fault.Catch(func() error { in.sort(ctx, m); return nil }); err != nil { // the client calls this in a goroutine
 			handler.caught(ctx)(err)
 		}
 	}
 	return consumer.Consume(sort, jetstream.PullExpiry(hubPull),
 		jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
 			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
-			// The next check opens it again, because the stream or consumer may have been deleted.
-			// Unlike Stop, Drain keeps the received messages, which the server would redeliver only
-			// after hubAckWait.
+			// The next check reopens a deleted stream or consumer. Unlike Stop, Drain keeps the
+			// received messages, which would be redelivered only after hubAckWait.
 			consume.Drain()
 		}))
 }
 
-// renew deletes the stream if its reader cannot be created because of damaged files. The next poll
-// recreates the stream, and the other home sends its messages again. The error is the reason for not
-// reading the stream now.
+// renew deletes a stream if damaged files prevent its reader. The next poll recreates the stream, and
+// the other home resends its messages.
 func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) error {
 	name := streamName(h.home, from)
 	damaged := fmt.Errorf("the files of its reader are damaged at the hub (%w)", cause)
@@ -173,18 +171,18 @@ func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	}
 }
 
-// Judging a batch may need a response of the same home, such as its key, so batches must not delay
+// Judging a batch may need a response of the same home, such as its key. Batches must not delay
 // responses or lookups.
 type inflow struct {
 	hub        *Hub
 	from       federation.HomeID
 	handler    *PeerHandler
 	processing *fault.Group
-	batches    chan struct{} // one token per batch being judged
-	lookups    chan struct{} // one token per lookup being answered
+	batches    chan struct{} // one token per batch in process
+	lookups    chan struct{} // one token per lookup in process
 }
 
-// sort does not block. The server limits the waiting batches by number and by the size of the stream.
+// It does not block. The server limits waiting batches by number and size.
 func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	received, judging := time.Now(), context.WithoutCancel(ctx)
 	switch kind := m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]; kind {
@@ -208,7 +206,7 @@ func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	}
 }
 
-// acquire returns false once the server redelivers the message, or ctx ends.
+// It returns false if the server redelivers the message or ctx ends.
 func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received time.Time) bool {
 	again := time.NewTimer(hubAckWait - time.Since(received))
 	defer again.Stop()
@@ -221,7 +219,7 @@ func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received t
 	return false
 }
 
-// A message that cannot be acknowledged is redelivered as a duplicate.
+// An unacknowledged message is redelivered as a duplicate.
 func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(context.Context, federation.HomeID, Envelope) (Envelope, *problem)) {
 	answer, p := judge(ctx, in.from, NewEnvelope(m.Data(), http.Header(m.Headers())))
 	switch {
@@ -242,7 +240,7 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 	_ = m.Ack()
 }
 
-// answered passes an answer to the waiting exchange, which verifies it.
+// The waiting exchange verifies the answer.
 func (h *Hub) answered(e Envelope) {
 	var a struct {
 		Of string `json:"of"`
@@ -255,12 +253,12 @@ func (h *Hub) answered(e Envelope) {
 	if waiting := h.waiting[a.Of]; waiting != nil {
 		select {
 		case waiting <- e:
-		default: // already has one
+		default: // duplicate answer
 		}
 	}
 }
 
-// A hub vouches for homes if each has an account.
+// A hub with an account for each home vouches for homes.
 func (h *Hub) vouches(ctx context.Context) (bool, error) {
 	if err := h.Ready(); err != nil {
 		return false, err
@@ -272,8 +270,8 @@ func (h *Hub) vouches(ctx context.Context) (bool, error) {
 	return account.Data.Account != globalAccount && len(account.Data.Permissions) > 0, nil
 }
 
-// HubVouches reports whether the hub vouches for the name of the other home. With an account for each
-// home, no other client can publish in the stream from that home. It blocks for at most five seconds.
+// HubVouches reports whether the hub vouches for the other home's name: with an account for each home,
+// no other client can publish in its stream. It blocks for at most five seconds.
 func (p *Peer) HubVouches(ctx context.Context) (bool, error) {
 	if !p.ByHub() {
 		return false, errors.New("it is not reached through a hub")

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxDocumentBytes = 64 << 10 // documents of homes and agents have about 6 KiB
-	hubLookups       = 4        // concurrent lookups of one home
+	maxDocumentBytes = 64 << 10 // usual documents have about 6 KiB
+	hubLookups       = 4        // concurrent, of one home
 )
 
 // DIDDocumentPath is the path of the DID document of a home.
@@ -26,8 +26,8 @@ var (
 	errTooLarge = fmt.Errorf("the document has more than %d bytes", maxDocumentBytes)
 )
 
-// A lookup serves homes without an address. It is unsigned: the documents are public, and the other
-// home may not know this home's key yet.
+// A lookup serves homes without an address. It is unsigned, because documents are public, and the other
+// home may not know this home's key.
 type lookup struct {
 	heading
 
@@ -38,21 +38,20 @@ type found struct {
 	answerHeading
 
 	Status    int    `json:"status"`
-	Body      string `json:"body"`                // empty unless the status is 200
-	Signature string `json:"signature,omitempty"` // as the header over HTTPS
+	Body      string `json:"body"`                // only with status 200
+	Signature string `json:"signature,omitempty"` // as over HTTPS
 }
 
-// Document is a public document of another home, received through a hub.
+// Document is a public document received through a hub.
 type Document struct {
 	Body []byte
 	// Signature is the signature header of the document, or "".
 	Signature string
-	// Answer contains the document, signed by the other home for this lookup. The caller of
-	// [Peer.Lookup] verifies the signature.
+	// Answer contains the document, signed by the other home for this lookup. The caller must verify
+	// the signature.
 	Answer Envelope
 }
 
-// Public paths are those to DID documents, the profile and mailbox queries.
 func public(path string) bool {
 	return path == string(federation.ProfilePath) || strings.HasSuffix(path, "/did.json") ||
 		strings.HasPrefix(path, string(ResidentPath)+"/")
@@ -73,9 +72,9 @@ func parseLookup(text []byte, to federation.HomeID) (lookup, *url.URL, error) {
 	return asked, at, asked.check(typeLookup, to)
 }
 
-// Lookup reads a public document of the other home through the hub. It blocks for at most ten
-// seconds. The error wraps [federation.ErrNotFound] if the other home reports that there is none, and
-// [*federation.UnavailableError] if it did not answer.
+// Lookup reads a public document of the other home through the hub. It blocks for at most ten seconds.
+// The error wraps [federation.ErrNotFound] if the document does not exist, and
+// [*federation.UnavailableError] without an answer.
 func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, error) {
 	if !p.ByHub() {
 		return Document{}, p.unavailable(errNoWay)
@@ -106,10 +105,10 @@ func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, e
 	return Document{Body: []byte(document.Body), Signature: document.Signature, Answer: answer}, nil
 }
 
-// ByHub reports whether the other home is reached through a hub.
+// ByHub reports whether the hub is the path to the other home.
 func (p *Peer) ByHub() bool { return p.cfg.Path == ByRelay && p.deps.Hub != nil }
 
-// read uses HTTPS if the hub returns no answer. The caller verifies the signature.
+// HTTPS is used if the hub returns no answer. The caller must verify the signature.
 func (p *Peer) read(ctx context.Context, path federation.URLPath) (Envelope, error) {
 	if p.ByHub() {
 		document, err := p.Lookup(ctx, path)
@@ -151,12 +150,12 @@ func (h *PeerHandler) find(ctx context.Context, from federation.HomeID, e Envelo
 	return h.sign(ctx, document)
 }
 
-// page is a bounded in-memory response of a handler. It implements [http.ResponseWriter].
+// A page is an in-memory response of limited size.
 type page struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	over   bool // the response exceeds the limit
+	over   bool // limit exceeded
 }
 
 // Header implements [http.ResponseWriter].
@@ -189,8 +188,7 @@ func (p *page) answered() int {
 
 var errOtherAnswer = errors.New("it answers something else")
 
-// ResidentPath is the path of the mailbox query, followed by a DID. The answer is whether the home
-// has the DID's mailbox.
+// ResidentPath is the path of the mailbox query, followed by a DID.
 const ResidentPath federation.URLPath = "/fed/v1/homes"
 
 type resident struct {
@@ -226,8 +224,7 @@ func (h *PeerHandler) serveSigned(w http.ResponseWriter, r *http.Request, docume
 	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// Houses reports whether a DID has its mailbox at the other home. It sends a request and blocks on
-// the network.
+// Houses asks the other home whether it has a DID's mailbox. It blocks on the network.
 func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	if p.Mode() == Block {
 		return false, nil
@@ -249,7 +246,7 @@ func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	return found.Here, nil
 }
 
-// BatchLimits returns the limits of batches sent by this home, which other homes must accept.
+// BatchLimits returns the limits that other homes must accept.
 func BatchLimits() federation.HomeLimits {
 	return federation.HomeLimits{Steps: maxItems, Bytes: maxBatchBytes}
 }

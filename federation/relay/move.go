@@ -21,7 +21,7 @@ type moved struct {
 	answerHeading
 
 	Taken bool   `json:"taken"`
-	Why   string `json:"why,omitempty"` // readable reason for a refusal
+	Why   string `json:"why,omitempty"` // for people; only after a refusal
 }
 
 func parseMove(text []byte, to federation.HomeID) (move, error) {
@@ -35,7 +35,7 @@ func parseMove(text []byte, to federation.HomeID) (move, error) {
 	return m, m.check(typeMove, to)
 }
 
-// Move moves the mailbox of a DID to the other home. It blocks on the network. A refusal is a
+// Move moves a DID's mailbox to the other home. It blocks on the network. A refusal is a
 // [*federation.RefusalError].
 func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	if p.Mode() == Hold || p.Mode() == Block {
@@ -63,7 +63,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	return nil
 }
 
-// takeOver returns an error if this home cannot decide now.
+// An error means that this home cannot decide now.
 func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
 	answer := moved{answerHeading: p.deps.answers(asked.heading, typeMoved, body)}
 	why, err := p.deps.Mailboxes.TakeOver(ctx, asked.DID, p.cfg.Home, p.deps.Now())
@@ -71,7 +71,7 @@ func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, er
 	return answer, err
 }
 
-// The other home repeats moved mailboxes with each result, so a failed write is not lost.
+// Each result repeats moved mailboxes, so a write may fail.
 func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
 		if err := p.deps.Mailboxes.LearnMove(ctx, each, p.cfg.Home, p.deps.Now()); err != nil {
@@ -80,16 +80,16 @@ func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	}
 }
 
-// The interval bounds the cost of a home that constantly sends false claims.
+// It bounds the cost of constant false claims.
 const offenceEvery = time.Second
 
-// It may be used concurrently.
+// Safe for concurrent use.
 type reported struct {
 	mu   sync.Mutex
 	last map[federation.MisbehaviorKind]time.Time
 }
 
-// due counts the offence as recorded.
+// If it returns true, the offence counts as recorded.
 func (d *reported) due(kind federation.MisbehaviorKind, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,9 +103,8 @@ func (d *reported) due(kind federation.MisbehaviorKind, now time.Time) bool {
 	return true
 }
 
-// ReportMisbehavior writes an offence of the other home to the log and to the record, at most once
-// per second and kind. It blocks until the offence is on disk. If the record cannot be written, the
-// offence is only in the log.
+// ReportMisbehavior writes an offence of the other home to the log and the record, at most once per
+// second and kind. It blocks until the offence is on disk. A failed write is only logged.
 func (p *Peer) ReportMisbehavior(ctx context.Context, kind federation.MisbehaviorKind, why string) {
 	now := p.deps.Now()
 	if !p.reported.due(kind, now) {
@@ -117,7 +116,7 @@ func (p *Peer) ReportMisbehavior(ctx context.Context, kind federation.Misbehavio
 	}
 }
 
-// The mailbox of the vouched DID must be at one of these homes.
+// The mailbox must be at one of these homes.
 func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federation.HomeID) error {
 	if ev.Provenance != federation.Vouched || ev.For == "" {
 		return nil
@@ -128,32 +127,30 @@ func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federa
 	return p.foreignVoice(ctx, ev.Verb, ev.ID, ev.For)
 }
 
-// foreignVoice reports and refuses a step or text for a DID that the other home must not represent.
 func (p *Peer) foreignVoice(ctx context.Context, verb federation.Verb, id federation.EventID, did federation.DID) error {
 	p.ReportMisbehavior(ctx, federation.MisbehaviorVoice, string(verb)+" "+id.String()+" in the name of "+string(did))
 	return &federation.RefusalError{Code: federation.WrongSender, Event: id, Detail: "it stands for a DID whose mailbox is at another home"}
 }
 
-// reportInvalid reports the offence of sending a step with an invalid signature. Each home must
-// verify steps before it sends them.
+// Each home must verify steps before it sends them.
 func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
 	if verdict == federation.Invalid {
 		p.ReportMisbehavior(ctx, federation.MisbehaviorStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))
 	}
 }
 
-// A home can send invalid messages at any rate.
+// Homes can send invalid messages at any rate.
 const reportEvery = time.Minute
 
-// A reportLimiter admits one log line per interval and key, and counts the others. Its keys are names
-// of peers and codes, both from closed sets. It is safe for concurrent use; the zero value is ready.
+// A reportLimiter admits one log line per interval and key. Its keys are peer names and codes, which
+// are closed sets. Safe for concurrent use; the zero value is ready.
 type reportLimiter struct {
 	mu   sync.Mutex
 	last map[reportKey]reportCount
 }
 
 type reportKey struct {
-	from federation.HomeID // "" over HTTPS, because any client may send there
+	from federation.HomeID // "" over HTTPS, which is open to any client
 	code string
 }
 
@@ -162,7 +159,7 @@ type reportCount struct {
 	skipped int
 }
 
-// pass also returns how many lines were skipped since the last one.
+// It also returns the number of skipped lines.
 func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,8 +176,7 @@ func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool
 	return count.skipped, true
 }
 
-// report counts a refused message of another home, and logs it once a minute per home and code. A
-// message that cannot be verified now is logged as a warning, because it is retried.
+// An unverifiable message is logged as a warning, because it is retried.
 func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p problem) {
 	if h.Deps.BadInput != nil && p.code != codeLater {
 		h.Deps.BadInput(from, p.code)

@@ -21,17 +21,17 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The tables of a configuration for a [NATSText].
+// Tables of a [NATSText].
 const (
 	ownTable = "relay"
 	HubTable = "relay.hub"
 )
 
-// hostFolder is the folder below data_dir with the accounts, seeds and streams of the server for
-// homes of other operators.
+// The server for other operators' homes keeps its accounts, seeds and streams below this folder of
+// data_dir.
 const hostFolder = "relay"
 
-// StreamsFolder returns the folder of that server's streams, below data_dir.
+// StreamsFolder returns the folder of the streams below data_dir.
 func StreamsFolder() string { return hostFile("jetstream") }
 
 func hostFile(name string) string { return filepath.Join(hostFolder, name) }
@@ -51,13 +51,13 @@ type NATSText struct {
 // NATSConfig configures the use of NATS by a home.
 type NATSConfig struct {
 	Own  ServerConfig // for wake-ups of other replicas, if it names a server
-	Host *HostConfig  // listener for homes of other operators, or nil
-	Hub  HubConfig    // if it names a server or there is a host
+	Host *HostConfig  // listener for other operators' homes, or nil
+	Hub  HubConfig    // if it names a server or Host is set
 }
 
-// Parse returns the hub: the server of this home if it listens for other homes, else the configured
-// hub, else the servers shared by the replicas of this home. It calls mistake with the table, the key
-// and the reason of each invalid value.
+// Parse returns the NATS configuration. The hub is this home's server if it listens for other homes,
+// else the configured hub, else the servers shared by its replicas. It calls mistake with the table,
+// the key and the reason of each invalid value.
 func (t NATSText) Parse(files ConfigFiles, mistake func(table, key, why string)) NATSConfig {
 	server := func(table string, text ServerText) ServerConfig {
 		cfg, mistakes := text.Parse(files)
@@ -94,20 +94,19 @@ func (t NATSText) host(files ConfigFiles, mistake func(table, key, why string)) 
 	return cfg
 }
 
-// ServerConfig names a NATS server, or the servers of one cluster, and the credentials of this home
-// there. The zero value names none.
+// ServerConfig names a NATS server or cluster, and this home's credentials. The zero value names none.
 type ServerConfig struct {
 	URLs      []string // "tls://host:port" or "nats://host:port"
 	CredsFile string   // JWT credentials, or
-	NKeyFile  string   // an nkey seed; both empty for a server without accounts
-	CAFile    string   // empty for the authorities of the system
-	Host      *Host    // server in this process instead of URLs, or nil
+	NKeyFile  string   // nkey seed; both "" for a server without accounts
+	CAFile    string   // "" for the system's authorities
+	Host      *Host    // in this process, instead of URLs; or nil
 }
 
 // Named reports whether the configuration names a server.
 func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
 
-// connect retries forever. It returns an error if a file cannot be read.
+// It retries forever, and fails only if a file cannot be read.
 func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -133,8 +132,8 @@ func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more .
 	return nats.Connect(strings.Join(cfg.URLs, ","), options...)
 }
 
-// Probe connects to each server in turn. It returns nil after the first connection, or the URL and
-// the cause of each failure. It blocks for up to three seconds per server.
+// Probe connects to each server in turn until one succeeds, otherwise returns the URL and the cause of
+// each failure. It blocks for up to three seconds per server.
 func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error {
 	var failed []error
 	for _, address := range cfg.URLs {
@@ -154,7 +153,6 @@ func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error
 	return errors.Join(failed...)
 }
 
-// explained adds the relevant setting to an error.
 func explained(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
@@ -165,7 +163,7 @@ func explained(err error) error {
 		return errors.New("the server is not a NATS server: it sends no greeting")
 	}
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Source != nil {
-		return fmt.Errorf("%s: %w", failed.Op, failed.Err) // without the local port, which differs each time
+		return fmt.Errorf("%s: %w", failed.Op, failed.Err) // without the local port, which changes
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("%w: name the authority of the certificate in ca_file", err)
@@ -173,7 +171,7 @@ func explained(err error) error {
 	return err
 }
 
-// dial finds the reason for a failed connection, because the NATS client does not return it.
+// The NATS client does not return the reason for a failed connection.
 func dial(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {

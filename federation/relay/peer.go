@@ -20,33 +20,32 @@ import (
 var (
 	errAway = errors.New("not reached")
 	errHeld = errors.New("on hold")
-	// Ends the session of a home after an operator blocked or allowed it.
+	// The session ends after an operator blocked or allowed the home.
 	errModeChanged = errors.New("an operator changed its mode")
 )
 
-// Peer is one other home. A supervisor of links runs it and delivers its outbox. The steps pending
-// there are read from the record.
+// Peer is one other home. A supervisor of links runs it and delivers its outbox.
 type Peer struct {
 	cfg       PeerConfig
 	deps      Deps
 	log       *slog.Logger
 	live      atomic.Pointer[exchange]
 	heard     atomic.Int64  // unix nanoseconds
-	back      chan struct{} // holds a token after a message of the home
+	back      chan struct{} // holds a token after a message from the home
 	limiter   modeLimiter
-	hubPaused atomic.Int64 // unix nanoseconds until which the hub is not used
+	hubPaused atomic.Int64 // unix nanoseconds; before, the hub is not used
 	skew      atomic.Int64 // see [Peer.Skew]
 	compared  atomic.Int64 // see [Peer.Compared]
-	// skewed is the time of the last skew warning, in unix nanoseconds.
+	// skewed is the last skew warning, in unix nanoseconds.
 	skewed atomic.Int64
-	// operatorMode is the mode set by an operator. modeChanged holds a token after a change.
+	// operatorMode is set by an operator. modeChanged holds a token after a change.
 	operatorMode atomic.Pointer[Mode]
 	modeChanged  chan struct{}
 	history      history
 	reported     reported
 }
 
-// NewPeer returns a home. It exchanges nothing before [Peer.Run].
+// NewPeer returns a home, idle until [Peer.Run].
 func NewPeer(cfg PeerConfig, deps Deps) *Peer {
 	return &Peer{
 		cfg: cfg, deps: deps, back: make(chan struct{}, 1), limiter: newModeLimiter(), modeChanged: make(chan struct{}, 1), history: newHistory(),
@@ -60,14 +59,14 @@ func (p *Peer) Name() string { return string(p.cfg.Home) }
 // Home returns the other home.
 func (p *Peer) Home() federation.HomeID { return p.cfg.Home }
 
-// URL returns the address of the other home, without a path.
+// URL returns the other home's address without a path.
 func (p *Peer) URL() string { return p.cfg.URL }
 
-// Key returns the ID of the other home's configured key, or "".
+// Key returns the other home's configured key ID, or "".
 func (p *Peer) Key() string { return p.cfg.Key }
 
-// Fetch reads an address of the other home by HTTPS. It blocks on the network, and has the errors of
-// [Poster].
+// Fetch reads an address of the other home over HTTPS, with the errors of [Poster]. It blocks on the
+// network.
 func (p *Peer) Fetch(ctx context.Context, address string) ([]byte, error) {
 	e, err := p.deps.Poster.Get(ctx, address)
 	return e.Body, err
@@ -79,12 +78,12 @@ func (p *Peer) Path() Path { return p.cfg.Path }
 // Network returns [Network].
 func (*Peer) Network() string { return Network }
 
-// Carries returns false, because the mailbox locator selects the destination homes of a step.
+// Carries returns false, because the mailbox locator selects the homes for a step.
 func (*Peer) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
 
-// Heard returns the arrival time of the other home's last signed message.
+// Heard returns the arrival time of the last signed message.
 func (p *Peer) Heard() time.Time {
 	if at := p.heard.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -92,7 +91,7 @@ func (p *Peer) Heard() time.Time {
 	return time.Time{}
 }
 
-// Reconnected returns a channel that holds a token after a message of the other home.
+// Reconnected returns a channel that holds a token after a message from the other home.
 func (p *Peer) Reconnected() <-chan struct{} { return p.back }
 
 func (p *Peer) noteHeard() {
@@ -104,10 +103,10 @@ func (p *Peer) noteHeard() {
 }
 
 // Run exchanges steps with the other home until ctx ends or the home stops answering, and returns the
-// reason. It calls up once the home has answered.
+// reason. It calls up when the home has answered.
 func (p *Peer) Run(ctx context.Context, up func()) error {
 	if p.Mode() == Block {
-		up() // blocked: nothing to wait for
+		up() // nothing to wait for
 		if err := p.whileBlocked(ctx, true); err != nil {
 			return err
 		}
@@ -149,11 +148,11 @@ func (p *Peer) unavailable(err error) error {
 // PeerConfig configures the path to another home.
 type PeerConfig struct {
 	Home federation.HomeID
-	URL  string // without a path; empty for a home reached only through the hub
-	Path Path   // empty for only HTTPS
+	URL  string // without a path; "" if only reached through the hub
+	Path Path   // "" for [ByHTTPS]
 	Mode Mode
-	// Key is the ID of the key that signs the other home's DID document, if the document comes
-	// through a hub. The operators exchange it out of band. It may be empty.
+	// Key is the ID of the key that signs the other home's DID document, if received through a hub. The
+	// operators exchange it out of band. It may be "".
 	Key string
 }
 
@@ -162,12 +161,12 @@ type Path string
 
 // The paths.
 const (
-	ByRelay Path = "relay" // through the hub, and by HTTPS while the hub or the home does not answer there
+	ByRelay Path = "relay" // through the hub, with HTTPS as the fallback
 	ByHTTPS Path = "https"
 )
 
-// Check calls mistake with the key and the reason of each invalid value. A home's name is its
-// identity; own is the name of this home.
+// Check calls mistake with the key and the reason of each invalid value. The own name is that of this
+// home.
 func (c PeerConfig) Check(own federation.HomeID, mistake func(key, why string)) {
 	switch c.Home {
 	case "":
@@ -191,35 +190,34 @@ func (c PeerConfig) Check(own federation.HomeID, mistake func(key, why string)) 
 	}
 }
 
-// Known returns the address data of the other home.
+// Known returns the other home's address data.
 func (p *Peer) Known() federation.KnownHome {
 	return federation.KnownHome{Home: p.Home(), URL: p.URL(), Path: string(p.Path())}
 }
 
-// Blocked reports whether an operator blocked the other home. Nothing is sent to a blocked home.
+// Blocked reports whether an operator blocked the other home.
 func (p *Peer) Blocked() bool { return p.Mode() == Block }
 
-// Mode is the set of actions allowed to another home.
+// Mode restricts the exchange with another home.
 type Mode string
 
 // The modes.
 const (
-	Allow Mode = "allow" // steps are sent in both directions
-	Limit Mode = "limit" // the same, limited to a few per second
-	Hold  Mode = "hold"  // the home must send later, and deliveries to it wait
-	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
+	Allow Mode = "allow" // both directions
+	Limit Mode = "limit" // both directions, but only a few steps per second
+	Hold  Mode = "hold"  // the home must retry later, and deliveries to it wait
+	Block Mode = "block" // the home is refused, and deliveries to it become dead letters
 )
 
-// limitedRate is the maximum number of steps per second in mode limit.
+// Steps per second in mode limit.
 const limitedRate = 10
 
-// SetOperatorMode overrides the configured mode; "" restores it. It takes effect at once, even for
-// exchanges in progress.
+// SetOperatorMode overrides the configured mode; "" restores it. It also affects exchanges in progress.
 func (p *Peer) SetOperatorMode(mode Mode) {
 	if before := p.operatorMode.Swap(&mode); before == nil || *before != mode {
 		select {
 		case p.modeChanged <- struct{}{}:
-		default: // one token covers several changes
+		default: // one token suffices
 		}
 	}
 }
@@ -235,7 +233,7 @@ func (p *Peer) OperatorMode() Mode {
 // Mode returns the effective mode of the other home.
 func (p *Peer) Mode() Mode { return cmp.Or(p.OperatorMode(), p.cfg.Mode) }
 
-// If blocked is false, whileBlocked waits for a block. It returns early at the end of ctx.
+// If blocked is false, it waits for a block. It returns early when ctx ends.
 func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	for (p.Mode() == Block) == blocked {
 		select {
@@ -247,7 +245,7 @@ func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	return nil
 }
 
-// It is safe for concurrent use.
+// Safe for concurrent use.
 type modeLimiter struct{ flow *rate.Limiter }
 
 func newModeLimiter() modeLimiter { return modeLimiter{flow: rate.NewLimiter(limitedRate, maxItems)} }
@@ -257,17 +255,17 @@ func (t modeLimiter) admits(mode Mode, steps int, now time.Time) bool {
 }
 
 const (
-	clockSlip   = time.Second      // tolerated clock difference of two machines
-	clockSkew   = 30 * time.Second // threshold of warnings: steps are refused from two minutes on, unless configured otherwise
-	clockEvery  = 10 * time.Minute // between two comparisons through a hub
-	clockRepeat = time.Hour        // between two warnings
+	clockSlip   = time.Second      // tolerated difference of two machines
+	clockSkew   = 30 * time.Second // threshold for warnings; by default, steps are refused at two minutes
+	clockEvery  = 10 * time.Minute // between comparisons
+	clockRepeat = time.Hour        // between warnings
 )
 
-// Skew returns the lead of the local clock over the other home's; zero before the first comparison.
-// Over HTTPS, it includes the latency of the last request.
+// Skew returns how far the local clock is ahead, or zero before the first comparison. Over HTTPS, it
+// includes the latency of the last request.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
-// Compared returns the local time of the last clock comparison, or zero.
+// Compared returns the time of the last clock comparison, or zero.
 func (p *Peer) Compared() time.Time {
 	if at := p.compared.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -275,7 +273,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// noteSkew warns of a large difference once an hour.
+// It warns at most once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())
@@ -291,8 +289,7 @@ func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 		slog.Duration("ahead_here", skew.Round(time.Second)))
 }
 
-// watchClock compares the clocks now and every ten minutes. A batch does not show the clock, because
-// the hub may store it for any time.
+// Batches do not show the clock, because the hub may store them for any time.
 func (p *Peer) watchClock(ctx context.Context) error {
 	for p.ByHub() {
 		if _, err := p.profile(ctx); err != nil && ctx.Err() == nil {
@@ -312,7 +309,7 @@ func (p *Peer) watchClock(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// profile also records the clock difference, and returns the response time.
+// It also records the clock difference.
 func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	asked := p.deps.Now()
 	document, err := p.Lookup(ctx, federation.ProfilePath)
@@ -333,8 +330,7 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	case !profile.Speaks():
 		return 0, errors.New("it has no protocol version in common with this home: upgrade the older one")
 	}
-	// The other home stamped its profile between asked and heard. A time outside this range is clock
-	// skew.
+	// The profile was stamped between asked and heard. Any difference beyond that is skew.
 	switch {
 	case profile.Sent.Before(asked):
 		p.noteSkew(ctx, asked.Sub(profile.Sent))

@@ -14,29 +14,28 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// StepsPath is the path to which homes post steps.
+// StepsPath is the path of POST requests with steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
 
-// The interval must be whole seconds.
+// It must be whole seconds.
 const laterAfter = time.Minute
 
-// PeerHandler answers the requests of other homes: steps, digests, moves, mailbox queries. It is safe
-// for concurrent use.
+// PeerHandler answers other homes: steps, digests, moves and mailbox queries. It is safe for concurrent
+// use.
 type PeerHandler struct {
 	Deps Deps
 	// Peer returns a known home, or nil.
 	Peer func(home federation.HomeID) *Peer
-	// PublicURL is the address of this home, without a path. ClockSkew bounds the difference between
-	// the time in a signed ID and the local clock.
+	// PublicURL is this home's address without a path. ClockSkew bounds the difference between a signed
+	// ID and the local clock.
 	PublicURL string
 	ClockSkew func() time.Duration
-	// Documents serves the public documents of this home through a hub: DID documents, the profile
-	// and mailbox queries. It is nil without a hub.
+	// Documents serves this home's public documents through a hub. It is nil without a hub.
 	Documents http.Handler
 	reports   reportLimiter
 }
 
-// Codes of problems after which the sender may send the same message again.
+// Codes of temporary problems: the sender may repeat the message.
 const (
 	codeLater        = "later"
 	codeUnverifiable = "signature-unverifiable"
@@ -82,7 +81,6 @@ func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) 
 	_, _ = fmt.Fprintf(w, `{"error":%q}`, p.code) // the other home is gone
 }
 
-// A question contains steps, a digest or a move.
 type question struct {
 	from   federation.HomeID
 	sent   time.Time
@@ -141,7 +139,7 @@ func (h *PeerHandler) process(ctx context.Context, from federation.HomeID, e Env
 	}
 	peer.noteHeard()
 	peer.history.started(bootOf(e.Body))
-	if from == "" { // a hub stores messages for any time
+	if from == "" { // not through a hub, which may store messages for any time
 		peer.noteSkew(ctx, h.Deps.Now().Sub(asked.sent))
 	}
 	if !peer.limiter.admits(peer.Mode(), asked.steps, h.Deps.Now()) {
@@ -168,8 +166,8 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 	return answer, nil
 }
 
-// judge keeps the order within each handoff, and judges all handoffs concurrently, so that a batch
-// needs few commits.
+// Items of one handoff are judged in order, and all handoffs concurrently, so that a batch needs few
+// commits.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	inOrder, results := map[federation.HandoffID][]func(){}, make([]result, len(items))
 	for i, it := range items {
@@ -197,7 +195,7 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 	return results
 }
 
-// open returns the ID whose items are judged in order, and the judgement.
+// The order is the ID whose items are judged in order.
 func (p *Peer) open(ctx context.Context, it item, path []federation.HomeID, r *result) (order federation.HandoffID, judge func(), err error) {
 	t, isText, err := p.deps.readText(it.Step)
 	if err != nil || isText {
@@ -227,8 +225,8 @@ func (p *Peer) takeRuled(ctx context.Context, it item) result {
 	return r
 }
 
-// judgeRuled files a step by its ruling: a ruling of the other home, of this home before a restore,
-// or of a third home whose steps the other home may forward.
+// The ruling is from the other home, from this home before a restore, or from a third home whose steps
+// the other home may forward.
 func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *result) {
 	ruled, err := parseRuling(*it.Ruling)
 	if err != nil {
@@ -275,7 +273,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	}
 }
 
-// judgeAsked also answers with the steps missing at the other home.
+// The answer includes steps missing at the other home.
 func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *result) {
 	if ev.Verb == federation.Offer || ev.Verb == federation.Confirm {
 		r.fail(federation.Refuse(ev, federation.WrongSender, "an offer is filed where it enters"))
@@ -301,7 +299,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	var have federation.Version
-	if it.Have != nil { // with another history, the other home may have more earlier steps than this home
+	if it.Have != nil { // a diverged home may have more earlier steps than this one
 		have = min(*it.Have, judged.Entry.Version-1)
 	}
 	if r.Steps, err = p.deps.stepsAfter(ctx, judged.Entry, have); err != nil {
@@ -309,7 +307,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 	}
 }
 
-// stepsAfter omits erased steps.
+// Erased steps are omitted.
 func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federation.Version) ([]item, error) {
 	var steps []item
 	size := 0
@@ -334,12 +332,12 @@ func (p *Peer) arrive(at federation.Arrival, stamped bool, it item) federation.A
 	now := p.deps.Now()
 	at.Network, at.Link, at.Home, at.RemoteVenue = Network, p.Name(), p.cfg.Home, true
 	if at.Received = now; !stamped && it.Step.Received.Before(now) {
-		at.Received = it.Step.Received // the step itself has no time
+		at.Received = it.Step.Received // the step has no time
 	}
 	return at
 }
 
-// trustedParty returns "" unless one of these homes may represent the party.
+// The result is "" unless one of these homes may represent the party.
 func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...federation.HomeID) (federation.DID, error) {
 	if party == "" {
 		return "", nil
@@ -354,7 +352,7 @@ func (r *result) set(judged federation.Judgement, err error) {
 	switch {
 	case err != nil:
 		r.fail(err)
-	case judged.Awaits: // not judged yet: the other home keeps the step
+	case judged.Awaits: // the other home keeps the step
 		r.Outcome = outcomeLater
 	case judged.Duplicate:
 		r.Outcome = outcomeDuplicate
@@ -363,7 +361,7 @@ func (r *result) set(judged federation.Judgement, err error) {
 	}
 }
 
-// After an error other than a refusal, other homes retry. They do not see its text.
+// Errors other than refusals make homes retry, and are not shown to them.
 func (r *result) fail(err error) {
 	*r = result{Event: r.Event, Digest: r.Digest, Outcome: outcomeLater}
 	if gap, ok := errors.AsType[*federation.GapError](err); ok {
@@ -381,9 +379,8 @@ func (r *result) fail(err error) {
 	r.Outcome, r.Code, r.Detail = outcomeRefused, string(refused.Code), refused.Detail
 }
 
-// judgeOwn files a step that this home ruled on, lost in a restore, and receives from another home.
-// This home's signature on the ruling proves the position of the step, and that this home has
-// verified it.
+// judgeOwn files a step that this home ruled on, but lost in a restore. The signature of the ruling
+// proves the position of the step, and that this home verified it.
 func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled federation.Ruling, r *result) {
 	verdict, err := p.deps.Signer.Verify(ctx, p.deps.Home, ruled.Filed, []byte(ruled.Document), ruled.Signature)
 	switch {
@@ -397,7 +394,7 @@ func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled
 	}
 	ev.Arrival = p.arrive(ev.Arrival, ev.Stamped, it)
 	ev.Arrival.Home, ev.Arrival.RemoteVenue, ev.Arrival.ActingFor = ruled.Via, ruled.Via != "", ruled.Party
-	ev.Arrival.Name = "" // the other home does not name the signers of this home
+	ev.Arrival.Name = "" // not known to the other home
 	if ev.Verb == federation.Offer {
 		if ev.Arrival.Place, err = p.deps.Gateway.Place(ctx, ev); err != nil {
 			r.fail(err)

@@ -13,17 +13,16 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// The backoff between requests for a ruling doubles from the first to the last value, and restarts
-// with each connection.
+// The backoff between requests doubles, and restarts with each connection.
 const (
 	firstAsk = time.Second
 	lastAsk  = 10 * time.Minute
 )
 
-// pollInterval is the interval of reading the record without a wake-up, because wake-ups may be lost.
+// The record is also read without a wake-up, because wake-ups may be lost.
 const pollInterval = 10 * time.Second
 
-// More pending rulings stay in the record.
+// Further steps stay in the record.
 const maxAwaiting = 1024
 
 func (p *Peer) askPending(ctx context.Context) error {
@@ -53,8 +52,7 @@ type wait struct {
 	next time.Time
 }
 
-// Within each handoff, rulings are requested in order. The result is the time until the next ruling
-// is due.
+// Rulings of a handoff are requested in order. The result is the time until the next request.
 func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (time.Duration, error) {
 	pending, err := p.deps.Record.ListPending(ctx, p.cfg.Home, maxAwaiting)
 	if err != nil {
@@ -95,8 +93,8 @@ func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	return max(until, firstAsk/10)
 }
 
-// askHandoff stops at the first step that is not due, because later steps must not be filed before
-// it. No other goroutine uses the waits.
+// It stops at the first step that is not due, because later steps must not be filed before it. Only one
+// goroutine may use waits.
 func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits map[federation.EventID]*wait) error {
 	for _, each := range steps {
 		w := waits[each.Event.ID]
@@ -113,7 +111,7 @@ func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits
 	return nil
 }
 
-// askRuling reports whether the step no longer waits.
+// The result is true if the step no longer waits.
 func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over bool, err error) {
 	view, err := p.deps.Record.View(ctx, pending.Event.Handoff)
 	if err != nil {
@@ -155,17 +153,16 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// returnLost sends a handoff back to its home, which ruled on it before and does not know it now. Its
-// record was restored, and the homes have not compared their histories since. It reports whether the
-// home has the handoff now, and so can rule on further steps.
+// returnLost sends a handoff to its home, which lost it in a restore. It returns true if the home has
+// the handoff now.
 func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, error) {
 	var done Compared
 	err := p.compareTheirs(ctx, []federation.HandoffID{id}, &done)
 	return done.Handoffs > 0 && len(done.Lost) == 0, err
 }
 
-// fileAll reports whether the step was among the sent steps. The error is a
-// [*federation.RefusalError] if the home has a different history.
+// It returns whether the step was sent. A [*federation.RefusalError] means that the home has a
+// different history.
 func (p *Peer) fileAll(ctx context.Context, id federation.EventID, steps []item) (found bool, err error) {
 	for _, it := range steps {
 		r := p.takeRuled(ctx, it)

@@ -3,8 +3,7 @@
 //
 // # Main types
 //
-//   - [Peer] is one other home. It sends the pending deliveries for that home, requests rulings on the
-//     steps of this home's users, and compares histories.
+//   - [Peer] is one other home. It sends pending deliveries, requests rulings, and compares histories.
 //   - [PeerHandler] answers the requests of other homes.
 //   - [Hub] is a NATS server that connects homes. [Host] runs such a server in this process, and
 //     [WriteAccounts] writes its configuration.
@@ -12,10 +11,9 @@
 //
 // # Guarantees
 //
-// The home of a handoff orders its steps and sends each step to the mailbox homes of the parties. A
-// pending delivery is a row of the record. Only the signed result of the other home completes the
-// row, so the loss of a hub delays steps but loses none. A message that arrives twice has no
-// further effect.
+// The home of a handoff orders its steps and sends each step to the mailbox homes of the parties. Only
+// the signed result of the other home completes a pending delivery, so the loss of a hub delays steps but
+// loses none. Duplicate messages have no effect.
 //
 // # Messages between homes
 //
@@ -32,8 +30,7 @@
 //	   "ruling": {"document": TEXT, "signature": TEXT},
 //	   "have": VERSION}]}
 //
-// The document and the signature of a step are the bytes made by its signer. The receiver verifies
-// them with the keys of the signer, and does not rely on a verdict of another home.
+// The document and the signature of a step are the signer's bytes. The receiver verifies them itself.
 //
 // A step with a ruling was filed by the home of its handoff. The ruling is signed like a body. A
 // version counts the steps of the log from 1; the chain is [federation.Link] after the step:
@@ -43,14 +40,14 @@
 //
 // A step without a ruling requests one from the home of its handoff. Its "have" is the number of
 // steps at the requesting home. A home may vouch for a step, or identify its signer as a party with
-// another DID. It signs that in a voucher, which it sends with the question and which travels with
-// the step. A ruling that names a home in "via" is trusted as much as a voucher of that home:
+// another DID. It signs that in a voucher, which travels with the step. A ruling that names a home in
+// "via" is trusted as much as a voucher of that home:
 //
 //	{"type": "voucher", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "step": HEX,
 //	 "party": DID, "sent": TIME}
 //
-// "step" is the SHA-256 of the document of the step. The receiver judges a voucher by the keys that
-// its home had when the voucher was sent.
+// "step" is the SHA-256 of the document of the step. A voucher is verified with the keys that its home
+// had when it was sent.
 //
 // The answer has one result for each step, in order. "of" is the SHA-256 of the request, "digest"
 // that of the document of the step, and "steps" has the steps missing at the requesting home, each
@@ -63,9 +60,9 @@
 //	outcome     the step
 //	stored      is on disk
 //	duplicate   was on disk before
-//	refused     is refused for good; code is the reason
-//	conflict    contradicts an earlier ruling of its home; both rulings are kept as proof
-//	gap         comes after steps that are missing: send what follows "have"
+//	refused     is refused permanently; code is the reason
+//	conflict    contradicts an earlier ruling of its home; both rulings are stored as proof
+//	gap         follows missing steps: send the steps after "have"
 //	later       cannot be judged now: send it again
 //
 // If a whole batch is refused, the status is not 200, and no step is filed.
@@ -75,10 +72,10 @@
 // Two homes compare histories at the first connection after a start of either one, and at least
 // every day. "boot" in each message changes with each start. The requesting home lists its latest
 // versions, 256 at a time: of its own handoffs with steps at the other home ("handoffs"), and of
-// the other home's handoffs ("yours"). The response lists missing steps of the former, and the
-// other home's own lost steps ("lost"). The requesting home sends both again. This is how a home
-// restored from an older backup gets its steps back. If a log has different steps, the response
-// requests the last one: its ruling is the proof of a fork.
+// the other home's handoffs ("yours"). The response lists missing steps of the former ("lacks"), and the
+// other home's own lost steps ("lost"). The requesting home sends both again, which repairs a home
+// restored from an older backup. If a log has different steps, the response requests the last one: its
+// ruling is the proof of a fork.
 //
 //	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT,
 //	 "handoffs": [{"handoff": ULID, "version": NUMBER, "chain": HEX}],
@@ -88,9 +85,9 @@
 //
 // # Mailboxes that move
 //
-// An operator may move the mailbox of a DID to another home. That home accepts or refuses it.
-// After that, the results of steps for the DID have the new home in "moved", and the homes of its
-// handoffs send later steps there:
+// An operator may move the mailbox of a DID to another home, which accepts or refuses it. Afterwards, the
+// results of steps for the DID name the new home in "moved", and the homes of its handoffs send later
+// steps there:
 //
 //	{"type": "move", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "did": DID}
 //	{"type": "moved", "v": 1, "from": HOME, "to": HOME, "of": HEX, "taken": true|false, "why": TEXT}
@@ -98,8 +95,8 @@
 //
 // The former mailbox home forwards late arrivals, with the ruling of the home of the handoff.
 // [PathHeader] names the homes that the steps of a batch passed through, from the home of their
-// handoffs to the sender. No signature covers it. No home sends a step to a home in that path. A
-// home refuses a step that has already passed through it, or through too many homes.
+// handoffs to the sender. It is not signed. No home sends a step to a home in that path, or accepts a
+// step that has already passed through it or through too many homes.
 //
 // # Documents
 //
@@ -108,8 +105,8 @@
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}
 //
-// The documents of a home without a public address are read through a hub. "path" is a path of
-// such a document, "status" and "signature" are as in the answer over HTTPS:
+// The documents of a home without a public address are read through a hub. "status" and "signature" are
+// as in the answer over HTTPS:
 //
 //	{"type": "lookup", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT, "path": PATH}
 //	{"type": "found", "v": 1, "from": HOME, "to": HOME, "of": HEX, "boot": TEXT,
@@ -119,10 +116,9 @@
 //
 // # Wake-ups inside one home
 //
-// A [Relay] wakes a poll waiting for a message, and a link whose outbox was empty: inside one
-// process, or through NATS servers that the replicas of a home share. A wake-up carries only its
-// topic and may be lost, so each waiter also polls from time to time. Subscribe before reading, so
-// that nothing is missed:
+// A [Relay] wakes waiting polls and links with an empty outbox, inside one process or through NATS
+// servers shared by the replicas of a home. A wake-up may be lost, so each waiter also polls from time to
+// time. Subscribe before reading, so that nothing is missed:
 //
 //	wake, stop := r.Subscribe(topic)
 //	defer stop()
@@ -135,9 +131,8 @@
 //		}
 //	}
 //
-// Replicas send core NATS messages, on subjects "live.<home>.<hash of the topic>". A wake-up has
-// no body. [Relay.Publish] sends a body, and its message may be lost too. A nil *Relay is valid:
-// it wakes no waiter, and [Relay.Ready] reports that.
+// Replicas send core NATS messages on subjects "live.<home>.<hash of the topic>". A wake-up has no body. A
+// nil *Relay is valid: it wakes no waiter, and [Relay.Ready] reports that.
 //
 // All methods may be called concurrently.
 package relay
@@ -157,23 +152,23 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Relay wakes waiters. One connection to the servers keeps the order: a subscription receives each
-// later wake-up.
+// Relay wakes waiters. It uses one connection, to keep the order: a subscription receives each later
+// wake-up.
 type Relay struct {
 	prefix string
 	conn   *nats.Conn // nil within one process
 	closed chan struct{}
 
 	mu     sync.Mutex
-	topics map[string]*waiters // topics with a waiter
+	topics map[string]*waiters // with at least one waiter
 }
 
-// Local returns a relay for a home with one gateway.
+// Local returns a relay for a single gateway.
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
-// Join starts connecting to servers shared by the replicas of one home, without waiting for a
-// connection. It retries until [Relay.Close]. It returns an error if a file cannot be read. Homes
-// that share the servers wake only their own waiters.
+// Join connects to servers shared by a home's replicas in the background, and retries until
+// [Relay.Close]. It returns an error only if a file cannot be read. Homes that share the servers wake
+// only their own waiters.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."
@@ -220,7 +215,7 @@ func (r *Relay) Check() federation.Finding {
 	return federation.Finding{What: "inside", State: federation.FindingOK, Detail: r.where()}
 }
 
-// Close closes the connection and waits until it is closed. It is idempotent.
+// Close waits until the connection is closed. It is idempotent.
 func (r *Relay) Close() {
 	if r != nil && r.conn != nil {
 		r.conn.Close()
@@ -228,12 +223,12 @@ func (r *Relay) Close() {
 	}
 }
 
-// While one wake-up is processed, a second one covers all later ones.
+// A second wake-up covers all later ones.
 const maxPending = 2
 
 const liveSubject = "live."
 
-// Wake wakes all waiters of the topics. It does not block.
+// Wake wakes the waiters of the topics. It does not block.
 func (r *Relay) Wake(topics ...string) {
 	if r == nil {
 		return
@@ -247,8 +242,8 @@ func (r *Relay) Wake(topics ...string) {
 	}
 }
 
-// Subscribe returns a channel that holds one token after one or more wake-ups of the topic. After
-// stop, it gets no more tokens. The channel is never closed.
+// Subscribe returns a channel that holds one token after one or more wake-ups of the topic, until stop
+// is called. The channel is never closed.
 func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	token := make(chan struct{}, 1)
 	if r == nil {
@@ -260,7 +255,7 @@ func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	if w == nil {
 		w = &waiters{tokens: map[chan struct{}]struct{}{}}
 		if err := r.listen(w, topic); err != nil {
-			return token, func() {} // the relay is closed
+			return token, func() {} // closed
 		}
 		r.topics[topic] = w
 	}
@@ -268,28 +263,28 @@ func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	return token, func() { r.leave(topic, token) }
 }
 
-// Publish sends a message about a topic to the replicas of the home. It may be lost.
+// Publish sends a message to all replicas. It may be lost.
 func (r *Relay) Publish(topic string, message []byte) {
 	if r != nil && r.conn != nil {
 		_ = r.conn.Publish(r.subject(topic), message)
 	}
 }
 
-// Receive calls take for each message about a topic, including messages from this replica, until ctx
-// ends. Messages wait while take is busy: unlike wake-ups, they cannot be merged.
+// Receive calls take for each message about a topic, including those of this replica, until ctx ends.
+// Messages wait while take runs.
 func (r *Relay) Receive(ctx context.Context, topic string, take func(message []byte)) {
 	if r == nil || r.conn == nil {
 		return
 	}
 	subscription, err := r.conn.Subscribe(r.subject(topic), func(m *nats.Msg) { take(m.Data) })
 	if err != nil {
-		return // the relay is closed
+		return // closed
 	}
 	<-ctx.Done()
 	_ = subscription.Unsubscribe() // fails for an ended one
 }
 
-// The waiters of one topic share one subscription at the servers.
+// They share one subscription.
 type waiters struct {
 	subscription *nats.Subscription // nil within one process
 	tokens       map[chan struct{}]struct{}
@@ -317,7 +312,7 @@ func (r *Relay) notify(topic string) {
 	for token := range w.tokens {
 		select {
 		case token <- struct{}{}:
-		default: // one token covers several wake-ups
+		default: // one token suffices
 		}
 	}
 }
@@ -339,8 +334,7 @@ func (r *Relay) leave(topic string, token chan struct{}) {
 	}
 }
 
-// A subject contains a hash of the topic, because dots, wildcards and spaces have a meaning in
-// subjects.
+// A hash, because dots, wildcards and spaces have a meaning in subjects.
 func (r *Relay) subject(topic string) string {
 	sum := sha256.Sum256([]byte(topic))
 	return r.prefix + hex.EncodeToString(sum[:16])

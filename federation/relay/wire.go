@@ -12,17 +12,17 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Version is the "v" of all messages between homes. A home rejects any other version.
+// Version is the "v" of all messages between homes. Any other version is rejected.
 const Version = federation.HomeProtocol
 
 const (
-	maxItems      = 256       // steps of a batch
-	batchBytes    = 512 << 10 // bytes of steps in a batch; the last step may exceed it
-	maxBatchBytes = 2 << 20   // size of a received batch: enough for the largest step
-	maxSteps      = 64        // steps in one result; the requesting home requests the rest
+	maxItems      = 256       // steps per batch
+	batchBytes    = 512 << 10 // per batch; the last step may exceed it
+	maxBatchBytes = 2 << 20   // of a received batch; enough for the largest step
+	maxSteps      = 64        // per result; the requesting home requests the rest
 )
 
-// The signed bytes include the type, so that no signature fits a document of another type.
+// The type is signed, so that a signature does not fit another type.
 const (
 	typeSteps      = "steps"
 	typeResults    = "results"
@@ -94,20 +94,19 @@ type batch struct {
 	Items []item `json:"items"`
 }
 
-// An item with a ruling is a filed step. An item without one requests a ruling from the home of the
-// handoff.
+// An item without a ruling requests one from the home of the handoff.
 type item struct {
 	Step   carried             `json:"step"`
 	Ruling *signed             `json:"ruling,omitempty"`
-	Have   *federation.Version `json:"have,omitempty"` // without a ruling: version of the log of the requesting home
+	Have   *federation.Version `json:"have,omitempty"` // without a ruling: log version of the requesting home
 }
 
 type signed struct {
-	Document  string `json:"document"` // exactly as signed
+	Document  string `json:"document"`
 	Signature string `json:"signature"`
 }
 
-// No signature covers the members other than the document.
+// Only the document is signed.
 type carried struct {
 	Document   string                `json:"document"`
 	Signature  string                `json:"signature"`
@@ -118,12 +117,12 @@ type carried struct {
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
-	Voucher    *signed               `json:"voucher,omitempty"` // of a home on its path
+	Voucher    *signed               `json:"voucher,omitempty"` // of a home on the path
 }
 
 type evidence struct {
 	URL     string `json:"url"`
-	Content string `json:"content"` // evidence with the SHA-256 in the step
+	Content string `json:"content"` // with the SHA-256 in the step
 }
 
 type ruling struct {
@@ -139,24 +138,23 @@ type ruling struct {
 	Filed   time.Time            `json:"filed"`
 }
 
-// An answer is the receipt: the answering home has each stored step on disk.
+// Each stored step is on the answering home's disk.
 type answer struct {
 	answerHeading
 
 	Results []result `json:"results"`
 }
 
-// Event and Digest identify the step.
 type result struct {
 	Event   federation.EventID `json:"event"`
-	Digest  string             `json:"digest"` // SHA-256 of the signed document, hexadecimal
+	Digest  string             `json:"digest"` // SHA-256 of the document, hexadecimal
 	Outcome outcome            `json:"outcome"`
-	Code    string             `json:"code,omitempty"`   // of a refusal
-	Detail  string             `json:"detail,omitempty"` // readable
-	Have    federation.Version `json:"have,omitempty"`   // version of the log, for a gap
-	// Steps are the steps missing at the requesting home, up to the step in its request.
+	Code    string             `json:"code,omitempty"`   // after a refusal
+	Detail  string             `json:"detail,omitempty"` // for people
+	Have    federation.Version `json:"have,omitempty"`   // log version, for a gap
+	// Steps are missing at the requesting home, up to the requested step.
 	Steps []item `json:"steps,omitempty"`
-	// Moved lists parties whose mailboxes were moved to other homes. Later steps for them go there.
+	// Moved lists parties with moved mailboxes. Later steps for them go there.
 	Moved []federation.MovedMailbox `json:"moved,omitempty"`
 }
 
@@ -164,10 +162,10 @@ type outcome string
 
 // The outcomes, each with the sender's next action.
 const (
-	outcomeStored    outcome = "stored"    // none: the step is on disk
-	outcomeDuplicate outcome = "duplicate" // none: the step was on disk before
-	outcomeRefused   outcome = "refused"   // none: the refusal is final, and Code is the reason
-	outcomeConflict  outcome = "conflict"  // none: the ruling contradicts an earlier one of its home
+	outcomeStored    outcome = "stored"    // none: on disk
+	outcomeDuplicate outcome = "duplicate" // none: on disk before
+	outcomeRefused   outcome = "refused"   // none: final, see Code
+	outcomeConflict  outcome = "conflict"  // none: contradicts an earlier ruling of its home
 	outcomeGap       outcome = "gap"       // send the steps after Have
 	outcomeLater     outcome = "later"     // send the step again
 )
@@ -191,7 +189,7 @@ func carry(ev federation.Event, original []byte) carried {
 	return c
 }
 
-// A step with evidence is vouched, even if the sender marked it as signed.
+// A step with evidence is always vouched.
 func (c carried) decode(read func(document string) (federation.Event, error)) (federation.Event, error) {
 	ev, err := read(c.Document)
 	if err != nil {
@@ -214,7 +212,7 @@ func (c carried) decode(read func(document string) (federation.Event, error)) (f
 	return c.original(ev)
 }
 
-// Evidence that does not match the step is refused.
+// The evidence must match the step.
 func (c carried) original(ev federation.Event) (federation.Event, error) {
 	named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	switch {
@@ -240,7 +238,7 @@ func (c carried) original(ev federation.Event) (federation.Event, error) {
 	return ev, nil
 }
 
-// parse refuses unknown and repeated members, because two programs could read them differently.
+// Unknown and repeated members are refused, because two programs could read them differently.
 func parse(text []byte, into any) error {
 	if err := federation.ExactJSON(text); err != nil {
 		return err
