@@ -12,20 +12,19 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// awayFor is the time before an unresponsive host is queried again for the same DID. Each query may
-// delay a step by the timeout of a fetch.
+// An unresponsive host is not queried again for the same DID within this time, because each query may
+// delay a step by the fetch timeout.
 const awayFor = 5 * time.Second
 
-// Any caller can force a refresh with a failing proof.
+// Any caller can force a refresh with an invalid proof.
 const refetchEvery = 30 * time.Second
 
-// A document, reduced to its keys, has about 200 bytes, and at most 6 KiB.
+// A cached document has about 200 bytes, and at most 6 KiB.
 const maxDocuments = 4096
 
-// The host of a lookup may be down, slow or hostile.
 type lookup func(ctx context.Context, did federation.DID) (federation.Document, error)
 
-// Concurrent callers for the same DID share one lookup.
+// Concurrent callers share one lookup per DID.
 type answers struct {
 	cfg   DirectoryConfig
 	look  lookup
@@ -38,19 +37,18 @@ type answers struct {
 type flight struct {
 	done    chan struct{} // closed when found is set
 	found   answer
-	waiting int // callers; guarded by the mutex of answers, as is again
+	waiting int // callers; guarded by answers.mu, as is again
 	again   bool
 	cancel  context.CancelFunc
 }
 
-// An answer is a document, or the reason for its absence. After it expires, the host is queried
-// again.
+// An answer is a document, or the reason for its absence.
 type answer struct {
 	document federation.Document
 	err      error
 	asked    time.Time
 	until    time.Time
-	again    time.Time // last forced refresh; zero for never
+	again    time.Time // last forced refresh, or zero
 }
 
 func newAnswers(cfg DirectoryConfig, look lookup) *answers {
@@ -74,11 +72,11 @@ func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bo
 	if !ok {
 		return known, false
 	}
-	tried := known.asked.After(known.document.Fetched) // failed, or the DID does not exist
+	tried := known.asked.After(known.document.Fetched) // it failed, or the DID does not exist
 	return known, tried && now.Before(known.asked.Add(awayFor)) || now.Before(known.again.Add(refetchEvery))
 }
 
-// The lookup ends with the last waiting caller, or with the timeout of the fetch.
+// The lookup ends with its last caller, or at the fetch timeout.
 func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, again bool) (federation.Document, error) {
 	f := a.join(ctx, did, now, again)
 	defer a.leave(did, f)
@@ -113,14 +111,14 @@ func (a *answers) leave(did federation.DID, f *flight) {
 	}
 	f.cancel()
 	if a.flights[did] == f {
-		delete(a.flights, did) // the next caller starts another lookup
+		delete(a.flights, did) // the next caller starts a new lookup
 	}
 }
 
-// If all callers have left, an error does not count against the host.
+// An error does not count against the host if all callers have left.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
 	err := fault.Catch(func() error { f.found = a.resolve(ctx, did, now); return nil })
-	if err != nil { // a panic is not a verdict on the DID
+	if err != nil { // a panic proves nothing about the DID
 		if a.cfg.Caught != nil {
 			a.cfg.Caught(ctx, err)
 		}
@@ -142,7 +140,7 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// If the host does not answer, resolve returns the last document.
+// While the host does not answer, the result is the last document.
 func (a *answers) resolve(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if a.cfg.Fetched != nil && ctx.Err() == nil {
@@ -163,15 +161,14 @@ func (a *answers) resolve(ctx context.Context, did federation.DID, now time.Time
 	return answer{err: err, asked: now, until: now.Add(awayFor)}
 }
 
-// A history takes about 300 bytes per key.
+// A history has about 300 bytes per key.
 const maxHistories = 4096
 
-// A step needs no query for cached histories. A record shared with other replicas is not cached,
-// because a key revoked there must not stay valid here.
+// A shared record is not cached, because a key revoked by another replica must not stay valid here.
 type histories struct {
 	record federation.Keys
 	shared bool
-	known  *otter.Cache[federation.DID, federation.KeyHistory] // empty if the record is shared
+	known  *otter.Cache[federation.DID, federation.KeyHistory] // unused if the record is shared
 
 	mu      sync.Mutex
 	changes uint64
@@ -183,7 +180,7 @@ func newHistories(record federation.Keys, shared bool) *histories {
 	})}
 }
 
-// The caller must not change the history.
+// The caller must not change the result.
 func (h *histories) of(ctx context.Context, did federation.DID) (federation.KeyHistory, error) {
 	if history, ok := h.known.GetIfPresent(did); ok {
 		return history, nil
@@ -197,13 +194,13 @@ func (h *histories) of(ctx context.Context, did federation.DID) (federation.KeyH
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.changes == before && !h.shared { // otherwise, the history may have changed since the read
+	if h.changes == before && !h.shared { // otherwise, the history may have changed
 		h.known.Set(did, history)
 	}
 	return history, nil
 }
 
-// change drops the cached history even after an error.
+// The cached history is dropped even after an error.
 func (h *histories) change(did federation.DID, write func() error) error {
 	err := write()
 	h.mu.Lock()
@@ -213,10 +210,10 @@ func (h *histories) change(did federation.DID, write func() error) error {
 	return err
 }
 
-// A miss takes about 200 bytes.
+// A miss has about 200 bytes.
 const maxMisses = 8192
 
-// A miss is per link, because links query different servers.
+// Misses are per link, because links query different servers.
 type miss struct {
 	did   federation.DID
 	keyID string

@@ -27,31 +27,29 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// FetchConfig bounds the requests of a [Client].
+// FetchConfig restricts the requests of a [Client].
 type FetchConfig struct {
 	AllowPrivate bool           // private and loopback addresses, and plain http
-	Denied       []netip.Prefix // never dialled, even with AllowPrivate
-	Timeout      time.Duration  // of one Get, including the wait for the rate of the host
+	Denied       []netip.Prefix // even with AllowPrivate
+	Timeout      time.Duration  // of one request, including the wait for the rate limit
 	MaxBytes     int64          // of one body
-	PerHost      int            // requests per second to one host
-	Resolver     *net.Resolver  // nil for the system's resolver
-	TLS          *tls.Config    // for HTTPS; nil uses the system's authorities and no client certificate
-	// Transport replaces the guarded connections, for registries and issuers in one process. It may
-	// be nil.
+	PerHost      int            // requests per second
+	Resolver     *net.Resolver  // nil for the system's
+	TLS          *tls.Config    // nil for the system's authorities and no client certificate
+	// Transport replaces the guarded connections within one process. It may be nil.
 	Transport http.RoundTripper
 }
 
-// A rate takes about 200 bytes. The limit far exceeds the hosts that one home queries within a
-// second, in which a bucket refills.
+// A rate has about 200 bytes. Buckets refill within a second, in which a home queries far fewer hosts.
 const maxHosts = 4096
 
-// Only Cache-Control, Location and Retry-After are used.
+// Few headers are used.
 const maxHeaderBytes = 16 << 10
 
-// ErrTooLarge is returned by [Client.Get] for a body over the limit.
+// ErrTooLarge is returned for a body over the limit.
 var ErrTooLarge = errors.New("identity: document too large")
 
-// ErrNotAllowed is wrapped in errors of [Client] for a forbidden address, including redirect targets.
+// ErrNotAllowed is wrapped in errors for a forbidden address, including redirect targets.
 var ErrNotAllowed = errors.New("address not allowed")
 
 // ErrPrivate is wrapped in errors for a non-public address. It wraps [ErrNotAllowed].
@@ -60,9 +58,9 @@ var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 // ErrRedirect is wrapped in errors for a rejected redirect. It wraps [ErrNotAllowed].
 var ErrRedirect = fmt.Errorf("%w: a redirect to another host, or a second one", ErrNotAllowed)
 
-// Client fetches documents at addresses chosen by strangers. Without AllowPrivate, it uses only HTTPS
-// and public addresses. It follows one redirect, to the same host. It checks each resolved address
-// when it dials, so that names and redirects cannot lead to a private address.
+// Client fetches documents from untrusted addresses. Without AllowPrivate, it uses only HTTPS and
+// public addresses. It follows one redirect to the same host. Each resolved address is checked when
+// dialing, so that names and redirects cannot lead to a private address.
 type Client struct {
 	cfg   FetchConfig
 	guard guard
@@ -78,11 +76,11 @@ func NewClient(cfg FetchConfig) *Client {
 	transport := cfg.Transport
 	if transport == nil {
 		transport = &http.Transport{
-			Proxy:                  nil, // a proxy would dial for us, unguarded
+			Proxy:                  nil, // a proxy would bypass the guard
 			DialContext:            dialer.DialContext,
 			TLSClientConfig:        cfg.TLS,
 			MaxResponseHeaderBytes: maxHeaderBytes,
-			DisableKeepAlives:      true, // each request dials, and so checks the address
+			DisableKeepAlives:      true, // each request must dial, to check the address
 		}
 	}
 	return &Client{
@@ -102,15 +100,15 @@ func sameHostOnce(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// Get returns the body at an address. The error wraps [federation.ErrNotFound] if the host answers
-// that there is none, [ErrTooLarge], or [*federation.UnavailableError] if a retry may help. It blocks
-// for at most the timeout.
+// Get returns the body at an address. The error wraps [federation.ErrNotFound] if the host has no
+// document, [ErrTooLarge], or [*federation.UnavailableError] if a retry may help. It blocks for at most
+// the timeout.
 func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	content, _, err := c.Fetch(ctx, address)
 	return content, err
 }
 
-// Fetch is [Client.Get] with the cache lifetime of the body, which is negative if the response has
+// Fetch is a [Client.Get] that also returns the cache lifetime, or a negative one if the response has
 // none.
 func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Duration, error) {
 	u, err := url.Parse(address)
@@ -144,8 +142,7 @@ func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Durati
 	return content, Freshness(response.Header), err
 }
 
-// Freshness returns how long a response may be cached, or a negative duration if its header sets no
-// limit.
+// Freshness returns the cache lifetime of a response, or a negative duration if its header has none.
 //
 // spec: RFC 9111 §5.2.2
 func Freshness(h http.Header) time.Duration {
@@ -164,7 +161,7 @@ func Freshness(h http.Header) time.Duration {
 	return life
 }
 
-// Names ending in a number are rejected, because some resolvers read them as addresses.
+// Some resolvers read a name that ends in a number as an address.
 func isHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -187,7 +184,7 @@ func (c *Client) body(u *url.URL, body io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// Only 404 and 410 mean that there is no document; any other status counts as an outage.
+// Only 404 and 410 mean that there is no document; any other status is an outage.
 func checkStatus(response *http.Response) error {
 	u := response.Request.URL
 	switch response.StatusCode {
@@ -211,7 +208,7 @@ type rates struct {
 	hosts map[string]*rate.Limiter
 }
 
-// wait fails at once if the rate allows a request only after the deadline.
+// It fails at once if the rate limit exceeds the deadline.
 func (r *rates) wait(ctx context.Context, host string) error {
 	if err := r.of(host).Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a turn at %s: %w", host, err)
@@ -240,7 +237,7 @@ func (r *rates) of(host string) *rate.Limiter {
 	return limiter
 }
 
-// A guard checks each connection after name resolution, so that no name and no redirect bypasses it.
+// Connections are checked after name resolution, so that no name or redirect bypasses the guard.
 type guard struct {
 	public *ssrf.Guardian // nil if private addresses are allowed
 	denied []netip.Prefix
@@ -287,10 +284,10 @@ func (g guard) dialer(resolver *net.Resolver) *net.Dialer {
 	return &net.Dialer{Resolver: resolver, Control: g.control}
 }
 
-// An authority takes about 2 kB.
+// An authority has about 2 kB.
 const maxAuthorityBytes = 256 << 10
 
-// ReadAuthorities reads a PEM file with the certificates of authorities.
+// ReadAuthorities reads a PEM file with certificates of authorities.
 func ReadAuthorities(path string) ([]byte, error) {
 	file, err := os.Open(path) //nolint:gosec // the operator names the file, in the configuration
 	if err != nil {
@@ -309,7 +306,7 @@ func ReadAuthorities(path string) ([]byte, error) {
 	return text, nil
 }
 
-// WithAuthorities returns the system's authorities and the authorities in a PEM text.
+// WithAuthorities adds the authorities in a PEM text to the system's authorities.
 func WithAuthorities(text []byte) (*x509.CertPool, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -319,14 +316,13 @@ func WithAuthorities(text []byte) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// ErrTurn is wrapped in the error of [Client.Call] if the rate limit of the host is reached: the
-// call was not made, and can be retried in a second.
+// ErrTurn is wrapped in the error of [Client.Call] at the rate limit of the host. The call was not
+// made.
 var ErrTurn = errors.New("the request limit of the host is reached")
 
-// Callable returns nil for an address that [Client.Call] would call now. The error wraps
-// [ErrNotAllowed] for a forbidden address, such as a name with a private address, and
-// [*federation.UnavailableError] if the name cannot be resolved. A name may change its address, so
-// each call checks again.
+// Callable returns nil if [Client.Call] would call an address now. The error wraps [ErrNotAllowed] for
+// a forbidden address, and [*federation.UnavailableError] if the name cannot be resolved. Each call
+// checks again, because names may change their addresses.
 func (c *Client) Callable(ctx context.Context, address string) error {
 	u, err := c.callee(address)
 	if err != nil || c.cfg.AllowPrivate && len(c.cfg.Denied) == 0 {
@@ -359,9 +355,8 @@ func (c *Client) callee(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// Call posts JSON with the caller's headers to an address, and returns the response without its body.
-// It does not follow redirects. The error wraps [ErrTurn] at the rate limit of the host,
-// [ErrNotAllowed] for a forbidden or non-public address, and [*federation.UnavailableError] without a
+// Call posts JSON to an address and returns the response without its body. It does not follow
+// redirects. The error wraps [ErrTurn], [ErrNotAllowed], or [*federation.UnavailableError] without a
 // response. It blocks for at most the timeout.
 func (c *Client) Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error) {
 	u, err := c.callee(address)
@@ -399,19 +394,19 @@ func RetryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// shown omits the path of a participant's address, because it is often a secret.
+// The path is often a secret.
 func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
-// Answer is the response of a host, with any status.
+// Answer is a response with any status.
 type Answer struct {
 	Status     int
 	Body       []byte
-	RetryAfter time.Duration // zero if not set by the host
+	RetryAfter time.Duration // or zero
 }
 
-// Post sends JSON to an address and returns the response with any status. It does not follow
-// redirects. The error wraps [*federation.UnavailableError] for a missing or too long response; the
-// host may have received the message. It blocks for at most the timeout.
+// Post sends JSON to an address and returns the response. It does not follow redirects. The error wraps
+// [*federation.UnavailableError] for a missing or too long response, although the host may have
+// received the message. It blocks for at most the timeout.
 func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer, error) {
 	u, err := url.Parse(address)
 	if err != nil {

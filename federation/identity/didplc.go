@@ -18,8 +18,8 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The directory orders and dates operations, but cannot forge one. An inconsistent log is evidence
-// against the directory and not against the DID, so the error counts as an outage.
+// The directory cannot forge operations. An inconsistent log is evidence against the directory and not
+// the DID, so the error counts as an outage.
 func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federation.Document, error) {
 	if d.plc == "" {
 		return federation.Document{}, unavailable("did:plc", 0, errors.New("no directory is configured"))
@@ -42,7 +42,7 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	if current.kind == plcTombstone {
 		return federation.Document{}, errors.New("its owner has deactivated it")
 	}
-	// The source is the same for every directory, because the log proves itself.
+	// the log proves itself, from any directory
 	document := federation.Document{DID: did, Source: "did:plc", Mailbox: current.mailbox}
 	for _, name := range slices.Sorted(maps.Keys(current.methods)) {
 		key, err := ParsePublicKeyDID(federation.DID(current.methods[name]))
@@ -89,7 +89,7 @@ func parsePLCEntries(body []byte) ([]plcEntry, error) {
 	return entries, nil
 }
 
-// A key of higher rank can undo an operation within this time.
+// Within this time, a key of higher rank can undo an operation.
 //
 // spec: did-plc "Key Rotation & Account Recovery"
 const recoveryWindow = 72 * time.Hour
@@ -99,15 +99,15 @@ const (
 	plcIDBytes = 24
 )
 
-// The operations are effective, oldest first.
+// Effective operations, oldest first.
 type plcLog struct {
 	inForce   []plcOperation
 	nullified map[string]bool // by CID
 }
 
 // The DID is the hash of the first operation. Each other operation is signed by a rotation key of the
-// preceding one. An operation may follow an earlier operation than the last one. It then undoes the
-// operations in between, if a key of higher rank signed it within [recoveryWindow].
+// preceding one. If the preceding one is not the last one, the operations in between are undone. This
+// requires a key of higher rank, within [recoveryWindow].
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
@@ -192,8 +192,8 @@ func checkGenesis(did federation.DID, o plcOperation) error {
 	return nil
 }
 
-// signer returns the index of the first key that signed an operation, or the number of keys. An
-// operation is identified by its bytes, including its signature, so only one signature counts.
+// The result is the index of the signing key, or the number of keys. An operation is identified by its
+// bytes with the signature, so only one signature counts.
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func (o plcOperation) signer(keys []federation.PublicKey) int {
@@ -205,7 +205,7 @@ func (o plcOperation) signer(keys []federation.PublicKey) int {
 	return len(keys)
 }
 
-// A CID has version 1 and SHA-256, in base32.
+// CID version 1, in base32.
 //
 // spec: multiformats cid "CIDv1"
 func cidOf(digest [sha256.Size]byte) string {
@@ -213,30 +213,30 @@ func cidOf(digest [sha256.Size]byte) string {
 	return "b" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append([]byte(header), digest[:]...)))
 }
 
-// The first kind creates the oldest DIDs, and has exactly two keys.
+// The first kind is for the oldest DIDs, which have exactly two keys.
 const (
 	plcCreate    = "create"
 	plcUpdate    = "plc_operation"
 	plcTombstone = "plc_tombstone"
 )
 
-// The method allows five rotation keys.
+// The specification allows five rotation keys.
 const maxRotationKeys = 10
 
 type plcOperation struct {
 	kind      string
-	prev      string // CID of the previous operation; empty for the first
+	prev      string // CID of the previous operation, or ""
 	cid       string
-	digest    [sha256.Size]byte // of the signed operation
-	created   time.Time         // by the clock of the directory
+	digest    [sha256.Size]byte
+	created   time.Time // by the directory's clock
 	rotation  []federation.PublicKey
 	methods   map[string]string // did:key by name
 	mailbox   string            // see [mailboxService]
-	unsigned  []byte            // signed content
+	unsigned  []byte
 	signature []byte
 }
 
-// Unknown members are part of the signed bytes, and otherwise ignored.
+// Unknown members are signed, and otherwise ignored.
 //
 // spec: did-plc "Operation Data Structures"
 func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
@@ -302,8 +302,7 @@ func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	return o, nil
 }
 
-// encodeDAG accepts strings, lists, objects and null. Operations have no numbers, which have several
-// encodings.
+// It accepts strings, lists, objects and null. Numbers have several encodings, and are not used.
 //
 // spec: ipld dag-cbor "Strictness"
 func encodeDAG(value any) ([]byte, error) {

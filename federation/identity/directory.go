@@ -16,35 +16,33 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// DirectoryConfig contains the sources of a [Directory] and the lifetimes of answers.
+// DirectoryConfig configures a [Directory].
 type DirectoryConfig struct {
-	PLC      string        // address of the did:plc directory, without a path, or ""
-	Fresh    time.Duration // lifetime of a document: how long a removed key may still count
+	PLC      string        // address of the did:plc directory without a path, or ""
+	Fresh    time.Duration // lifetime of a document; a removed key may still count for this time
 	Negative time.Duration // lifetime of negative results
-	Stale    time.Duration // lifetime of a document while its host does not answer
-	// Web returns the configured address for a host of did:web, without a path. It may be nil.
+	Stale    time.Duration // lifetime of a document without an answer of its host
+	// Web returns the configured address of a did:web host, without a path. It may be nil.
 	Web func(host string) (address string, ok bool)
-	// Fetched is called with each document, or the reason for a missing one, before the waiting
-	// callers continue. It may be nil, and may block on the record. After an error, the earlier
-	// document stays in use, and the host is queried again soon. The context ends after the document
-	// was cached.
+	// Fetched is called with each document, or the reason for a missing one, before the callers
+	// continue. It may be nil, and may block on the record. After an error, the earlier document stays
+	// in use, and the host is queried again soon.
 	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error) error
-	// Home reads a document of another home known to this gateway, by its name and a path there, and
-	// reports whether there is such a home. It has the errors of a [Fetcher]. It may be nil.
+	// Home reads a document at a path of another home, and reports whether that home is known. It has
+	// the errors of a [Fetcher]. It may be nil.
 	Home func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
-	// Caught is called with a panic in a lookup, which then fails. It may be nil.
+	// Caught receives a panic in a lookup, which then fails. It may be nil.
 	Caught func(ctx context.Context, err error)
 }
 
-// Fetcher reads documents for a [Directory]. [*Client] is one.
+// Fetcher reads documents, as a [*Client] does.
 type Fetcher interface {
-	// Get returns the body at an address. It has the errors of [Client.Get].
+	// Get has the errors of [Client.Get].
 	Get(ctx context.Context, address string) ([]byte, error)
 }
 
 // Directory implements [federation.Directory] for did:key, did:web and did:plc. For any other method,
-// the error is a [*federation.UnavailableError], because an unknown method proves nothing about a
-// DID.
+// the error is a [*federation.UnavailableError], because an unknown method proves nothing.
 type Directory struct {
 	plc     string
 	web     func(host string) (address string, ok bool)
@@ -55,8 +53,8 @@ type Directory struct {
 	answers *answers
 }
 
-// NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys
-// without a request, because the gateway may be unable to reach its own public address.
+// NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys without
+// a request, because the gateway may not reach its own public address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
 	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.DID, federation.Document]()}
 	d.answers = newAnswers(cfg, d.lookUp)
@@ -66,8 +64,8 @@ func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.Signin
 	return d
 }
 
-// Resolve implements [federation.Directory]. While the host of a DID does not answer, it returns the
-// last document for the configured time.
+// Resolve implements [federation.Directory]. While a host does not answer, it returns the last document
+// for the configured time.
 func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
@@ -78,8 +76,8 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.ask(ctx, did, now, false)
 }
 
-// Refresh is [Directory.Resolve] for a key missing in the cached document. It fetches the document
-// again, at most once every 30 seconds, not counting the first fetch.
+// Refresh is a [Directory.Resolve] for a key missing in the cached document. It fetches the document
+// again, at most every 30 seconds.
 func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
@@ -90,8 +88,8 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.ask(ctx, did, now, true)
 }
 
-// Offline returns the cached part of the directory. Its methods return an error that wraps
-// [ErrNotCached] if a request to a host would be needed.
+// Offline returns the cached part of the directory. Its methods return an error wrapping [ErrNotCached]
+// instead of sending a request.
 func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
 
 type offlineDirectory struct{ *Directory }
@@ -141,8 +139,7 @@ func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.D
 	}
 }
 
-// Checking a point takes several microseconds, and each step needs the key of its signer more than
-// once.
+// Checking a point takes several microseconds, and each step needs its signer's key more than once.
 func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) {
 	if document, ok := d.parsed.GetIfPresent(did); ok {
 		return document, nil
@@ -157,7 +154,7 @@ func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) 
 	return document, nil
 }
 
-// CheckDID is [CheckDID] with the cache of the directory.
+// CheckDID is [CheckDID] with the directory's cache.
 func (d *Directory) CheckDID(did federation.DID) error {
 	if did.Method() == "key" {
 		_, err := d.resolveKey(did)
@@ -166,7 +163,7 @@ func (d *Directory) CheckDID(did federation.DID) error {
 	return CheckDID(did)
 }
 
-// DIDKey is [ParseKeyDID] with the cache of the directory.
+// DIDKey is [ParseKeyDID] with the directory's cache.
 func (d *Directory) DIDKey(did federation.DID) (ed25519.PublicKey, error) {
 	if did.Method() != "key" {
 		return nil, fmt.Errorf("parse %s: not a did:key", did.Short())
@@ -230,7 +227,7 @@ func (d *Directory) readWeb(ctx context.Context, host string, path federation.UR
 // spec: did-method-web §2.5.2
 func webAddress(did federation.DID) (host string, path federation.URLPath, err error) {
 	escaped, rest, _ := strings.Cut(strings.TrimPrefix(string(did), "did:web:"), ":")
-	if host, err = url.PathUnescape(escaped); err != nil { // the colon before a port is written as %3A
+	if host, err = url.PathUnescape(escaped); err != nil { // a port follows %3A
 		return "", "", fmt.Errorf("read its host: %w", err)
 	}
 	segments := []string{".well-known"}
@@ -251,7 +248,7 @@ func webAddress(did federation.DID) (host string, path federation.URLPath, err e
 	return host, path.Join("did.json"), nil
 }
 
-// The one allowed spelling has lower case, no dot at the end, and no default port.
+// In lower case, without a dot at the end or a default port.
 func oneSpelling(name, port, host string) bool {
 	switch {
 	case name == "", name != strings.ToLower(name), strings.HasSuffix(name, "."):
@@ -262,25 +259,24 @@ func oneSpelling(name, port, host string) bool {
 	return true
 }
 
-// Instrumented measures how long a directory takes to resolve DIDs. It implements [Refresher].
-// [NewInstrumented] creates it.
+// Instrumented measures the latency of a [Refresher].
 type Instrumented struct {
 	Refresher
 
 	seconds *prometheus.HistogramVec // labels: method, outcome
 }
 
-// NewResolveSeconds returns the registered metric of [Instrumented].
+// NewResolveSeconds registers and returns the metric of [Instrumented].
 func NewResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "baton", Name: "did_resolve_seconds", Help: "Time to resolve a DID, from the cache or the network.",
-		Buckets: prometheus.ExponentialBuckets(0.00001, 8, 8), // 10 µs, a did:key, to 21 s, beyond every timeout
+		Buckets: prometheus.ExponentialBuckets(0.00001, 8, 8), // from 10 µs for a did:key to 21 s, beyond every timeout
 	}, []string{"method", "outcome"})
 	reg.MustRegister(seconds)
 	return seconds
 }
 
-// NewSkippedKeys returns the registered metric of unusable keys in DID documents, by DID method.
+// NewSkippedKeys registers and returns the metric of unusable keys in DID documents, by DID method.
 func NewSkippedKeys(reg prometheus.Registerer) *prometheus.CounterVec {
 	skipped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "baton", Name: "did_keys_skipped_total", Help: "Unusable keys in fetched DID documents.",
@@ -289,7 +285,7 @@ func NewSkippedKeys(reg prometheus.Registerer) *prometheus.CounterVec {
 	return skipped
 }
 
-// NewInstrumented returns a directory that counts in the metric of [NewResolveSeconds].
+// NewInstrumented measures a directory in the metric of [NewResolveSeconds].
 func NewInstrumented(directory Refresher, seconds *prometheus.HistogramVec) Instrumented {
 	return Instrumented{Refresher: directory, seconds: seconds}
 }
@@ -312,7 +308,7 @@ func (t Instrumented) Refresh(ctx context.Context, did federation.DID, now time.
 
 func (t Instrumented) count(did federation.DID, begun time.Time, err error) {
 	if errors.Is(err, ErrNotCached) {
-		return // the lookup that follows counts
+		return // the following lookup counts
 	}
 	method := did.Method()
 	if !slices.Contains([]string{"key", "web", "plc"}, method) {

@@ -19,16 +19,15 @@ import (
 // Excess keys are skipped.
 const maxKeys = 64
 
-// The ID and the reason of a skipped key are in memory, logs and answers.
+// The ID and the reason of a skipped key are stored, logged and returned.
 const maxReasonBytes = 128
 
-// Some editors write a byte order mark at the start of a UTF-8 text.
+// Some editors write it at the start of a UTF-8 text.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// ParseDocument parses a DID document and returns the Ed25519 keys that sign for the DID. They are
-// the keys listed for assertion or authentication, or all keys if the document has neither list.
-// Unreadable keys are skipped. The document must belong to the DID and must be JSON without repeated
-// names.
+// ParseDocument returns the Ed25519 keys in a DID document that sign for the DID: the keys for
+// assertion or authentication, or all keys if there is neither list. Unreadable keys are skipped. The
+// document must belong to the DID and must not contain repeated names.
 //
 // spec: did-core §5.2, §5.3
 func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error) {
@@ -36,7 +35,7 @@ func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error)
 	return document.Keys, err
 }
 
-// parseDocument also returns keys of other kinds and the skipped keys.
+// The result includes skipped keys and keys of other kinds.
 func parseDocument(did federation.DID, body []byte) (federation.Document, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(bytes.TrimPrefix(body, []byte(byteOrderMark)), &members); err != nil {
@@ -56,7 +55,6 @@ func parseDocument(did federation.DID, body []byte) (federation.Document, error)
 	return document, nil
 }
 
-// addKey adds a key only once, or records why it is skipped.
 func addKey(document *federation.Document, m method) {
 	if m.err == nil && len(document.Keys)+len(document.Others) >= maxKeys {
 		m.err = fmt.Errorf("more than %d keys", maxKeys)
@@ -76,7 +74,7 @@ func addKey(document *federation.Document, m method) {
 	}
 }
 
-// cut also removes control characters.
+// It also removes control characters.
 func cut(text string) string {
 	if len(text) > maxReasonBytes {
 		text = strings.ToValidUTF8(text[:maxReasonBytes], "") + "…"
@@ -114,7 +112,7 @@ func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]me
 	return chosen, nil
 }
 
-// A method is embedded or referenced by ID. Some documents have a single method instead of a list.
+// Methods are embedded or referenced by ID. Some documents have a single method instead of a list.
 func parseList(did federation.DID, list json.RawMessage) (methods []method, references []string, err error) {
 	if list == nil {
 		return nil, nil, nil
@@ -150,7 +148,7 @@ func parseMethod(did federation.DID, item json.RawMessage) method {
 	return m
 }
 
-// A reference may be relative, such as "#key-1".
+// References may be relative, such as "#key-1".
 func absolute(did federation.DID, reference string) string {
 	if len(reference) > 0 && reference[0] == '#' {
 		return string(did) + reference
@@ -191,7 +189,7 @@ func parseBase58(text string) (federation.PublicKey, error) {
 	return federation.PublicKey{Kind: federation.Ed25519, Bytes: raw}, nil
 }
 
-// ParseJWK parses the public members of an octet key pair, or of a point on P-256 or secp256k1.
+// ParseJWK parses a public octet key pair, or a point on P-256 or secp256k1.
 //
 // spec: RFC 8037 §2, RFC 7518 §6.2.1, RFC 8812 §3.1
 func ParseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
@@ -228,7 +226,7 @@ func ParseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 	return key, nil
 }
 
-// text returns "" for any other value.
+// The result is "" for any other type.
 func text(value json.RawMessage) string {
 	var s string
 	if federation.DecodeJSON(value, &s) != nil {
@@ -237,8 +235,8 @@ func text(value json.RawMessage) string {
 	return s
 }
 
-// mailboxService is the type of the entry in a DID document that names the mailbox home of the DID. Its
-// endpoint is the public address of that home:
+// mailboxService is the type of the service entry that names a DID's mailbox home by its public
+// address:
 //
 //	"service": [{"id": DID#baton, "type": "BatonHome", "serviceEndpoint": "https://b.example"}]
 //
@@ -253,8 +251,7 @@ type service struct {
 	Endpoint string `json:"serviceEndpoint"`
 }
 
-// mailboxOf returns the endpoint of the first entry that names a home, or "". An unreadable entry is
-// ignored and is not an error of the document.
+// The first entry of a home counts. Unreadable entries are ignored.
 func mailboxOf(list json.RawMessage) string {
 	var items []json.RawMessage
 	if federation.DecodeJSON(list, &items) != nil {
@@ -276,7 +273,7 @@ func mailboxOf(list json.RawMessage) string {
 	return ""
 }
 
-// plcMailbox returns "" for more than one home.
+// The result is "" for more than one home.
 func plcMailbox(services map[string]any) string {
 	var found []string
 	for _, value := range services {

@@ -17,14 +17,13 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// KeyFolder contains the gateway's own keys, for commands that run without it: a folder of files, and
-// optionally the keys of a signer.
+// KeyFolder contains the gateway's own keys, for commands: a folder of files, and optionally a signer.
 type KeyFolder struct {
 	Dir    string
 	Signer Signer // may be empty
 }
 
-// Open returns the keyring for starting a gateway. It creates missing keys.
+// Open returns the keyring of a gateway, and creates missing keys.
 func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	if len(f.Signer) > 0 {
 		return OpenSignerKeyring(ctx, f.Dir, f.Signer)
@@ -32,21 +31,21 @@ func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	return OpenKeyring(f.Dir)
 }
 
-// MarkRecord stores the marks of the keys used to write a record. Its methods block on the record,
-// and return its errors.
+// MarkRecord stores the marks of the keys that were used to write a record. Its methods block on the
+// record and return its errors.
 type MarkRecord interface {
 	// OwnKeys returns the newest mark of each name.
 	OwnKeys(ctx context.Context) ([]federation.KeyMark, error)
 	// Used reports whether the record contains a handoff or an agent.
 	Used(ctx context.Context) (bool, error)
-	// MarkOwnKeys records the keys used to write the record from now on.
+	// MarkOwnKeys records the keys used from now on.
 	MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error
 }
 
-// OpenFor is [KeyFolder.Open] for the gateway of a record, and marks the keys in the record. It never
-// replaces a key used to write the record; see [KeyFolder.Check]. Adopted is true if the record was
-// in use without marks. It reads the record first, because another replica that rotates a key writes
-// the key before the record.
+// OpenFor is a [KeyFolder.Open] for the gateway of a record, and marks the keys there. It never
+// replaces a key used to write the record, see [KeyFolder.Check]. Adopted is true if the record was in
+// use without marks. The record is read first, because a rotation by another replica writes the key
+// before the record.
 func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time) (ring *Keyring, adopted bool, err error) {
 	known, err := record.OwnKeys(ctx)
 	if err != nil {
@@ -65,8 +64,8 @@ func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time
 	return ring, used && len(known) == 0, record.MarkOwnKeys(ctx, ring.Marks(now))
 }
 
-// Check returns the error of [CheckKeys] for the keys used to write a record. A used record without
-// marks was written before marks existed, so each key must exist.
+// Check returns the error of [CheckKeys]. A used record without marks predates marks, so each key must
+// exist.
 func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used bool) error {
 	if len(known) == 0 && used {
 		known = AssumedMarks()
@@ -74,7 +73,7 @@ func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used b
 	return CheckKeys(ctx, f.Dir, f.Signer, known)
 }
 
-// List returns the keys, including retired ones. The error is a [*federation.UnavailableError] if the
+// List returns the current and retired keys. The error is a [*federation.UnavailableError] if the
 // signer does not answer.
 func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	keys, err := ListKeys(f.Dir)
@@ -92,8 +91,7 @@ func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// Key returns the current signing key with the given name, or an error that wraps
-// [federation.ErrNotFound].
+// Key returns a current signing key, or an error wrapping [federation.ErrNotFound].
 func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	keys, err := f.List(ctx)
 	if err != nil {
@@ -106,8 +104,8 @@ func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	return keys[at], nil
 }
 
-// Create creates a key, like [CreateKey]. For a key of a signer, it accepts the signer's current key
-// in place of another if replace is set. Without replace, the error wraps [ErrKeyExists].
+// Create creates a key like [CreateKey]. For a key of a signer, it accepts the signer's current key as
+// a replacement if replace is set; otherwise the error wraps [ErrKeyExists].
 func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	switch {
 	case !f.signs(name):
@@ -120,14 +118,14 @@ func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefi
 
 func (f KeyFolder) signs(name KeyName) bool { return len(f.Signer) > 0 && name != EndpointKey }
 
-// KeyName names one of the gateway's own keys, and its file.
+// KeyName names one of the gateway's own keys and its file.
 type KeyName string
 
 // The gateway's own keys.
 const (
-	ServerKey   KeyName = "server"   // signs as the gateway itself, did:web:<home>
+	ServerKey   KeyName = "server"   // signs as did:web:<home>
 	RegistryKey KeyName = "registry" // signs as the AIRC registry
-	EndpointKey KeyName = "endpoint" // the gateway's endpoint ID for freeq servers
+	EndpointKey KeyName = "endpoint" // endpoint ID for freeq servers
 )
 
 // KeyNames returns all names.
@@ -141,23 +139,23 @@ func ParseKeyName(s string) (KeyName, error) {
 	return "", fmt.Errorf("no key %q: want server, registry or endpoint", s)
 }
 
-// NamedKey is an entry in the list of the gateway's own keys.
+// NamedKey is one of the gateway's own keys.
 type NamedKey struct {
 	Name KeyName
 	federation.OwnKey
 }
 
-// ErrKeyExists is returned by [CreateKey] if the key already exists.
+// ErrKeyExists is returned by [CreateKey] for an existing key.
 var ErrKeyExists = errors.New("identity: the key already exists")
 
-// SmallEndpoint is the prefix of an endpoint ID smaller than nearly all others. If two servers dial
-// each other at the same time, the one with the smaller ID keeps its link.
+// SmallEndpoint is the prefix of an endpoint ID that is smaller than nearly all others. If two servers
+// dial each other at once, the smaller ID keeps its link.
 const SmallEndpoint = "0000"
 
-// CreateKey creates a key in a folder of keys, and the folder if it is missing. It replaces an
-// existing key without an overlap if replace is set. Otherwise it returns [ErrKeyExists]. It tries
-// keys until the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A
-// running gateway reads the key at its next start, or with [Keyring.Reread].
+// CreateKey creates a key, and its folder if needed. If replace is set, it replaces an existing key
+// without an overlap; otherwise it returns [ErrKeyExists]. It tries keys until the [EndpointID] has the
+// prefix, which takes a few seconds for [SmallEndpoint]. A running gateway reads the key at its next
+// start, or with [Keyring.Reread].
 func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -182,7 +180,7 @@ func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.T
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: signingKey(seed).Public, Since: now}}, nil
 }
 
-// replaceKey leaves no overlap, and records the old key if it can be read.
+// The key has no overlap. The old key is recorded if it can be read.
 func replaceKey(root *os.Root, name KeyName, seed []byte, now time.Time) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -214,14 +212,13 @@ func newSeed(prefix string) []byte {
 	}
 }
 
-// EndpointID returns the ID of an endpoint, as freeq servers write it: the key in lower-case
-// hexadecimal.
+// EndpointID returns an endpoint ID as freeq servers write it: the key in lower-case hexadecimal.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return fmt.Sprintf("%x", []byte(key)) }
 
-// ListKeys returns the own keys in a folder, without creating any: each signing key, followed by its
-// predecessors, newest first. A missing folder has no keys.
+// ListKeys returns the keys in a folder, each signing key followed by its predecessors, newest first. A
+// missing folder has no keys.
 func ListKeys(dir string) ([]NamedKey, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -251,8 +248,7 @@ func ListKeys(dir string) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// readOwn reads an own key and its creation time. That is when its predecessor was retired, or when
-// the file of the first one was written.
+// A key was created when its predecessor was retired, or when the first file was written.
 func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) {
 	seed, err := readKey(root, string(name))
 	if err != nil {
@@ -279,9 +275,9 @@ func listed(name KeyName, key ownKey, retired []retiredKey) []federation.OwnKey 
 	return keys
 }
 
-// OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in hexadecimal
-// for the transport program. The first call creates the key. Its ID starts with 00, so it is smaller
-// than most IDs, and quick to find.
+// OpenEndpoint returns the endpoint key in an existing folder, with its seed in hexadecimal for the
+// transport program. The first call creates the key. Its ID starts with 00, which is quick to find and
+// smaller than most IDs.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error) {
@@ -311,15 +307,15 @@ func makeEndpoint(root *os.Root) error {
 	return err
 }
 
-// LostKey is a key used to write a record that is missing in the folder of keys.
+// LostKey is a missing key that was used to write a record.
 type LostKey struct {
 	Name  KeyName
-	Path  string // of its file; or the program of a signer
-	Known string // recorded fingerprint, or ""
-	There string // fingerprint of the key in its place, or ""
+	Path  string // file, or program of a signer
+	Known string // recorded one, or ""
+	There string // of the key in its place, or ""
 }
 
-// String describes the problem and the remedy, in one line.
+// String describes the problem and the remedy in one line.
 func (l LostKey) String() string {
 	what := l.Path + " is missing, and the record was written with that key"
 	if l.There != "" {
@@ -331,12 +327,12 @@ func (l LostKey) String() string {
 	return fmt.Sprintf("key %s: %s: restore it from a backup, or replace it with baton keys create %s --force", l.Name, what, l.Name)
 }
 
-// LostKeysError is returned if keys used to write a record are missing.
+// LostKeysError is returned for missing keys that were used to write a record.
 type LostKeysError struct {
 	Lost []LostKey // at least one
 }
 
-// Error describes the first key, and lists the names of the others.
+// Error describes the first key and names the others.
 func (e *LostKeysError) Error() string {
 	text := e.Lost[0].String()
 	var others []string
@@ -349,7 +345,7 @@ func (e *LostKeysError) Error() string {
 	return text
 }
 
-// AssumedMarks returns marks for a record without marks: each key must exist, and may have any value.
+// AssumedMarks returns marks for a record without marks: each key must exist, with any value.
 func AssumedMarks() []federation.KeyMark {
 	var marks []federation.KeyMark
 	for _, name := range []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} {
@@ -358,10 +354,9 @@ func AssumedMarks() []federation.KeyMark {
 	return marks
 }
 
-// CheckKeys compares the keys in a folder, or of a signer, with the keys used to write a record. It
-// creates no key. Keys that were rotated, or replaced by [CreateKey], are not lost. It returns a
-// [*LostKeysError] for missing keys, and a [*federation.UnavailableError] if the signer does not
-// answer.
+// CheckKeys compares existing keys with those used to write a record. It creates no key. Rotated keys,
+// and keys replaced by [CreateKey], are not lost. It returns a [*LostKeysError], or a
+// [*federation.UnavailableError] if the signer does not answer.
 func CheckKeys(ctx context.Context, dir string, signer Signer, known []federation.KeyMark) error {
 	if len(known) == 0 {
 		return nil
@@ -406,7 +401,7 @@ func (f *keyFiles) read(root *os.Root) (err error) {
 	return err
 }
 
-// lookFor returns nil for a key that exists. The folder may be nil.
+// The result is nil if the key exists. The folder may be nil.
 func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.KeyMark) (*LostKey, error) {
 	name := KeyName(mark.Name)
 	lost := &LostKey{Name: name, Path: filepath.Join(f.dir, mark.Name), Known: mark.Fingerprint}
@@ -427,8 +422,7 @@ func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.K
 	return lost, nil
 }
 
-// fingerprint records in lost which signer has the key. The error wraps [fs.ErrNotExist] if there is
-// none.
+// The signer of the key is recorded in lost. The error wraps [fs.ErrNotExist] if the key is missing.
 func (f *keyFiles) fingerprint(ctx context.Context, root *os.Root, name KeyName, lost *LostKey) (string, error) {
 	own := name == ServerKey || name == RegistryKey
 	if own && len(f.signer) > 0 {

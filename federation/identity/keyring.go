@@ -23,41 +23,42 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Each file has 32 bytes in hexadecimal. The file of an own key has the name of the key.
+// Each file contains 32 bytes in hexadecimal. An own key is in a file of its name.
 const (
-	keptFile  = "kept"  // secret from which all kept keys are derived
-	tokenFile = "token" // secret for session tokens
+	keptFile  = "kept" // secret of all kept keys
+	tokenFile = "token"
 
 	secretBytes = 32
 )
 
-// keptInfo separates kept keys from other keys that may be derived from the same secret.
+// It separates kept keys from other keys derived from the same secret.
 const keptInfo = "baton kept key v1\x00"
 
-// Keyring contains the private keys of one gateway, read from its folder.
+// Keyring contains the private keys of one gateway, from its folder. Its methods may be called
+// concurrently.
 //
-// The keys kept for participants are derived from one secret and a name. They are not stored. A power
+// The keys kept for participants are derived from one secret and a name, and are not stored. A power
 // cut therefore cannot separate them from the record, and a backup of a few small files is complete.
 //
-// The gateway's own keys change only by [Keyring.Rotate]. [Keyring.Reread] reads a rotation by
-// another replica with the same folder. Its methods may be called concurrently.
+// The gateway's own keys change only by [Keyring.Rotate]. [Keyring.Reread] reads a rotation by another
+// replica with the same folder.
 type Keyring struct {
 	dir    string
 	signer Signer
 	kept   []byte
 	token  []byte
-	// Recently derived kept keys: each step needs one per party.
+	// Recent kept keys: each step needs one per party.
 	derived *otter.Cache[string, federation.SigningKey]
 
-	files   sync.Mutex // held while files of own keys are read or written
+	files   sync.Mutex // held during reads and writes of own keys
 	mu      sync.RWMutex
 	own     map[KeyName]ownKey
 	retired []retiredKey     // oldest first
-	ends    func() time.Time // time by which overlaps end; nil uses the time of each call
+	ends    func() time.Time // clock for the end of overlaps, or nil
 }
 
-// EndBy sets the clock for the end of the overlap of retired keys, unless the time of a call is
-// later. Call it before the keyring is used.
+// EndBy sets the clock for the end of overlaps, unless the time of a call is later. Call it before the
+// keyring is used.
 func (k *Keyring) EndBy(confirmed func() time.Time) { k.ends = confirmed }
 
 type ownKey struct {
@@ -66,11 +67,11 @@ type ownKey struct {
 }
 
 // OpenKeyring reads the keys in a folder. The first call creates the folder and the keys. Only the
-// owner may have access to them; the error names a file that others can read.
+// owner may have access; the error names an exposed file.
 func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
 
-// OpenSignerKeyring is [OpenKeyring] for a gateway with its server key and registry key in a signer
-// command. It gets their public parts from the command, waiting up to [SignerTimeout] for each.
+// OpenSignerKeyring is an [OpenKeyring] whose server key and registry key are in a signer command. It
+// reads their public parts from the command, for up to [SignerTimeout] each.
 func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring, error) {
 	k, err := openFiles(dir)
 	if err != nil {
@@ -117,7 +118,7 @@ func openFolder(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// makeFolder syncs the folder's name before any file is written to it.
+// The name of the folder is synced before any file is written.
 func makeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -145,10 +146,10 @@ func makeKeys(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// The kept secret is the first file of a folder. If other files exist, the secret was lost, which is
-// an error: a new one would change the identity of every agent.
+// The kept secret is the first file of a folder. If other files exist, the secret was lost: a new one
+// would change the identity of every agent.
 func makeKept(root *os.Root) error {
-	var others bool // read first, because another gateway that starts now may create all files
+	var others bool // read first, because another gateway may create all files now
 	for _, name := range []string{tokenFile, string(RegistryKey), string(ServerKey)} {
 		_, err := root.Lstat(name)
 		others = others || err == nil
@@ -159,14 +160,14 @@ func makeKept(root *os.Root) error {
 	return makeKey(root, keptFile)
 }
 
-// makeKey links the file to its name once the content is on disk. Unlike a rename, a link never
-// replaces a key created concurrently by another process.
+// A complete file is linked to its name. Unlike a rename, a link never replaces a key created
+// concurrently.
 func makeKey(root *os.Root, name string) error {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	secret := make([]byte, secretBytes)
-	_, _ = rand.Read(secret) // never fails: without entropy the program ends
+	_, _ = rand.Read(secret) // never fails: the program ends without entropy
 	err := linkFile(root, name, secretText(secret))
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -174,7 +175,7 @@ func makeKey(root *os.Root, name string) error {
 	return err
 }
 
-// linkFile writes a new file. The error wraps [fs.ErrExist] for an existing one.
+// The error wraps [fs.ErrExist] for an existing file.
 func linkFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
@@ -187,7 +188,7 @@ func linkFile(root *os.Root, name string, text []byte) error {
 	return syncFolder(root)
 }
 
-// replaceFile writes a file atomically: after a power cut it has the old text or the new one.
+// After a power cut, the file has the old text or the new one.
 func replaceFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
@@ -263,7 +264,7 @@ func readSecret(root *os.Root, name string) ([]byte, error) {
 	return secret, nil
 }
 
-// readFile returns the content of a regular file that only its owner can read.
+// It must be a regular file that only its owner can read.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -285,11 +286,10 @@ func checkMode(info fs.FileInfo) error {
 	return nil
 }
 
-// Registry returns the current signing key of the registry.
+// Registry returns the registry's current signing key.
 func (k *Keyring) Registry() federation.SigningKey { return k.current(RegistryKey) }
 
-// Server returns the current signing key of the gateway, as the DID of its home. [DIDDocument]
-// publishes it.
+// Server returns the gateway's current signing key, as the DID of its home.
 func (k *Keyring) Server(home federation.HomeID) federation.SigningKey {
 	key := k.current(ServerKey)
 	key.DID = home.DID()
@@ -302,7 +302,7 @@ func (k *Keyring) current(name KeyName) federation.SigningKey {
 	return k.own[name].SigningKey
 }
 
-// Kept returns the key that this gateway keeps for a name. It is always the same key.
+// Kept returns the key kept for a name, always the same one.
 //
 // spec: RFC 5869 §2, with SHA-256, no salt and the name in info
 func (k *Keyring) Kept(name string) federation.SigningKey {
@@ -311,7 +311,7 @@ func (k *Keyring) Kept(name string) federation.SigningKey {
 	}
 	seed, err := hkdf.Key(sha256.New, k.kept, nil, keptInfo+name, ed25519.SeedSize)
 	if err != nil {
-		panic("identity: derive kept key: " + err.Error()) // only for more than 8160 bytes
+		panic("identity: derive kept key: " + err.Error()) // only above 8160 bytes
 	}
 	key := signingKey(seed)
 	k.derived.Set(name, key)
@@ -323,7 +323,7 @@ func (k *Keyring) Token() []byte { return bytes.Clone(k.token) }
 
 func signingKey(seed []byte) federation.SigningKey {
 	private := ed25519.NewKeyFromSeed(seed)
-	public, _ := private.Public().(ed25519.PublicKey) // its only type
+	public, _ := private.Public().(ed25519.PublicKey) // the only type
 	return federation.SigningKey{
 		Public: public,
 		DID:    KeyDID(public),
@@ -333,23 +333,23 @@ func signingKey(seed []byte) federation.SigningKey {
 	}
 }
 
-// Secrets of a keyring in addition to the gateway's own keys.
+// Secrets of a keyring besides its own keys.
 const (
-	KeptSecret  KeyName = keptFile  // all kept keys are derived from it
-	TokenSecret KeyName = tokenFile // for session tokens
+	KeptSecret  KeyName = keptFile  // of all kept keys
+	TokenSecret KeyName = tokenFile // of session tokens
 )
 
-// markInfo separates the fingerprint of a secret from keys derived from it.
+// It separates the fingerprint of a secret from derived keys.
 const markInfo = "baton key mark v1"
 
-// markSecret returns a fingerprint that does not reveal the secret.
+// The fingerprint does not reveal the secret.
 func markSecret(secret []byte) string {
 	sum := hmac.New(sha256.New, secret)
 	_, _ = sum.Write([]byte(markInfo))
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// Marks returns the marks of the keyring's keys, for the record.
+// Marks returns the marks of the keys, for the record.
 func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	marks := []federation.KeyMark{
 		{Name: keptFile, Fingerprint: markSecret(k.kept), Since: now}, {Name: tokenFile, Fingerprint: markSecret(k.token), Since: now},
@@ -362,28 +362,28 @@ func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	return marks
 }
 
-// HomeKeys are the signing keys of a home from a keyring.
+// HomeKeys are a home's signing keys in a keyring.
 type HomeKeys struct {
 	*Keyring
 
 	Home federation.HomeID
 }
 
-// Own returns the current key for steps of the home itself.
+// Own returns the current key for the home's own steps.
 func (k HomeKeys) Own() federation.SigningKey { return k.Server(k.Home) }
 
-// CurrentKeys proves DIDs with the current key source, which a rotation of the gateway's own keys
-// replaces. Its methods may be called concurrently.
+// CurrentKeys proves DIDs with the current key source, which a rotation replaces. Its methods may be
+// called concurrently.
 type CurrentKeys struct {
 	Source func() *KeySource
 	Logins *Logins
-	// Proven is called with each DID that proved itself.
+	// Proven is called with each proved DID.
 	Proven func(ctx context.Context, did federation.DID)
-	// Refused is called with each refused login of a DID, unless its last one had the same reason.
+	// Refused is called with each refused login, unless the DID's last one had the same reason.
 	Refused func(ctx context.Context, did federation.DID, why error)
 }
 
-// Proved is [Logins.Proved] with the current key source.
+// Proved is a [Logins.Proved] with the current key source.
 func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error) {
 	now := time.Now()
 	key, verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, now)
@@ -401,12 +401,12 @@ func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, si
 
 var errNotSigned = errors.New("the signature is not by a key in its document")
 
-// Learn is [KeySource.Learn].
+// Learn is a [KeySource.Learn] with the current key source.
 func (c CurrentKeys) Learn(ctx context.Context, report federation.KeyReport) error {
 	return c.Source().Learn(ctx, report)
 }
 
-// Revoked is [KeySource.Revoked].
+// Revoked is a [KeySource.Revoked] with the current key source.
 func (c CurrentKeys) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 	return c.Source().Revoked(ctx, did, keyID, at)
 }

@@ -12,45 +12,44 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// KeyRecord is the part of the record that a [KeySource] reads and writes.
+// KeyRecord is the required part of the record.
 type KeyRecord interface {
 	federation.Keys
-	// KeyOwner returns [federation.ErrNotFound] for a key without a known owner.
+	// KeyOwner returns [federation.ErrNotFound] for an unknown key.
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }
 
-// Refresher is a directory that can bypass its cache. [*Directory] is one.
+// Refresher is a directory with a cache, such as a [*Directory].
 type Refresher interface {
 	federation.Directory
-	// Refresh is [federation.Directory.Resolve] without the cache, as often as the directory allows.
+	// Refresh bypasses the cache of Resolve, as often as the directory allows.
 	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
-	// Offline returns the cached part of the directory. Its methods return an error that wraps
-	// [ErrNotCached] instead of sending a request to a host.
+	// Offline returns the cached part. Its methods return an error wrapping [ErrNotCached] instead of
+	// sending a request.
 	Offline() Refresher
 }
 
 // KeySourceConfig configures a [KeySource].
 type KeySourceConfig struct {
-	Negative time.Duration // minimum time between requests for an unknown key ID
-	Stale    time.Duration // validity of a document's key while the document is unavailable
-	// Peer returns the address of the key server behind a link, without a path. It may be nil.
+	Negative time.Duration // minimum interval of requests for an unknown key ID
+	Stale    time.Duration // lifetime of a key while its document is unavailable
+	// Peer returns the address of a link's key server without a path. It may be nil.
 	Peer func(link string) (address string, ok bool)
-	// Learned is called with a DID if a source listed a new key for it. It must not block, and may be
-	// nil.
+	// Learned is called if a source listed a new key for a DID. It must not block, and may be nil.
 	Learned func(did federation.DID)
-	// Ours reports whether this gateway keeps the key of a DID. Its other keys are not requested from
+	// Ours reports whether this gateway keeps a DID's key. Other keys of the DID are not requested from
 	// peers. It may be nil.
 	Ours func(ctx context.Context, did federation.DID) bool
-	// Shared is true if other replicas change the keys on record, without a notification.
+	// Shared is true if other replicas change the recorded keys.
 	Shared bool
 }
 
-// KeySource implements [federation.KeySource]. It joins the keys in a DID document with the keys
-// registered by its owner, stored by an AIRC registry, or served by the server behind a link. It
-// records them with the time and the source, so that a step is judged by the keys of its time.
+// KeySource implements [federation.KeySource]. It joins the keys in a DID document with keys registered
+// by the owner, stored by an AIRC registry, or served by the server behind a link. It records their
+// times and sources.
 //
-// Recorded keys must be changed through a KeySource, or [KeySource.Forget] must be called after a
-// change, because histories are cached unless the record is shared.
+// Histories are cached unless the record is shared. After any other change of a recorded key, call
+// [KeySource.Forget].
 type KeySource struct {
 	cfg       KeySourceConfig
 	directory Refresher
@@ -58,10 +57,10 @@ type KeySource struct {
 	record    KeyRecord
 	histories *histories
 	misses    *misses
-	offline   bool // sends no requests, see [KeySource.Cached]
+	offline   bool // see [KeySource.Cached]
 }
 
-// NewKeySource returns a key source on a directory and a record.
+// NewKeySource returns a key source for a directory and a record.
 func NewKeySource(cfg KeySourceConfig, directory Refresher, fetcher Fetcher, record KeyRecord) *KeySource {
 	return &KeySource{
 		cfg: cfg, directory: directory, fetcher: fetcher, record: record,
@@ -75,7 +74,7 @@ func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID,
 }
 
 // Keys implements [federation.KeySource]. For an unknown key ID, it fetches the document again and
-// queries the server behind the link. For a known one it does not, even if the signature is invalid.
+// queries the server behind the link. An invalid signature of a known key causes no request.
 func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	now := time.Now()
 	document, err := s.directory.Resolve(ctx, q.DID, now)
@@ -89,7 +88,7 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 	if q.KeyID == "" || found.standing != federation.KeyUnknown || s.misses.has(q, now) {
 		return found.result()
 	}
-	if err != nil || document.Fetched.Before(now) { // from the cache
+	if err != nil || document.Fetched.Before(now) { // cached
 		document, err = s.directory.Refresh(ctx, q.DID, now)
 	}
 	if errors.Is(err, ErrNotCached) {
@@ -103,15 +102,14 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 		return nil, recordErr
 	}
 	found.err = cmp.Or(found.err, peerErr)
-	asked := err != nil || !document.Fetched.Before(now) // a document fetched for this query is new enough
+	asked := err != nil || !document.Fetched.Before(now) // fetched for this query
 	if _, away := errors.AsType[*federation.UnavailableError](found.err); found.standing == federation.KeyUnknown && !away && asked {
 		s.misses.add(q, now)
 	}
 	return found.result()
 }
 
-// Learn records the report of a source, such as a key registered by a client with MSGSIG. It has the
-// errors of [federation.Keys.Learn].
+// Learn records a report, with the errors of [federation.Keys.Learn].
 func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) error {
 	history, err := s.histories.of(ctx, report.DID)
 	if err != nil {
@@ -126,7 +124,7 @@ func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) erro
 	return nil
 }
 
-// bringsKey reports whether a report has a key that no other source listed at that time.
+// The key is new if no other source listed it at that time.
 func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool {
 	return slices.ContainsFunc(report.Keys, func(key federation.ReportedKey) bool {
 		id := federation.KeyID(key.Public)
@@ -134,12 +132,12 @@ func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool 
 	})
 }
 
-// Revoke ends a key permanently; see [federation.Keys.Revoke].
+// Revoke ends a key permanently, see [federation.Keys.Revoke].
 func (s *KeySource) Revoke(ctx context.Context, did federation.DID, keyID string, at time.Time) error {
 	return s.histories.change(did, func() error { return s.record.Revoke(ctx, did, keyID, at) })
 }
 
-// Forget drops the cached history of a DID that another program changed in the record.
+// Forget drops the cached history of a DID, after a change of the record by another program.
 func (s *KeySource) Forget(did federation.DID) {
 	_ = s.histories.change(did, func() error { return nil })
 }
@@ -147,7 +145,7 @@ func (s *KeySource) Forget(did federation.DID) {
 type evidence struct {
 	keys     []ed25519.PublicKey
 	standing federation.KeyStanding
-	err      error // of a source that did not respond
+	err      error // of an unresponsive source
 }
 
 // A key is unknown only after all sources have answered.
@@ -161,7 +159,7 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// weigh records a document, or its absence. It returns record errors.
+// It returns record errors.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
 	if err != nil {
@@ -182,8 +180,8 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 	return s.evaluate(q, history, absent), nil
 }
 
-// learn records the statements of a document about the keys on record, and about the keys that can
-// have made the signature. For a document with many keys, only the signing keys are thus recorded.
+// Statements are recorded about known keys, and about keys that can have made the signature. From a
+// large document, only the signing keys are thus recorded.
 func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
 	listed := document.Keys
 	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {
@@ -205,7 +203,7 @@ func from(document federation.Document, keyID string) func(federation.KeyWindow)
 	}
 }
 
-// plain answers a query only from a document, in the usual case that no other source has keys.
+// It applies in the usual case that no other source has keys.
 func plain(q federation.KeyQuery, document federation.Document) evidence {
 	found := evidence{keys: document.Keys}
 	for _, key := range document.Keys {
@@ -283,17 +281,15 @@ func unrecorded(document federation.Document, history federation.KeyHistory) fed
 	document.Keys = slices.DeleteFunc(slices.Clone(document.Keys), func(key ed25519.PublicKey) bool {
 		return slices.ContainsFunc(history, from(document, federation.KeyID(key)))
 	})
-	changed, _ := reported(document).Apply(nil) // one document has no more keys than that
+	changed, _ := reported(document).Apply(nil) // one document cannot exceed the limit
 	return changed
 }
 
-// Proved verifies that a DID signed a message with a key of any kind listed in its document at a
-// time, and returns the key. The signature is Ed25519 over the message, or ECDSA over its SHA-256 as
-// r and s. Both the lower and the higher s are accepted: a login is valid only once, so a second
-// signature derived without the key has no use. A key revoked for the DID proves nothing. If the
-// document does not list the key, it is fetched again, within the limits of the directory. The error
-// is the reason for a [federation.Unverifiable] verdict, or the problem with the document for an
-// [federation.Invalid] one.
+// Proved verifies that a DID signed a message with a key of any kind in its document, and returns the
+// key. The signature is Ed25519 over the message, or ECDSA over its SHA-256 as r and s. Both equivalent
+// values of s are accepted, because a login is valid only once. A revoked key proves nothing. If the
+// document does not list the key, it is fetched again, within the limits of the directory. The error is
+// the reason for a verdict other than [federation.Valid].
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"
 func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
@@ -314,18 +310,18 @@ func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, sig
 
 var errNotRefetched = errors.New("its document cannot be fetched again now")
 
-// The document may be absent, with a reason.
+// A missing document has a reason.
 func (s *KeySource) proved(
 	ctx context.Context, document federation.Document, absent error, message, signature []byte, now time.Time,
 ) (key federation.PublicKey, verdict federation.Verdict, err error) {
 	_, away := errors.AsType[*federation.UnavailableError](absent)
 	switch {
-	case errors.Is(absent, ErrRedirect): // the redirect may be a temporary mistake, so steps wait
+	case errors.Is(absent, ErrRedirect): // the redirect may be a temporary mistake
 		return key, federation.Invalid, absent
 	case away:
 		return key, federation.Unverifiable, absent
 	case errors.Is(absent, ErrNotAllowed):
-		return key, federation.Invalid, ErrNotAllowed // the message must not reveal addresses inside this network
+		return key, federation.Invalid, ErrNotAllowed // do not reveal addresses in this network
 	case absent != nil: // the DID does not exist, or its document is unreadable
 		return key, federation.Invalid, absent
 	}
@@ -355,8 +351,7 @@ func skipped(document federation.Document) error {
 	return fmt.Errorf("unusable keys in its document: %d, such as %s: %s", len(document.Skipped), cmp.Or(first.ID, "one without an id"), first.Reason)
 }
 
-// Revoked reports whether a key was revoked for a DID at the given time. It returns record
-// errors.
+// Revoked reports whether a DID's key was revoked at the given time. It returns record errors.
 func (s *KeySource) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 	history, err := s.histories.of(ctx, did)
 	if err != nil {

@@ -14,24 +14,22 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// A lookup has one connection and at most one document (fetch.max_bytes) in memory. A step over a
-// limit is deferred.
+// A lookup has one connection and at most one document in memory. A step beyond a limit is deferred.
 const (
-	lookupsPerUser = 4   // for one name on one link: a person has one DID and few keys
-	lookupsPerHost = 32  // for one host: the requests that fetch.per_host allows in about 3 s
-	lookupsTotal   = 256 // for all links: well below the usual limit of 1,024 open files
+	lookupsPerUser = 4   // for one name on one link
+	lookupsPerHost = 32  // for one host: the requests allowed by fetch.per_host in about 3 s
+	lookupsTotal   = 256 // well below the usual limit of 1,024 open files
 )
 
-// A failed lookup takes about 300 bytes.
+// A failed lookup has about 300 bytes.
 const maxFailures = 4096
 
-// Lookups contains the key lookups in progress of a gateway. [CachedKeys] starts them; they block no
-// caller. Lookups of the same key through the same link are one lookup. [NewLookups] creates it; it
-// is safe for concurrent use.
+// Lookups contains a gateway's key lookups in progress, which [CachedKeys] starts. They block no
+// caller. Lookups of the same key through the same link are merged. It is safe for concurrent use.
 type Lookups struct {
-	// Caught is called with a panic in a lookup, which then fails. Set it before the first lookup.
+	// Caught receives a panic in a lookup, which then fails. Set it before the first lookup.
 	Caught func(ctx context.Context, err error)
-	// found is called with each DID whose host answered its lookup.
+	// found is called with each DID whose host answered.
 	found   func(federation.DID)
 	ctx     context.Context //nolint:containedctx // the lifetime of all lookups
 	cancel  context.CancelFunc
@@ -56,12 +54,12 @@ type lookingUp struct {
 	user, host string
 	began      time.Time
 	cancel     context.CancelFunc
-	done       chan struct{}   // closed at its end
-	links      map[string]bool // links whose steps need it; guarded by the mutex of Lookups
+	done       chan struct{}   // closed at the end
+	links      map[string]bool // whose steps need it; guarded by Lookups.mu
 }
 
-// NewLookups returns Lookups without a lookup in progress. Found is called with each DID whose host
-// answered its lookup, and must not block.
+// NewLookups returns an empty Lookups. Found is called with each DID whose host answered, and must not
+// block.
 func NewLookups(found func(federation.DID)) *Lookups {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ended by Close
 	return &Lookups{
@@ -71,19 +69,19 @@ func NewLookups(found func(federation.DID)) *Lookups {
 	}
 }
 
-// Cancel ends the lookups requested only by steps of one link.
+// Cancel ends the lookups needed only by one link.
 func (l *Lookups) Cancel(link string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, one := range l.under {
 		if delete(one.links, link); len(one.links) == 0 {
 			one.cancel()
-			delete(l.under, key) // the next step starts another lookup
+			delete(l.under, key) // the next step starts a new lookup
 		}
 	}
 }
 
-// Stop ends all lookups, and prevents new ones. It does not block.
+// Stop ends all lookups and prevents new ones, without blocking.
 func (l *Lookups) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,13 +89,13 @@ func (l *Lookups) Stop() {
 	l.cancel()
 }
 
-// Close ends all lookups and waits for them. It blocks on the record.
+// Close is a Stop that waits for the lookups. It blocks on the record.
 func (l *Lookups) Close() {
 	l.Stop()
 	l.running.Wait()
 }
 
-// failure returns nil if the error is too old.
+// Old errors are ignored.
 func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	if failed, ok := l.failed.GetIfPresent(keyOf(q)); ok && now.Before(failed.until) {
 		return failed.err
@@ -105,7 +103,7 @@ func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	return nil
 }
 
-// begin returns the lookup in progress, or a new one, or nil at a limit.
+// The result is nil at a limit.
 func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) *lookingUp {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +166,7 @@ func (l *Lookups) discount(one *lookingUp) {
 	l.total--
 }
 
-// wait returns at the end of the lookup, [keyWait] after its start, or at the end of ctx.
+// It returns when the lookup ends, [keyWait] after its start, or when ctx ends.
 func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuery) {
 	patience := time.Until(one.began.Add(keyWait))
 	if patience <= 0 || l.overdue(userOf(q), time.Now()) {
@@ -184,7 +182,7 @@ func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuer
 	}
 }
 
-// An overdue lookup has taken longer than [keyWait].
+// An overdue lookup exceeds [keyWait].
 func (l *Lookups) overdue(user string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,11 +194,10 @@ func (l *Lookups) overdue(user string, now time.Time) bool {
 	return false
 }
 
-// The name of a lookup includes the link, because the server behind the link is queried too. The
-// document is fetched once for all links.
+// The link is included, because the server behind it is queried too.
 func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
 
-// The user for the limits is the name on its link, or otherwise the DID.
+// The limits apply to the name on the link, or else the DID.
 func userOf(q federation.KeyQuery) string {
 	if q.Name == "" {
 		return q.Link + " " + string(q.DID)
@@ -208,7 +205,7 @@ func userOf(q federation.KeyQuery) string {
 	return q.Link + " " + q.Name
 }
 
-// The host is that of a did:web, the directory of did:plc, or otherwise the server behind the link.
+// The host of a did:web, the directory of did:plc, or else the server behind the link.
 func hostOf(q federation.KeyQuery) string {
 	switch q.DID.Method() {
 	case "web":
@@ -220,35 +217,33 @@ func hostOf(q federation.KeyQuery) string {
 	return "link " + q.Link
 }
 
-// ErrNotCached is wrapped in the error of an offline source for an answer that only a host can give.
+// ErrNotCached is wrapped in the error of an offline source if a host must be queried.
 var ErrNotCached = errors.New("its keys are not available yet")
 
 func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotCached) }
 
-// keyWait is the longest time that a step waits for the lookup of its key, counted from the start of
-// the lookup: about twice the time for a distant host. A step with a longer lookup is deferred, and
-// judged when the lookup has ended.
+// keyWait is the longest wait of a step, from the start of its lookup: about twice the time for a
+// distant host. The step is then deferred until the lookup ends.
 const keyWait = time.Second
 
-// CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays
-// other steps. It answers from memory and from the record. For any other key, its error wraps
-// [ErrNotCached]. [CachedKeys.Await] and [CachedKeys.Seek] start the lookups of missing keys. Its
-// methods may be called concurrently.
+// CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays other
+// steps. For a key that is not in memory or in the record, the error wraps [ErrNotCached].
+// [CachedKeys.Await] and [CachedKeys.Seek] start the missing lookups. Its methods may be called
+// concurrently.
 type CachedKeys struct {
-	known   *KeySource // sends no requests; used to judge steps
-	probe   *KeySource // used to find the needed lookups
+	known   *KeySource // for judging steps; sends no requests
+	probe   *KeySource // for finding the needed lookups
 	asking  *KeySource
 	lookups *Lookups
 }
 
-// Cached returns the part of a source that needs no network. The given lookups fetch the rest. Steps
-// are judged with keys from offline, which is the offline directory of the source or a wrapper
-// around it.
+// Cached returns the part of a source that needs no network. Steps are judged with keys from offline,
+// which is the source's offline directory or a wrapper around it. The given lookups fetch missing keys.
 func (s *KeySource) Cached(offline Refresher, lookups *Lookups) *CachedKeys {
 	return &CachedKeys{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }
 
-// The new source has the same cache.
+// The caches are shared.
 func (s *KeySource) without(directory Refresher) *KeySource {
 	known := *s
 	known.directory, known.offline = directory, true
@@ -260,8 +255,7 @@ func (a *CachedKeys) KeyOwner(ctx context.Context, keyID string) (federation.DID
 	return a.known.KeyOwner(ctx, keyID)
 }
 
-// Keys implements [federation.KeySource]. For a few seconds after a failed lookup, it returns the
-// error of the lookup.
+// Keys implements [federation.KeySource]. It returns the error of a failed lookup for a few seconds.
 func (a *CachedKeys) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	return a.keys(ctx, a.known, q)
 }
@@ -276,9 +270,9 @@ func (a *CachedKeys) keys(ctx context.Context, from *KeySource, q federation.Key
 	return keys, err
 }
 
-// Await looks up the missing key of a query. It returns when the lookup has ended, after [keyWait],
-// or when ctx ends; the lookup continues. It returns at once while another lookup for the same user
-// is overdue, so that slow hosts delay the steps of a user only once.
+// Await looks up the missing key of a query. It returns when the lookup ends, after [keyWait], or when
+// ctx ends; the lookup continues. It returns at once while another lookup of the user is overdue, so
+// that slow hosts delay a user only once.
 func (a *CachedKeys) Await(ctx context.Context, q federation.KeyQuery) {
 	if ctx.Err() != nil {
 		return
@@ -288,11 +282,10 @@ func (a *CachedKeys) Await(ctx context.Context, q federation.KeyQuery) {
 	}
 }
 
-// Seek starts the lookup of the missing key of a query. It does not block.
+// Seek starts the lookup of a missing key without blocking.
 func (a *CachedKeys) Seek(ctx context.Context, q federation.KeyQuery) { a.seek(ctx, q) }
 
-// seek returns nil if no lookup is needed or can be started now. A document in memory that lists the
-// key answers without the record.
+// The result is nil if no lookup is needed or possible now.
 func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
 	if document, err := a.probe.directory.Resolve(ctx, q.DID, time.Now()); err == nil && plain(q, document).standing == federation.KeyGood {
 		return nil
@@ -306,21 +299,20 @@ func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp
 	})
 }
 
-// Each login that waits for a document has one outgoing connection. The limits are separate from
-// those in [Lookups], so that logins of strangers do not delay steps.
+// Each waiting login has one outgoing connection. These limits are separate from those of [Lookups], so
+// that strangers' logins do not delay steps.
 const (
 	loginsPerHost = 32
 	loginsTotal   = 256
 )
 
-// errLogins refuses a login over the limits. The client may retry.
+// The client may retry.
 var errLogins = errors.New("too many logins wait for documents")
 
-// A refused login takes some 300 bytes.
+// A refused login has about 300 bytes.
 const maxRefused = 1024
 
-// Logins verifies the proofs of logins with DIDs. [NewLogins] creates it. It may be used
-// concurrently.
+// Logins verifies the proofs of logins with DIDs. It is safe for concurrent use.
 type Logins struct {
 	refused *otter.Cache[federation.DID, RefusedLogin]
 
@@ -329,13 +321,13 @@ type Logins struct {
 	total int
 }
 
-// RefusedLogin is the time and the reason of a refused login.
+// RefusedLogin is a refused login, or zero.
 type RefusedLogin struct {
-	At  time.Time // zero for none
+	At  time.Time
 	Why error
 }
 
-// NewLogins returns Logins without a login in progress.
+// NewLogins returns an empty Logins.
 func NewLogins() *Logins {
 	return &Logins{
 		hosts:   map[string]int{},
@@ -343,13 +335,13 @@ func NewLogins() *Logins {
 	}
 }
 
-// Refused returns the last refused login of a DID since its last login, or the zero value.
+// Refused returns the last refused login of a DID since its last success, or the zero value.
 func (l *Logins) Refused(did federation.DID) RefusedLogin {
 	refused, _ := l.refused.GetIfPresent(did)
 	return refused
 }
 
-// Proved is [KeySource.Proved] within the limits. A proof decided by the cached document does not
+// Proved is a [KeySource.Proved] within the limits. A proof decided by the cached document does not
 // count.
 func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
 	key, verdict, err := s.without(s.directory.Offline()).Proved(ctx, did, message, signature, now)

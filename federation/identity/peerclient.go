@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	peerTimeout   = 30 * time.Second // of one exchange: the other side may have to query directories first
+	peerTimeout   = 30 * time.Second // the other side may query directories first
 	peerIdle      = 90 * time.Second
 	peerMaxAnswer = 4 << 20 // bytes
-	peerConns     = 4       // idle connections per host
+	peerConns     = 4       // idle, per host
 )
 
-// PeerClient sends requests to hosts configured by the operator. It has the guard of a [Client], and
-// keeps its connections open.
+// PeerClient sends requests to configured hosts, with the guard of a [Client] and persistent
+// connections.
 type PeerClient struct{ http *http.Client }
 
-// NewPeerClient returns a client. It follows no redirects, because a message is only for its
-// addressed host.
+// NewPeerClient returns a client that follows no redirects, because a message is only for the addressed
+// host.
 func NewPeerClient(cfg FetchConfig) *PeerClient {
 	return &PeerClient{&http.Client{
 		Timeout:       peerTimeout,
@@ -38,8 +38,8 @@ func NewPeerClient(cfg FetchConfig) *PeerClient {
 	}}
 }
 
-// NewTransport returns a transport with the guard of a [Client]. It keeps its connections open and
-// does not require HTTPS.
+// NewTransport returns a transport with the guard of a [Client], persistent connections, and without a
+// requirement for HTTPS.
 func NewTransport(cfg FetchConfig) *http.Transport {
 	return &http.Transport{
 		DialContext: newGuard(cfg).dialer(nil).DialContext, TLSClientConfig: cfg.TLS, MaxResponseHeaderBytes: maxHeaderBytes,
@@ -47,15 +47,15 @@ func NewTransport(cfg FetchConfig) *http.Transport {
 	}
 }
 
-// Do sends JSON, or requests a document if the body is nil, and returns the response with status 200.
-// For any other status, the error wraps [*federation.UnavailableError], because an upgrade of the
-// host may change the status.
+// Do sends JSON, or requests a document if the body is nil, and returns a response with status 200. For
+// any other status, the error wraps [*federation.UnavailableError], because an upgrade of the host may
+// change the status.
 func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error) {
 	content, answered, _, err := c.do(ctx, method, address, body, header)
 	return content, answered, err
 }
 
-// Look requests a document like Do, and also returns the TLS state, which may be nil.
+// Look requests a document like Do. It also returns the TLS state, which may be nil.
 func (c *PeerClient) Look(ctx context.Context, address string) ([]byte, http.Header, *tls.ConnectionState, error) {
 	return c.do(ctx, http.MethodGet, address, nil, nil)
 }
@@ -90,7 +90,7 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 	return content, response.Header, response.TLS, nil
 }
 
-// The error wraps [federation.ErrNotFound] if the host answers that there is no document.
+// The error wraps [federation.ErrNotFound] if there is no document.
 func statusError(status int) error {
 	if status == http.StatusNotFound || status == http.StatusGone {
 		return fmt.Errorf("status %d: %w", status, federation.ErrNotFound)
@@ -104,17 +104,15 @@ func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// A fetched key counts only for steps through the same link, so that a server cannot represent users
-// of other servers.
-//
-// A nil error means that the response is recorded, or that there is no server to query.
+// A fetched key counts only for steps through the same link, so that a server cannot represent users of
+// other servers. A nil error means that the response is recorded, or there is no server.
 //
 // spec: freeq-signing "Key lookup across servers"
 func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document federation.Document, now time.Time) error {
 	address, ok := s.peer(q.Link)
 	own := document.DID != "" && document.Source == "" && q.DID.Method() == "web"
 	if !ok || own || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
-		return nil // this gateway itself has these keys
+		return nil // this gateway has these keys
 	}
 	if s.offline {
 		return notAtHand(q.DID)
@@ -147,7 +145,7 @@ func (s *KeySource) peer(link string) (string, bool) {
 	return s.cfg.Peer(link)
 }
 
-// A key with another ID is an error.
+// The key must have the given ID.
 func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(body, &members); err != nil {
@@ -168,10 +166,10 @@ func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// MailboxDocuments reads the mailbox homes of DIDs from published documents.
+// MailboxDocuments reads mailbox homes from published documents.
 type MailboxDocuments struct {
 	Directory func() *Directory
-	Client    *Client // fetches from untrusted addresses
+	Client    *Client // for untrusted addresses
 }
 
 // MailboxURL returns the address of the mailbox home in a DID document, or "". It blocks on the
@@ -184,8 +182,7 @@ func (d MailboxDocuments) MailboxURL(ctx context.Context, did federation.DID) (s
 	return document.Mailbox, nil
 }
 
-// HostHome returns the home in the well-known document of a host, or "" without such a document. It
-// blocks on the network.
+// HostHome returns the home in a host's well-known document, or "". It blocks on the network.
 func (d MailboxDocuments) HostHome(ctx context.Context, host string) (federation.HomeID, error) {
 	address, err := federation.JoinURL(federation.BaseURL(host), federation.ProfilePath, nil)
 	if err != nil {

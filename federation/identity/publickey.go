@@ -20,11 +20,10 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The point is compressed.
+// A compressed point.
 const pointBytes = 33
 
-// multicodec returns the prefix of a key in its multibase form, the varint of ed25519-pub, p256-pub
-// or secp256k1-pub, and the length of the key.
+// The prefix is the varint of ed25519-pub, p256-pub or secp256k1-pub. The size is that of the key.
 func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	switch kind {
 	case federation.Ed25519:
@@ -37,20 +36,19 @@ func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	return "", 0
 }
 
-// The 35 bytes of a point take 49 characters and the prefix. The cost of decoding base58 grows with
-// the square of the length.
+// A point takes 50 characters. The cost of decoding base58 grows with the square of the length.
 const maxMultibaseBytes = 50
 
 // The key is well-formed.
 var errOtherKind = errors.New("a key of another kind")
 
-// The text starts with "z6Mk", "zDn" or "zQ3s".
+// The result starts with "z6Mk", "zDn" or "zQ3s".
 func writeMultibase(key federation.PublicKey) string {
 	prefix, _ := multicodec(key.Kind)
 	return "z" + base58.Encode(append([]byte(prefix), key.Bytes...))
 }
 
-// The error is [errOtherKind] for a key of an unknown kind.
+// The error is [errOtherKind] for an unknown kind.
 func parseMultibase(text string) (federation.PublicKey, error) {
 	digits, ok := strings.CutPrefix(text, "z")
 	if !ok {
@@ -89,8 +87,7 @@ func parseMulticodec(raw string) (federation.PublicKey, error) {
 	return federation.PublicKey{}, errOtherKind
 }
 
-// A point must be compressed and on the curve of the key. An Ed25519 key must also pass
-// [federation.ParsePublicKey].
+// A point must be compressed and on its curve. An Ed25519 key must pass [federation.ParsePublicKey].
 func checkPoint(key federation.PublicKey) error {
 	switch key.Kind {
 	case federation.P256:
@@ -108,7 +105,7 @@ func checkPoint(key federation.PublicKey) error {
 	return fmt.Errorf("the point is not on %s", key.Kind)
 }
 
-// checkCoordinate rejects a y coordinate that differs from that of the compressed point.
+// The y coordinate must be that of the compressed point.
 func checkCoordinate(key federation.PublicKey, y []byte) error {
 	var same bool
 	switch key.Kind {
@@ -138,10 +135,10 @@ func parseP256(point []byte) (*ecdsa.PublicKey, bool) {
 	return key, err == nil
 }
 
-// A signature is r and s, 32 bytes each.
+// The values r and s, 32 bytes each.
 const ecdsaBytes = 64
 
-// Signed reports whether a key signed a message, or its SHA-256 with a key on a curve.
+// Signed reports whether a key signed a message: Ed25519 over the message, ECDSA over its SHA-256.
 func Signed(key federation.PublicKey, message, signature []byte) bool {
 	if key.Kind == federation.Ed25519 {
 		return ed25519.Verify(key.Bytes, message, signature)
@@ -149,8 +146,7 @@ func Signed(key federation.PublicKey, message, signature []byte) bool {
 	return verifyECDSA(key, message, signature)
 }
 
-// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has an
-// equivalent one, derivable without the key; both count.
+// Each signature has an equivalent one, derivable without the key. Both are accepted.
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	if len(signature) != ecdsaBytes {
 		return false
@@ -171,7 +167,7 @@ func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// hasLowS reports whether a signature has the lower s of the two equivalent signatures.
+// Of two equivalent signatures, one has the lower s.
 func hasLowS(key federation.PublicKey, signature []byte) bool {
 	order := elliptic.P256().Params().N
 	if key.Kind == federation.Secp256k1 {
@@ -193,8 +189,8 @@ func PublicKeyDID(key federation.PublicKey) federation.DID {
 	return federation.DID(keyPrefix + writeMultibase(key))
 }
 
-// ParsePublicKeyDID returns the key of a did:key. A key of an unknown kind, a point off its curve,
-// and any second spelling of a key are errors.
+// ParsePublicKeyDID returns the key of a did:key. It rejects unknown kinds, points off their curve, and
+// non-canonical spellings.
 //
 // spec: did-method-key §3.1.2
 func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
@@ -212,7 +208,7 @@ func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
 // The key is well-formed, but signs no steps.
 var errNotEd25519 = errors.New("not an Ed25519 key")
 
-// ParseKeyDID is [ParsePublicKeyDID] for Ed25519 keys, the only keys that sign steps.
+// ParseKeyDID is a [ParsePublicKeyDID] for Ed25519 keys.
 func ParseKeyDID(did federation.DID) (ed25519.PublicKey, error) {
 	key, err := ParsePublicKeyDID(did)
 	if err != nil {
@@ -224,8 +220,8 @@ func ParseKeyDID(did federation.DID) (ed25519.PublicKey, error) {
 	return key.Bytes, nil
 }
 
-// CheckDID returns the reason why a DID can never be proved: a did:key, did:plc or did:web that
-// violates its method, or a did:key of an unsupported kind. It makes no request.
+// CheckDID returns the reason why a DID can never be proved: it violates its method, or its key is of
+// an unsupported kind. It makes no request.
 func CheckDID(did federation.DID) error {
 	var err error
 	switch did.Method() {
@@ -269,5 +265,5 @@ func ReadSeed(path string) (federation.SigningKey, error) {
 	return signingKey(seed), nil
 }
 
-// NewPerson returns a new key without a file. The DID is the did:key.
+// NewPerson returns a new key. The DID is the did:key.
 func NewPerson() federation.SigningKey { return signingKey(newSeed("")) }

@@ -12,17 +12,16 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Publisher serves the keys for verifying signatures: the DID document of this gateway, and the keys
-// of the signers whose steps the gateway writes on freeq servers. A freeq server looks up unknown
-// keys there.
+// Publisher serves the keys for verifying signatures: the gateway's DID document, and the keys of
+// signers whose steps the gateway writes on freeq servers.
 //
 // spec: did:web "Read"
 // spec: freeq-rest "Keys"
 type Publisher struct {
 	Home      federation.HomeID
-	PublicURL string // of the gateway, without a path: the address of the mailboxes
+	PublicURL string // of the gateway, without a path
 	Keyring   *Keyring
-	Keys      federation.Keys // on record
+	Keys      federation.Keys
 }
 
 // Mount registers the routes.
@@ -87,11 +86,9 @@ func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// find returns the first known key for the ID "". It returns nil for no key. The record keeps each
-// key forever. The key of a did:key and the gateway's own keys need no record. A key that a freeq
-// server serves for its user is also served to other freeq servers, unless another source has listed
-// a key of that DID: a server must not represent users of another server. A request never makes this
-// gateway fetch.
+// The ID "" finds the first key; the result may be nil. A key served by a freeq server for its user is
+// served to other freeq servers only if no other source has listed a key of that DID: a server must not
+// represent users of another server. A request never causes a fetch.
 func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
 	history, err := p.Keys.History(ctx, did)
@@ -130,17 +127,15 @@ func oneSource(history federation.KeyHistory) bool {
 	})
 }
 
-// DIDDocument returns the document of a did:web as its host serves it: the first signing key, then
-// the other keys with valid signatures, and the address of its mailbox home, which may be "".
-// [ParseDocument] reads it. It is deterministic, so that it may be cached.
+// DIDDocument returns the document of a did:web: the signing key, then the other valid keys, and the
+// address of the mailbox home, which may be "". It is deterministic, so that it may be cached.
 //
 // spec: did-core §5.2, §5.3; controlled-identifiers §2.2.2
 func DIDDocument(key federation.SigningKey, mailbox string, retiring ...ed25519.PublicKey) []byte {
 	return writeDocument(key, nil, mailbox, retiring)
 }
 
-// AgentDocument is [DIDDocument] for the did:web of an agent whose key the gateway keeps, with its
-// other DIDs.
+// AgentDocument is a [DIDDocument] for an agent whose key the gateway keeps, with its other DIDs.
 //
 // spec: did-core §5.1.3
 func AgentDocument(did federation.DID, kept ed25519.PublicKey, mailbox string, others ...federation.DID) []byte {
@@ -171,7 +166,7 @@ func writeDocument(key federation.SigningKey, others []federation.DID, mailbox s
 	document.Authentication = document.AssertionMethod[:1] // the private part of a retiring key is deleted
 	text, err := json.Marshal(document)
 	if err != nil {
-		panic("identity: write DID document: " + err.Error()) // it has only strings
+		panic("identity: write DID document: " + err.Error()) // it contains only strings
 	}
 	return text
 }

@@ -19,17 +19,16 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The file contains public parts, as JSON.
+// A JSON file of public parts.
 const retiredFile = "retired"
 
-// The name begins like that of a draft, so that the file is not read as a key.
+// Like the name of a draft, so that it is not read as a key.
 const lockFile = ".lock"
 
-// Far fewer rotations fit into one overlap. Older keys are dropped.
+// Far more than the rotations in one overlap. Older keys are dropped.
 const maxRetired = 100
 
-// ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated here, with the
-// reason.
+// ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated here.
 var ErrNotRotated = errors.New("identity: this key cannot be rotated here")
 
 type retiredKey struct {
@@ -48,11 +47,11 @@ func retire(name KeyName, key ownKey, now, until time.Time) retiredKey {
 	return retiredKey{Name: name, Public: key.Public, Since: key.since.UTC(), Retired: now.UTC(), Until: until.UTC()}
 }
 
-// Rotate creates a new signing key. The old key stays listed during the overlap, so that its
-// signatures stay valid; its private part is deleted. Both changes are durable before Rotate returns.
-// After an earlier power cut, the old key still signs. Rotate blocks while another replica with the
-// same folder rotates. It returns [ErrNotRotated] for a key of a [Signer], and for the endpoint key,
-// whose value is configured at other servers.
+// Rotate creates a new signing key. The old key stays listed during the overlap, so that its signatures
+// stay valid; its private part is deleted. Both changes are durable before Rotate returns; after an
+// earlier power cut, the old key still signs. Rotate blocks during a rotation by another replica. It
+// returns [ErrNotRotated] for a key of a [Signer], and for the endpoint key, which is configured at
+// other servers.
 func (k *Keyring) Rotate(name KeyName, overlap time.Duration, now time.Time) (NamedKey, error) {
 	switch {
 	case name == EndpointKey:
@@ -82,7 +81,7 @@ func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ow
 		return ownKey{}, err
 	}
 	defer unlock()
-	if _, err := k.reread(root); err != nil { // another replica may have created the old key
+	if _, err := k.reread(root); err != nil { // another replica may have rotated
 		return ownKey{}, err
 	}
 	retired := append(slices.Clone(k.retired), retire(name, k.own[name], now, now.Add(overlap)))
@@ -100,8 +99,8 @@ func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ow
 	return made, nil
 }
 
-// Reread reads the gateway's own keys again, and reports whether another replica rotated one. After
-// an error, the earlier keys stay in use. It does not query a signer.
+// Reread reads the gateway's own keys again, and reports whether another replica rotated one. After an
+// error, the earlier keys stay in use. It does not query a signer.
 func (k *Keyring) Reread() (changed bool, err error) {
 	if k.signer != nil {
 		return false, nil
@@ -119,7 +118,7 @@ func (k *Keyring) Reread() (changed bool, err error) {
 	return changed, nil
 }
 
-// The caller has opened the folder.
+// The caller opened the folder.
 func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 	retired, err := readRetired(root)
 	if err != nil {
@@ -139,8 +138,8 @@ func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 	return changed, nil
 }
 
-// lockFolder prevents other replicas from rotating keys in a folder until unlock, or the end of this
-// process. The file stays, because otherwise two replicas could lock two files of one name.
+// Other replicas cannot rotate keys until unlock, or the end of this process. The file must stay:
+// otherwise, two replicas could lock different files of the same name.
 func lockFolder(root *os.Root) (unlock func(), err error) {
 	f, err := root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -149,11 +148,11 @@ func lockFolder(root *os.Root) (unlock func(), err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
 	}
-	return func() { _ = f.Close() }, nil // unlocks it
+	return func() { _ = f.Close() }, nil // this unlocks it
 }
 
-// Good returns the keys with currently valid signatures: the signing key, and keys in their overlap,
-// newest first.
+// Good returns the keys with valid signatures: the signing key, then keys in their overlap, newest
+// first.
 func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
 	if k.ends != nil {
 		if confirmed := k.ends(); confirmed.Before(now) {
@@ -165,7 +164,7 @@ func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
 	return slices.DeleteFunc(listed(name, k.own[name], k.retired), func(key federation.OwnKey) bool { return key.State(now) == "retired" })
 }
 
-// The oldest key is first. Without a file, there is none.
+// The oldest key is first. The file may be missing.
 func readRetired(root *os.Root) ([]retiredKey, error) {
 	text, err := readFile(root, retiredFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +180,6 @@ func readRetired(root *os.Root) ([]retiredKey, error) {
 	return retired, nil
 }
 
-// writeRetired drops the oldest keys beyond [maxRetired].
 func writeRetired(root *os.Root, retired []retiredKey) error {
 	if over := len(retired) - maxRetired; over > 0 {
 		retired = retired[over:]
@@ -193,8 +191,7 @@ func writeRetired(root *os.Root, retired []retiredKey) error {
 	return replaceFile(root, retiredFile, append(text, '\n'))
 }
 
-// replacedFile contains, as JSON, the fingerprint of each key that replaced another key on purpose,
-// by the name of the key.
+// A JSON file with the fingerprint of each deliberate replacement, by the name of the key.
 const replacedFile = "replaced"
 
 // ParseSecretName returns an error for an unknown name.
@@ -205,8 +202,8 @@ func ParseSecretName(s string) (KeyName, error) {
 	return "", fmt.Errorf("no secret %q: want kept or token", s)
 }
 
-// ReplaceSecret creates a new secret in a folder of keys, replacing any earlier one, and returns its
-// mark. A new token secret ends all sessions; a new kept secret gives every agent another DID.
+// ReplaceSecret creates or replaces a secret in a folder of keys, and returns its mark. A new token
+// secret ends all sessions; a new kept secret gives every agent another DID.
 func ReplaceSecret(dir string, name KeyName, now time.Time) (federation.KeyMark, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -222,7 +219,7 @@ func ReplaceSecret(dir string, name KeyName, now time.Time) (federation.KeyMark,
 	return mark, nil
 }
 
-// AcceptKey records that the current key of a signer replaced another key on purpose.
+// AcceptKey records that a signer's current key deliberately replaced another key.
 func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (NamedKey, error) {
 	public, err := signer.Public(ctx, name)
 	if err != nil {
@@ -244,8 +241,7 @@ func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (Na
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: public}}, nil
 }
 
-// replaceOnPurpose writes a secret, replacing any earlier one. It writes the note first: after a
-// power failure between the two writes, the old secret is still valid.
+// The note is written first: after a power cut between the two writes, the old secret is still valid.
 func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []byte) error {
 	unlock, err := lockFolder(root)
 	if err != nil {

@@ -18,15 +18,15 @@ import (
 // SignerTimeout bounds one call of a signer.
 const SignerTimeout = 5 * time.Second
 
-// maxComplaint bounds the quoted part of a signer's error message, in bytes.
+// The limit for quoting a signer's error message, in bytes.
 const maxComplaint = 200
 
 // Signer is a command that keeps the keys of the gateway and the registry: a program and its first
-// arguments. Its next argument is the name of a key. It signs the bytes on stdin and writes the
-// 64-byte signature to stdout. With --public after the name, it writes the public key in base64url.
+// arguments. Its next argument is a key name. It signs stdin and writes the 64-byte signature to
+// stdout. With --public after the name, it writes the public key in base64url.
 type Signer []string
 
-// Public returns the public part of a key of the signer.
+// Public returns the public part of a key.
 func (s Signer) Public(ctx context.Context, name KeyName) (ed25519.PublicKey, error) {
 	answer, err := s.run(ctx, nil, string(name), "--public")
 	if err != nil {
@@ -77,7 +77,7 @@ func (s Signer) run(ctx context.Context, input []byte, arguments ...string) ([]b
 	return stdout, nil
 }
 
-// brief keeps the first bytes written to it, enough for a signature or a key in base64url.
+// Enough for a signature, or a key in base64url.
 type brief []byte
 
 func (b *brief) Write(p []byte) (int, error) {

@@ -40,6 +40,7 @@ func NewEnvelope(body []byte, header http.Header) Envelope {
 	return e
 }
 
+// Header returns the header with the signature and the path.
 func (e Envelope) Header() http.Header {
 	header := http.Header{federation.SignatureHeader: {e.Signature}}
 	if len(e.Path) > 0 {
@@ -212,7 +213,7 @@ func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document strin
 		return voucher{}, nil
 	}
 	if err := parse([]byte(by.Document), &found); err != nil {
-		return voucher{}, nil // unreadable is like none
+		return voucher{}, nil //nolint:nilerr // an unreadable voucher counts as none
 	}
 	if found.Type != typeVoucher || found.V != Version || found.Home != home ||
 		found.Handoff != ev.Handoff || found.Event != ev.ID || found.Step != digestOf(document) {
