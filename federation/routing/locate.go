@@ -15,17 +15,16 @@ import (
 
 // Address is the location of a DID.
 type Address struct {
-	// MailboxLocation has no home if none is known. For a kept key, it has the DID of the owner.
+	// MailboxLocation has no home if none is known. For a kept key, it has the owner's DID.
 	federation.MailboxLocation
 	Agent   bool
-	Binding federation.Binding // with which it last signed, or to which it was bound; may be zero
-	// Link is the link of this home on which it last signed. Without a signature, it is the link of
-	// its login, or "".
+	Binding federation.Binding // of its last signature or an operator; may be zero
+	// Link is the local link on which it last signed, otherwise the link of its login, or "".
 	Link string
 }
 
-// Resolve returns the address of a DID, with the precedence in the package comment. It blocks on
-// the record and on the owners of links, and returns record errors.
+// Resolve returns the address of a DID, with the precedence in the package comment. It blocks on the
+// record and on the owners of links, and returns record errors.
 func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, error) {
 	a, err := l.Recorded(ctx, did)
 	if err == nil && a.Binding.Link == "" && !a.Agent && l.loggedInto != nil {
@@ -34,13 +33,13 @@ func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, err
 	return a, err
 }
 
-// Locate returns the mailbox location in [Locator.Recorded].
+// Locate returns the mailbox location of [Locator.Recorded].
 func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	a, err := l.Recorded(ctx, did)
 	return a.MailboxLocation, err
 }
 
-// Recorded is [Locator.Resolve] without logins. It blocks only on the record.
+// Recorded is a [Locator.Resolve] without logins. It blocks only on the record.
 func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, err error) {
 	if a.DID, err = l.owners.Owner(ctx, did); err != nil {
 		return a, err
@@ -84,8 +83,8 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// The DID was seen here if it is the home itself, a local agent or a user of a network. Otherwise
-// it was seen at the home that sent its steps, or to which an operator bound it.
+// A DID is seen here if it is the home itself, a local agent or a user of a network, otherwise at the
+// home that sent its steps or to which an operator bound it.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {
@@ -121,16 +120,16 @@ func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	return nil
 }
 
-// Here reports whether the mailbox of a DID is at this home.
+// Here reports whether the mailbox of a DID is here.
 func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 	at, err := l.Locate(ctx, did)
 	return at.Home == l.home, err
 }
 
-// MaySpeakFor reports whether this gateway trusts the statements of one of these homes about a DID:
-// the mailbox is there, or only a home's claim is known. If the mailbox is at another peer, it asks
-// that peer, and blocks on the network. The error comes from the record, or is a
-// [*federation.UnavailableError] if the peer does not answer.
+// MaySpeakFor reports whether this gateway trusts one of these homes for a DID: the mailbox is there,
+// or only a home's claim is known. If another peer has the mailbox, it asks that peer, and blocks on
+// the network. It returns record errors, or a [*federation.UnavailableError] if the peer does not
+// answer.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, homes ...federation.HomeID) (bool, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {
@@ -146,8 +145,7 @@ func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, homes ...
 	return err == nil && !still, err
 }
 
-// OfParties returns the mailbox locations of the parties of a handoff, or none if this home never
-// had peers.
+// OfParties returns the mailbox locations of a handoff's parties, or none if this home never had peers.
 func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
 	if knows, err := l.KnowsHomes(ctx); err != nil || !knows {
 		return nil, err
@@ -184,7 +182,7 @@ func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	return l.linked, nil
 }
 
-// New homes come only from peers, so one read of the record is enough.
+// New homes come only from peers, so one read is enough.
 func (l *Locator) looked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +196,7 @@ func (l *Locator) alone() bool {
 	return true
 }
 
-// LocalName returns the name of a DID at another home, or "" for a DID seen here.
+// LocalName returns a DID's name at another home, or "" for a DID seen here.
 func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string) (string, error) {
 	at := Address{MailboxLocation: federation.MailboxLocation{DID: did}}
 	err := l.see(ctx, &at)
@@ -208,27 +206,26 @@ func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string
 	return name, err
 }
 
-// A gateway may keep a key for the DID of a kept key, so the chain to an owner is bounded.
+// The owner of a kept key may be the DID of another kept key, so the chain is bounded.
 const maxKept = 4
 
-// KeyOwners looks up the owners of keys. It blocks on the record.
+// KeyOwners finds the owners of keys. It blocks on the record.
 type KeyOwners interface {
-	// KeyOwner returns the DID that owns the key with a [federation.KeyID], or
-	// [federation.ErrNotFound].
+	// KeyOwner returns the owner of a [federation.KeyID], or [federation.ErrNotFound].
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }
 
-// Owners resolves the DIDs of keys kept for others, because people write to the DID shown as the
-// author of a step. The zero Owners keeps no keys.
+// Owners resolves the DIDs of kept keys, because people write to the DID shown as the author of a step.
+// The zero Owners keeps no keys.
 type Owners struct {
 	Record KeyOwners
-	// Kept returns the key that the gateway keeps for a name.
+	// Kept returns the key kept for a name.
 	Kept func(name string) federation.SigningKey
-	// DIDKey returns the key of a did:key, and an error for any other DID.
+	// DIDKey returns the key of a did:key, or an error for any other DID.
 	DIDKey func(federation.DID) (ed25519.PublicKey, error)
 }
 
-// KeptFor returns the key that the gateway keeps for a DID.
+// KeptFor returns the key kept for a DID.
 func (o Owners) KeptFor(did federation.DID) federation.KeptKey {
 	return federation.KeptKey{ID: federation.KeyID(o.kept(did).Public), Owner: did}
 }
@@ -245,7 +242,7 @@ func (o Owners) kept(did federation.DID) federation.SigningKey {
 	return o.Kept("person:" + string(did))
 }
 
-// KeepsFor reports whether kept is the DID of the key kept for another DID.
+// KeepsFor reports whether kept is the DID of a DID's kept key.
 func (o Owners) KeepsFor(kept, of federation.DID) bool {
 	if kept.Method() != "key" {
 		return false
@@ -254,8 +251,8 @@ func (o Owners) KeepsFor(kept, of federation.DID) bool {
 	return keeps && did == kept
 }
 
-// Owner returns the owner of a kept did:key, and any other DID unchanged. It ignores an owner whose
-// kept key differs. It returns record errors.
+// Owner returns the owner of a kept did:key, and any other DID unchanged. An owner with a different
+// kept key is ignored. It returns record errors.
 func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
 	for range maxKept {
 		if o.Record == nil || did.Method() != "key" {
@@ -279,9 +276,9 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 	return did, nil
 }
 
-// LearnFromStep records that a home sent a step or text of a DID, unless another location is known.
-// A signed step also overrules an earlier login here, and the earlier claim of another home. A
-// failed write is only logged.
+// LearnFromStep records that a home sent a step or text of a DID, unless another location is known. A
+// signed step overrules an earlier login here, and another home's earlier claim. A failed write is only
+// logged.
 func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by federation.Provenance, home federation.HomeID, now time.Time) {
 	defer l.routed(ctx, did)
 	kept, err := l.record.MailboxLocation(ctx, did)
@@ -293,8 +290,8 @@ func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by fede
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }
 
-// LearnFromLogin records that a DID logged in here. It changes only an unknown location, a lost
-// route, or a mere claim of another home. A failed write is only logged.
+// LearnFromLogin records that a DID logged in here. It changes only an unknown location, a lost route,
+// or a mere claim of another home. A failed write is only logged.
 func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	switch {

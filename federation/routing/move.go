@@ -12,7 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The homes of a handoff learn the new location from the first receipt after the move.
+// The homes of a handoff learn the new location with the first receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
 const (
@@ -23,12 +23,12 @@ const (
 
 const maxFormer = 16
 
-// PeerError is returned for a move to a home other than a peer.
+// PeerError is returned for a move to a home that is not a peer.
 type PeerError struct{ Home federation.HomeID }
 
 func (e *PeerError) Error() string { return "there is no peer " + string(e.Home) }
 
-// ElsewhereError is returned for a move of a mailbox that this home does not have.
+// ElsewhereError is returned for a move of a mailbox that is not here.
 type ElsewhereError struct{ DID federation.DID }
 
 func (e *ElsewhereError) Error() string {
@@ -38,8 +38,8 @@ func (e *ElsewhereError) Error() string {
 // Moved is the result of a move.
 type Moved = federation.MovedInbox
 
-// MovedHere reports whether operators moved the mailbox of a DID from a home to here. It may have
-// moved again since.
+// MovedHere reports whether operators moved a DID's mailbox from a home to here. It may have moved
+// again.
 func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) (bool, error) {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -49,13 +49,13 @@ func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federa
 	return at.Source == federation.LocatedByMove && there >= 0 && (at.Home == l.home || 0 <= here && here < there), err
 }
 
-// MovedFrom reports whether operators moved any mailbox from a home to here, directly or not.
+// MovedFrom reports whether operators moved any mailbox from a home to here, even indirectly.
 func (l *Locator) MovedFrom(ctx context.Context, from federation.HomeID) (bool, error) {
 	return l.record.HasMoved(ctx, from, l.home)
 }
 
-// MovedAway returns the parties of a handoff whose mailboxes an operator moved away from here
-// within the last thirty days. It omits a mailbox that the record cannot look up now.
+// MovedAway returns the parties of a handoff whose mailboxes moved away from here within the last
+// thirty days. It omits a mailbox that the record cannot look up now.
 func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox {
 	var gone []federation.MovedMailbox
 	for _, did := range v.Others("") {
@@ -66,7 +66,7 @@ func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Tim
 	return gone
 }
 
-// Returns the zero value unless the mailbox moved within the last thirty days.
+// The result is zero unless the mailbox moved within the last thirty days.
 func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Time) (federation.MailboxLocation, error) {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
@@ -78,8 +78,8 @@ func (l *Locator) movedAway(ctx context.Context, did federation.DID, now time.Ti
 	return at, nil
 }
 
-// The result is the first home after this one. Later homes would refuse forwarded steps, because
-// they do not know that the mailbox was here.
+// The result is the first home after this one. Later homes would refuse forwarded steps, because they
+// do not know that the mailbox was here.
 func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.movedAway(ctx, did, now)
 	if i := slices.Index(at.Former, l.home); i > 0 {
@@ -102,9 +102,9 @@ func (l *Locator) keepMove(ctx context.Context, did federation.DID, from, to fed
 	return l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: to, Source: federation.LocatedByMove, Since: now, Former: former})
 }
 
-// TakeOver makes this home the mailbox home of a DID that another home moves. It asks a third home
-// known to have the mailbox, and blocks on the network. A non-empty reason means that the third
-// home confirms it. The error is a [*federation.UnavailableError] if it does not answer.
+// TakeOver makes this home the mailbox home of a DID that another home moves. If a third home may have
+// the mailbox, it asks that home, and blocks on the network. A non-empty reason means that the third
+// home has it. The error is a [*federation.UnavailableError] if it does not answer.
 func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error) {
 	at, err := l.Locate(ctx, did)
 	switch {
@@ -118,8 +118,8 @@ func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federat
 	return "", l.keepMove(ctx, did, from, l.home, now)
 }
 
-// LearnMove records that a home moved the mailbox of a DID. It ignores a home without the mailbox,
-// and a new home other than a peer.
+// LearnMove records that a home moved a DID's mailbox. It ignores a home without the mailbox, and a new
+// home that is not a peer.
 func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error {
 	at, err := l.Locate(ctx, gone.DID)
 	if err != nil || at.Home != from || gone.Home == l.home {
@@ -131,10 +131,10 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 	return l.keepMove(ctx, gone.DID, from, gone.Home, now)
 }
 
-// Move moves the mailbox of a DID to another home, with its unread entries. It blocks until each
-// entry is receipted or refused. A second call moves the rest. With dry, it only counts them. The
-// error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other home, or
-// comes from the record or the network.
+// Move moves a DID's mailbox to another home, with its unread entries. It blocks until each entry is
+// receipted or refused. A second call moves the rest. With dry, it only counts the entries. The error
+// is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other home, or from the
+// record or the network.
 func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.HomeID, dry bool, now func() time.Time) (Moved, error) {
 	done := Moved{DID: did, Home: to}
 	if _, ok := l.peers.Peer(to); !ok {
@@ -172,12 +172,12 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 	return done, err
 }
 
-// Refused or leased entries stay, and are counted.
+// Refused or leased entries stay.
 func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) (err error) {
 	var left []federation.Lease // for a device or a second call
 	defer func() {
 		for _, lease := range left {
-			_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, lease.LeaseToken, now()) // if this fails, its lease expires
+			_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, lease.LeaseToken, now()) // otherwise, its lease expires
 		}
 		var failed error
 		done.Waiting, _, failed = l.record.Waiting(context.WithoutCancel(ctx), done.DID)

@@ -12,10 +12,9 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// Recipients returns the outboxes of other homes for a filed step, given the view after it: the
-// mailbox homes of the parties, and all homes for an open offer. [Unrouted] stands for a home that
-// is unknown or not a peer. Steps of a remote handoff are only forwarded to parties that moved
-// away.
+// Recipients returns the outboxes of other homes for a filed step, given the view after it: the mailbox
+// homes of the parties, or all homes for an open offer. [Unrouted] stands for a home that is unknown or
+// not a peer. Steps of a remote handoff are only forwarded to moved parties.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	knows, err := l.KnowsHomes(ctx)
 	switch {
@@ -35,7 +34,7 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	var names []string
 	for _, did := range after.Others("") {
 		if did == ev.Actor() && !ev.Arrival.RemoteVenue {
-			continue // the signer sent the step at this home
+			continue // the signer submitted the step here
 		}
 		at, err := l.Locate(ctx, did)
 		if err != nil {
@@ -59,13 +58,13 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	return names, nil
 }
 
-// A home that submitted a step gets it with the answer. A home that returns a lost step gets it
+// The submitting home receives the step with the answer. A home that returns a lost step receives it
 // like the others, because homes compare only handoffs with a delivered step.
 func submittedBy(home string, ev federation.Event) bool {
 	return ev.Arrival.Link == home && string(ev.Arrival.Home) == home
 }
 
-// The link of a private offer names only the offerer, so the login of the recipient decides.
+// The link of a private offer names only the offerer; the recipient's login decides.
 func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev federation.Event, v federation.View) (bool, error) {
 	_, home := l.peers.Peer(federation.HomeID(v.Link))
 	if did != v.Offeree || v.Link == "" || home || ev.Arrival.Link == v.Link || !federation.Private(v.Venue) {
@@ -78,7 +77,7 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// A step is not sent to a home that it passed through.
+// A step is not sent back on its path.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	if !after.Numbered { // no ruling proves the step to a third home
 		return nil, nil
@@ -97,29 +96,29 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 	return names, nil
 }
 
-// Maximum number of deliveries, or of inboxes, in one write.
+// Deliveries or inboxes per write.
 const reroutePage = 256
 
-// Outboxes stores the pending deliveries of the record. Its methods block on the disk.
+// Outboxes stores pending deliveries. Its methods block on the disk.
 type Outboxes interface {
-	// OutboxNames returns the sorted names of the outboxes with a pending delivery.
+	// OutboxNames returns the sorted names of outboxes with pending deliveries.
 	OutboxNames(ctx context.Context) ([]string, error)
-	// Outbox returns up to limit deliveries of an outbox after the given one, oldest first. The
-	// zero Delivery is before the first.
+	// Outbox returns up to limit deliveries of an outbox after the given one, oldest first. The zero
+	// Delivery precedes all.
 	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
-	// Reroute moves deliveries from one outbox to another. It skips a delivery that has ended.
+	// Reroute moves deliveries to another outbox. It skips those that have ended.
 	Reroute(ctx context.Context, from, to string, rows []int64) error
-	// UnlocatedReaders returns up to limit DIDs after a DID, in order, with waiting inbox entries
+	// UnlocatedReaders returns up to limit DIDs, sorted, after a DID. They have waiting inbox entries
 	// here and no known mailbox location.
 	UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error)
-	// RouteUnread files a delivery in an outbox for each undelivered step in the inbox of a DID. It
-	// returns their number.
+	// RouteUnread files a delivery for each undelivered step in a DID's inbox, and returns their
+	// number.
 	RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error)
 }
 
-// Reroute moves two kinds of deliveries to [Unrouted]: those to former peers, and steps in inboxes
-// here whose readers have no known mailbox location. Call it at startup and after each change of
-// the peers. It returns the number of moved deliveries. A second call completes an interrupted one.
+// Reroute moves two kinds of deliveries to [Unrouted]: those to former peers, and unread steps here for
+// DIDs without a known mailbox location. Call it at startup and after each change of the peers. It
+// returns the number of moved deliveries. A second call completes an interrupted one.
 func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err error) {
 	names, err := l.outboxes.OutboxNames(ctx)
 	if err != nil {
@@ -173,7 +172,7 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 	}
 }
 
-// Another home has, or could have, the mailbox of a party of one of the deliveries.
+// Another home has, or could have, the mailbox of a party.
 func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
 	for _, d := range page {
 		dids := d.View.Others("")

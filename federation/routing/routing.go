@@ -1,14 +1,14 @@
-// Package routing determines the location of DIDs, and moves mailboxes. [Locator.Resolve] returns the
-// [Address] of a DID: the home of its mailbox, and its link and its name at this home.
+// Package routing locates DIDs, and moves mailboxes. [Locator.Resolve] returns the [Address] of a DID: the
+// home of its mailbox, and its link and name at this home.
 //
-// The DID of a key kept by this gateway represents its owner. The mailbox home of a DID stores its
-// inbox and delivers to it. The first of these sources with a home wins:
+// The DID of a key kept by this gateway represents its owner. The mailbox home of a DID stores its inbox
+// and delivers to it. It is determined by the first of these sources that names a home:
 //
-//  1. An operator moved the mailbox. No other source overrules the kept location.
+//  1. An operator moved the mailbox. No other source overrules that.
 //  2. The DID was seen: it is this home, an agent or a user of a network here, or it is bound
 //     to the name of another home, which sent its steps.
 //  3. It is a did:web below the name of another home.
-//  4. A kept location: a step, a login here, the document of the DID, the well-known document
+//  4. A stored location: a step, a login here, the document of the DID, the well-known document
 //     of its host, or the answer of a home.
 //
 // At this home, a DID is located on the link on which it last signed, or to which an operator bound
@@ -17,16 +17,14 @@
 // A location at a home that is no longer a peer is a lost route: any newer source overrules it.
 //
 // Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
-// [Locator.Deliver] empties it: it reads the documents, queries all other homes, and sends the step
-// to the home that it finds. The record keeps the location. [Locator.Linked] schedules all of them
-// again when a link to a home comes up. [Locator.Reroute] moves steps there when homes are added or
-// removed.
+// [Locator.Deliver] reads the documents, queries all other homes, stores the location, and sends the step
+// there. [Locator.Linked] retries these steps when a link to a home comes up. [Locator.Reroute] fills the
+// outbox when homes are added or removed.
 //
 // [Locator.Move] moves a mailbox to another home. This home then forwards steps for the DID for
 // thirty days.
 //
-// A Locator takes the record, the other homes and the documents of DIDs as ports, and the
-// time as an argument. Its methods may be called concurrently.
+// The methods of a Locator may be called concurrently.
 package routing
 
 import (
@@ -46,75 +44,73 @@ import (
 	"github.com/baton-gateway/baton/federation/fault"
 )
 
-// Unrouted is the outbox of steps for DIDs whose mailbox home is unknown, or no longer a peer.
+// Unrouted is the outbox for DIDs whose mailbox home is unknown, or no longer a peer.
 const Unrouted = federation.UnroutedLink
 
-// The network of bindings of DIDs whose steps another home sent.
+// Network of the bindings of DIDs at other homes.
 const homeNetwork = "home"
 
-// Record is the part of the record that a [Locator] reads and writes.
+// Record is the required part of the record.
 type Record interface {
-	// MailboxLocation returns the kept location of a mailbox, or [federation.ErrNotFound].
+	// MailboxLocation returns a stored mailbox location, or [federation.ErrNotFound].
 	MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
-	// HasMoved reports whether an operator moved the mailbox of any DID from one home to another.
+	// HasMoved reports whether an operator moved any mailbox from one home to another.
 	HasMoved(ctx context.Context, from, to federation.HomeID) (bool, error)
-	// KeepMailboxLocation replaces the kept location of a mailbox. It blocks until the location is on
-	// disk.
+	// KeepMailboxLocation replaces a stored location, and blocks until it is on disk.
 	KeepMailboxLocation(ctx context.Context, l federation.MailboxLocation) error
-	// IsAgent reports whether a DID belongs to an agent of this gateway.
+	// IsAgent reports whether a DID is an agent of this gateway.
 	IsAgent(ctx context.Context, did federation.DID) (bool, error)
 	// Binding returns the link on which a DID was last seen or bound, or [federation.ErrNotFound].
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// KnowsHomes reports whether the record has a location at another home, or a DID whose steps
-	// another home sent.
+	// KnowsHomes reports whether the record has a location at another home, or steps that another home
+	// sent.
 	KnowsHomes(ctx context.Context, self federation.HomeID) (bool, error)
 	// View returns the view of a handoff, or the zero View.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Waiting returns the number of unread entries of an inbox, and their size.
+	// Waiting returns the number and the size of the unread entries of an inbox.
 	Waiting(ctx context.Context, to federation.DID) (entries int, sizeBytes int64, err error)
-	// Lease reserves up to limit unread entries of an inbox for a device, oldest first.
+	// Lease leases up to limit unread entries of an inbox, oldest first.
 	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
-	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another device
-	// leased the entry meanwhile.
+	// Ack marks a leased entry as read, or returns [federation.ErrLeaseLost] if another device has
+	// leased it.
 	Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error
-	// Nack releases a leased entry. No device gets it before a given time.
+	// Nack releases a leased entry, which no device gets before the given time.
 	Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error
 }
 
-// Peer is another home that exchanges steps with this gateway.
+// Peer is another home.
 type Peer struct {
 	Home    federation.HomeID
 	URL     string // without a path
 	Blocked bool   // nothing is sent to it
 }
 
-// Peers is the set of other homes. The methods that block on the network return an error wrapping
-// [*federation.UnavailableError] for an unreachable home or a former peer.
+// Peers is the set of other homes. For an unreachable home or a former peer, methods that block on the
+// network return an error wrapping [*federation.UnavailableError].
 type Peers interface {
-	// All returns the peers, in the order of the configuration.
+	// All returns the peers in configured order.
 	All() iter.Seq[Peer]
-	// Peer returns the peer with the given name, and whether there is one.
+	// Peer returns the peer with the given name, or false if there is none.
 	Peer(home federation.HomeID) (Peer, bool)
-	// Houses reports whether a home has the mailbox of a DID. It sends that home a request, and
-	// blocks on the network.
+	// Houses asks a home whether it has a DID's mailbox. It blocks on the network.
 	Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error)
-	// Give asks a home to take over the mailbox of a DID. It blocks on the network. A refusal is a
+	// Give asks a home to take over a DID's mailbox. It blocks on the network. A refusal is a
 	// [*federation.RefusalError].
 	Give(ctx context.Context, home federation.HomeID, did federation.DID) error
 	// Deliver sends a step to a home, and blocks until its receipt. A [*federation.RefusalError] is
 	// final.
 	Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error
-	// DeliverText sends private text to a home, as Deliver sends a step.
+	// DeliverText sends private text like Deliver.
 	DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error
-	// ReportMisbehavior records an invalid signed claim of a home.
+	// ReportMisbehavior records a home's invalid signed claim.
 	ReportMisbehavior(ctx context.Context, home federation.HomeID, kind federation.MisbehaviorKind, why string)
 }
 
-// Documents reads published documents about DIDs. Its methods block on the network.
+// Documents reads published documents. Its methods block on the network.
 type Documents interface {
 	// MailboxURL returns the address of the mailbox home in a DID document, or "".
 	MailboxURL(ctx context.Context, did federation.DID) (string, error)
-	// HostHome returns the home in the well-known document of a host, or "" without such a document.
+	// HostHome returns the home in a host's well-known document, or "".
 	HostHome(ctx context.Context, host string) (federation.HomeID, error)
 }
 
@@ -126,16 +122,16 @@ type Config struct {
 	Outboxes  Outboxes
 	Peers     Peers
 	Documents Documents
-	// LoggedInto returns the link of this home on which a DID is logged in, or "". It blocks on the
-	// owners of links, and may be nil.
+	// LoggedInto returns the local link on which a DID is logged in, or "". It blocks on the owners of
+	// links, and may be nil.
 	LoggedInto func(ctx context.Context, did federation.DID) string
-	// Routed is called with a DID whose location became known, or with "" if any DID may have a new
-	// route. It may be nil, and may block on the disk.
+	// Routed is called with a DID whose location became known, or with "" for any DID. It may be nil,
+	// and may block on the disk.
 	Routed func(ctx context.Context, did federation.DID)
 	Log    *slog.Logger
 }
 
-// Locator locates mailboxes, and moves them.
+// Locator finds and moves mailboxes.
 type Locator struct {
 	home       federation.HomeID
 	record     Record
@@ -151,11 +147,11 @@ type Locator struct {
 	asked  map[federation.DID]time.Time // last query to the peers
 	linked bool
 	read   bool
-	// First of successive rounds in which several homes claimed the mailbox.
+	// First of successive rounds with several claims.
 	contested map[federation.DID]time.Time
 }
 
-// New returns a locator. It reads nothing yet.
+// New returns a locator without reading anything.
 func New(cfg Config) *Locator {
 	l := &Locator{
 		home: cfg.Home, record: cfg.Record, owners: cfg.Owners, outboxes: cfg.Outboxes, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, loggedInto: cfg.LoggedInto, log: cfg.Log,
@@ -168,18 +164,18 @@ func New(cfg Config) *Locator {
 }
 
 const (
-	askedAgain  = time.Minute // between two rounds of queries about one DID
-	askedAtOnce = 32          // per DID
-	maxAsked    = 4096        // DIDs, at about 100 bytes each
-	// Both homes of a move claim the mailbox until the former one has the other's answer.
-	contestedFor = 10 * time.Minute // until the claims are offences
+	askedAgain  = time.Minute // between rounds of queries about one DID
+	askedAtOnce = 32          // concurrent queries per DID
+	maxAsked    = 4096        // DIDs; each has about 100 bytes
+	// Both homes of a move claim the mailbox until the former one has the answer.
+	contestedFor = 10 * time.Minute // then the claims are offences
 )
 
 var errNoHome = errors.New("no home is known to have its mailbox")
 
-// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties. It blocks on
-// the network. The error is a [*federation.UnavailableError] while one is not found. A
-// [*federation.RefusalError] means that the handoff has ended.
+// Deliver sends a step of [Unrouted] to the mailbox homes of all parties. It blocks on the network. It
+// returns a [*federation.UnavailableError] while a home is not found, or a [*federation.RefusalError]
+// if the handoff has ended.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {
@@ -204,8 +200,8 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 	return nil
 }
 
-// DeliverText sends text of the outbox [Unrouted] to the mailbox home of its recipient. For a
-// recipient now at this home, it returns a [*federation.RefusalError].
+// DeliverText sends text of [Unrouted] to the recipient's mailbox home. For a recipient now here, it
+// returns a [*federation.RefusalError].
 func (l *Locator) DeliverText(ctx context.Context, t federation.Text, now time.Time) error {
 	home, err := l.find(ctx, t.To, now)
 	switch {
@@ -239,7 +235,7 @@ func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (
 	return "", notFound(did, why)
 }
 
-// A search runs at most once a minute. The result why explains a failed search.
+// A search runs at most once a minute. A non-nil why means that it failed.
 func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time) (found federation.HomeID, why error) {
 	if l.alone() || !l.due(did, now) {
 		return "", errNoHome
@@ -265,8 +261,8 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 	return "", why
 }
 
-// Linked records that the link to another home is up. Queries are allowed again, and the steps of
-// [Unrouted] are retried. It may block on the disk.
+// Linked records that a link to another home is up. It allows queries and retries the steps of
+// [Unrouted]. It may block on the disk.
 func (l *Locator) Linked(ctx context.Context) {
 	l.mu.Lock()
 	clear(l.asked)
@@ -278,7 +274,7 @@ func notFound(did federation.DID, why error) error {
 	return &federation.UnavailableError{What: "home of " + string(did), Err: why}
 }
 
-// A due round counts as begun.
+// If it returns true, the round counts as begun.
 func (l *Locator) due(did federation.DID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -292,7 +288,7 @@ func (l *Locator) due(did federation.DID, now time.Time) bool {
 	return true
 }
 
-// Returns "" unless the home is a peer.
+// The result is "" unless the home is a peer.
 func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	named, err := l.documents.MailboxURL(ctx, did)
 	if err != nil || named == "" {
@@ -307,14 +303,14 @@ func (l *Locator) documented(ctx context.Context, did federation.DID) (federatio
 	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", named)
 }
 
-// Returns "" for DIDs other than did:web, and if the home is not a peer.
+// The result is "" unless the DID is a did:web and the home is a peer.
 func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	below, ok := strings.CutPrefix(string(did), "did:web:")
 	if !ok {
 		return "", nil
 	}
 	host, _, _ := strings.Cut(below, ":")
-	host, err := url.PathUnescape(host) // a did:web writes the colon before a port as %3A
+	host, err := url.PathUnescape(host) // a port follows %3A
 	if err != nil {
 		return "", err
 	}
@@ -328,8 +324,8 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// If several peers claim the mailbox, none is trusted, and each is reported if this lasts longer
-// than a move. If no peer claims it, the errors of unresponsive peers are returned.
+// If several peers claim the mailbox, none is trusted, and each is reported if this lasts longer than a
+// move. If no peer claims it, the errors of unresponsive peers are returned.
 func (l *Locator) ask(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {
