@@ -33,12 +33,12 @@ const (
 	Confirm Verb = "confirm"
 )
 
-// State is the state of a handoff after the last filed step.
+// State is the state of a handoff.
 type State string
 
 // The states of kind [Handoff], each with the party that acts next.
 const (
-	None      State = ""         // nothing filed; the offerer opens
+	None      State = ""         // nothing filed
 	Offered   State = "offered"  // to one DID; the offeree answers
 	Open      State = "open"     // to anyone; the first claim wins
 	Assigned  State = "assigned" // the assignee works
@@ -49,7 +49,7 @@ const (
 	Expired   State = "expired"
 )
 
-// Role is the role of a DID in one handoff.
+// Role is the role of a DID in a handoff.
 type Role string
 
 // The roles. System is the home itself.
@@ -75,14 +75,14 @@ type Dialect string
 
 // The dialects.
 const (
-	HandoffTags Dialect = "handoff" // of the handoff RFC
-	ActTags     Dialect = "act"     // of deployed servers
+	HandoffTags Dialect = "handoff" // handoff RFC
+	ActTags     Dialect = "act"     // deployed servers
 )
 
 // Event is one step: its signed content, and this gateway's data about its arrival.
 //
-// Fields holds the signed step verbatim. The codec copies the fields from Title on from it. Before a
-// gateway signs a step, the step has no Fields.
+// A codec fills the members from Title on from the signed Fields. A step that the gateway has not signed
+// yet has no Fields.
 type Event struct {
 	ID      EventID   `json:"id"`      // zero until it is created or set by the signer
 	Handoff HandoffID `json:"handoff"` // equal to ID in an offer
@@ -104,9 +104,9 @@ type Event struct {
 	Priority    string    `json:"priority,omitempty"`
 	Subject     EventID   `json:"subject,omitzero"` // confirmed by a [Confirm]
 
-	BidDeadline time.Time `json:"bid_deadline,omitzero"` // of an offer with bids
-	Accepts     EventID   `json:"accepts,omitzero"`      // bid accepted by an award
-	Replaces    HandoffID `json:"replaces,omitzero"`     // closed handoff replaced by an offer
+	BidDeadline time.Time `json:"bid_deadline,omitzero"`
+	Accepts     EventID   `json:"accepts,omitzero"`  // bid accepted by an award
+	Replaces    HandoffID `json:"replaces,omitzero"` // closed handoff replaced by an offer
 
 	// Fields holds every signed field under its wire name, known or not. Stamped is true if the
 	// signature also covers ID.
@@ -116,7 +116,7 @@ type Event struct {
 	Provenance Provenance `json:"provenance"`
 	Signature  Signature  `json:"signature"`
 	Evidence   *Evidence  `json:"evidence,omitempty"` // nil unless Vouched
-	Erased     *Erasure   `json:"erased,omitempty"`   // nil unless the content was erased
+	Erased     *Erasure   `json:"erased,omitempty"`   // nil unless erased
 
 	Arrival Arrival `json:"arrival"`
 }
@@ -135,9 +135,9 @@ type Arrival struct {
 	RemoteVenue bool `json:"abroad,omitempty"`
 	// ReadsInbox is true if the signer reads its inbox and notices from the record, not on the link.
 	ReadsInbox bool      `json:"reads_inbox,omitempty"`
-	Name       string    `json:"name,omitempty"`       // display name of the signer
-	User       string    `json:"-"`                    // never stored
-	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
+	Name       string    `json:"name,omitempty"` // display name of the signer
+	User       string    `json:"-"`
+	MessageID  string    `json:"message_id,omitempty"`
 	Received   time.Time `json:"received"`
 	// Address is the client address of the signer in CIDR form, an IPv4 /32 or an IPv6 /64, or "" if
 	// unknown. It is never stored.
@@ -161,16 +161,16 @@ type Arrival struct {
 	Place ChannelRef `json:"place,omitzero"`
 }
 
-// ChannelRef is a channel or a private exchange on a chat network.
+// ChannelRef is a place on a chat network.
 type ChannelRef struct {
 	Link  string `json:"link"`  // empty for a channel of several links
-	Venue string `json:"venue"` // as in [Event]
+	Venue string `json:"venue"` // see [Event]
 }
 
-// Private reports whether a venue is a private exchange of two DIDs.
+// Private reports whether a venue is a private exchange.
 func Private(venue string) bool { return strings.HasPrefix(venue, privatePrefix) }
 
-// PrivateVenue returns the venue of an exchange of two DIDs.
+// PrivateVenue returns the venue of a private exchange.
 func PrivateVenue(a, b DID) string {
 	return privatePrefix + string(min(a, b)) + "," + string(max(a, b))
 }
@@ -189,10 +189,10 @@ func Parties(venue string) (a, b DID, ok bool) {
 
 const privatePrefix = "dm:"
 
-// Signature is a detached signature and the document that it covers.
+// Signature is a detached signature with its document.
 type Signature struct {
 	KeyID    string `json:"key_id,omitempty"` // see [KeyID]; may be empty
-	Bytes    []byte `json:"bytes,omitempty"`  // Ed25519; empty for an unsigned step
+	Bytes    []byte `json:"bytes,omitempty"`  // Ed25519; empty if unsigned
 	Text     string `json:"text,omitempty"`   // as received on the wire
 	Document string `json:"document,omitempty"`
 	Key      []byte `json:"key,omitempty"` // raw public key that verified it
@@ -202,7 +202,7 @@ type Signature struct {
 type Evidence struct {
 	URL    string   `json:"url"`
 	Digest [32]byte `json:"digest"`
-	Bytes  []byte   `json:"-"`      // served at URL
+	Bytes  []byte   `json:"-"`
 	Source [32]byte `json:"source"` // SHA-256 of the foreign message without additions
 }
 

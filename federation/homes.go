@@ -14,14 +14,14 @@ type Ruling struct {
 	Home    HomeID
 	Handoff HandoffID
 	Event   EventID
-	Version Version   // from 1
+	Version Version
 	Chain   [32]byte  // see [Link]
 	Party   DID       // the signer's party according to the home, if different
 	Via     HomeID    // the home that sent the step, if different
 	Filed   time.Time // by the home's clock
 
-	Document  string // exactly as signed
-	Signature string // as received on the wire
+	Document  string
+	Signature string
 }
 
 // Voucher is a home's signed statement that a step belongs to one of its participants. It travels with
@@ -43,7 +43,7 @@ type Fork struct {
 	Home    HomeID
 	Handoff HandoffID
 	Version Version // at which they diverge
-	First   Ruling  // filed here
+	First   Ruling
 	Second  Ruling
 	Found   time.Time
 }
@@ -76,7 +76,7 @@ const (
 	LocatedByBinding LocationSource = "binding" // bound by an operator under the name of the home
 )
 
-// MovedMailbox is an operator's move of a mailbox to another home.
+// MovedMailbox is a mailbox moved by an operator.
 type MovedMailbox struct {
 	DID  DID    `json:"did"`
 	Home HomeID `json:"home"`
@@ -105,7 +105,7 @@ func (e *ForkError) Error() string {
 type KnownHome struct {
 	Home  HomeID
 	URL   string // without a path
-	Path  string // "relay" or "https"
+	Path  string
 	Since time.Time
 }
 
@@ -113,7 +113,7 @@ type KnownHome struct {
 type AddedHome struct {
 	Home     KnownHome
 	Findings []Finding
-	Canary   *CanaryReport // nil if none was sent
+	Canary   *CanaryReport
 }
 
 // CanaryReport is the result of a canary: a test handoff that is delivered in both directions.
@@ -124,7 +124,7 @@ type CanaryReport struct {
 	Reason  string
 }
 
-// MovedInbox is the result of moving a mailbox to another home.
+// MovedInbox is the result of moving a mailbox.
 type MovedInbox struct {
 	DID     DID
 	Home    HomeID
@@ -140,7 +140,7 @@ type Misbehavior struct {
 	Times int
 	First time.Time
 	Last  time.Time
-	Why   string // last reason, for people
+	Why   string // last reason
 }
 
 // MisbehaviorKind is the subject of a claim.

@@ -58,7 +58,7 @@ const (
 	Secp256k1 KeyKind = "secp256k1"
 )
 
-// PublicKey is a key of any kind: 32 bytes for Ed25519, otherwise a compressed point of 33 bytes.
+// PublicKey is a key of any kind: 32 bytes for Ed25519, otherwise a compressed point (33 bytes).
 type PublicKey struct {
 	Kind  KeyKind
 	Bytes []byte
@@ -84,7 +84,7 @@ type KeySource interface {
 // KeyQuery selects candidate keys for one signature.
 type KeyQuery struct {
 	DID      DID
-	KeyID    string // from the signature, or ""
+	KeyID    string
 	Link     string
 	Name     string // of the signer: lookups are limited per link and name
 	Received time.Time
@@ -213,7 +213,7 @@ func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWind
 	}, true
 }
 
-// KeyHistory has the windows of one DID, oldest first.
+// KeyHistory contains the windows of one DID, oldest first.
 type KeyHistory []KeyWindow
 
 // Source returns the source of a key: "did:" and the method for the document of the DID, otherwise the
@@ -234,7 +234,7 @@ type KeyStanding int
 
 // The standings.
 const (
-	KeyUnknown KeyStanding = iota // listed by no source
+	KeyUnknown KeyStanding = iota
 	KeyGood
 	KeyEnded
 )

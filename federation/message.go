@@ -41,8 +41,8 @@ func (t Text) Refuse(code RefusalCode, detail string) *RefusalError {
 // TextVerb is the verb of text in metrics, records and APIs.
 const TextVerb = "message"
 
-// Row returns the text as an event with the verb [TextVerb], for tables, lists and logs that mix text
-// and steps.
+// Row returns the text as an event with the verb [TextVerb], for lists and logs that mix text and
+// steps.
 func (t Text) Row() Event {
 	return Event{
 		ID: t.ID, Handoff: t.Order, Kind: TextVerb, Verb: TextVerb, From: t.From, For: t.Author, To: t.To, Venue: t.Venue, Note: t.Body,
@@ -50,7 +50,7 @@ func (t Text) Row() Event {
 	}
 }
 
-// TextOf returns the text of a [Text.Row].
+// TextOf is the inverse of [Text.Row].
 func TextOf(row Event) *Text {
 	about, _ := ParseEventID(row.ReplyTo)
 	return &Text{
@@ -59,13 +59,13 @@ func TextOf(row Event) *Text {
 	}
 }
 
-// Manner is the field for channel text other than plain lines.
+// Manner is the field for the kind of channel text.
 const Manner = "manner"
 
 // The values of [Manner].
 const (
-	Action     = "action"  // as in "/me waves"
-	NoticeText = "notice"  // needs no reply
+	Action     = "action" // as in "/me waves"
+	NoticeText = "notice"
 	React      = "react"   // the body is an emoji for the message in [Reply]
 	Unreact    = "unreact" // removes a reaction
 )
@@ -83,7 +83,7 @@ const Reply = "reply"
 // Away is the field with the author's away message, in a channel.
 const Away = "away"
 
-// Unkept is the field of text from a link with history = false. Such text is not stored in the history.
+// Unkept is the field of text that is not stored in the history (history = false).
 const Unkept = "unkept"
 
 // MaxChatBytes bounds one line of channel text, with space for the author's name.
@@ -121,7 +121,7 @@ func Conversation(from, to DID) HandoffID {
 	return id
 }
 
-// TextFiling is one text with all changes of its filing, written in one transaction.
+// TextFiling is one text with all changes of its filing.
 type TextFiling struct {
 	Fanout
 
@@ -141,10 +141,10 @@ var ErrTooManyContacts = errors.New("federation: too many contacts")
 // ContactState is a participant's decision about a sender.
 type ContactState string
 
-// The states of a sender.
+// The contact states.
 const (
 	ContactUnknown    ContactState = ""
-	ContactIntroduced ContactState = "introduced" // the recipient was told how to allow and block it
+	ContactIntroduced ContactState = "introduced" // the recipient was informed how to decide
 	ContactAllowed    ContactState = "allowed"
 	ContactBlocked    ContactState = "blocked" // messages are refused on every network
 )
@@ -175,13 +175,13 @@ type TimelineEntry struct {
 	Position Position
 }
 
-// TimelineQuery selects a part of the history of a place, without both ends.
+// TimelineQuery selects a part of the history of a place, excluding both ends.
 type TimelineQuery struct {
 	// Place ignores the link of a private venue.
 	Place  ChannelRef
-	After  Position // zero for the start
-	Before Position // zero for the end
-	Newest bool     // prefer the newest steps at the limit
+	After  Position
+	Before Position
+	Newest bool // prefer the newest steps at the limit
 	// TextOnly omits other lines, see [Line.IsText].
 	TextOnly bool
 }
@@ -192,12 +192,12 @@ type Line struct {
 	ID       string
 	Place    ChannelRef
 	Author   DID
-	To       DID // "" in a channel
+	To       DID
 
 	Command string // PRIVMSG, NOTICE, TAGMSG or TOPIC
 	Source  string // nick!user@host
 	Text    string
-	Account string            // of the author, or ""
+	Account string
 	Proved  string            // DID proved on another network, or ""
 	Tags    map[string]string // client-only tags with full names
 }

@@ -31,33 +31,33 @@ type Cursor string
 type View struct {
 	ID       HandoffID `json:"id"`
 	Kind     Kind      `json:"kind"`
-	Dialect  Dialect   `json:"dialect"` // of the offer
+	Dialect  Dialect   `json:"dialect"`
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway, which also ends unanswered offers
-	Numbered bool      `json:"numbered,omitempty"`   // Home rules on all steps, not only on state changes
-	Venue    string    `json:"venue"`                // on a chat network
+	Remote   bool      `json:"remote,omitempty"`   // Home is another gateway, which also ends unanswered offers
+	Numbered bool      `json:"numbered,omitempty"` // Home rules on all steps, not only on state changes
+	Venue    string    `json:"venue"`
 	Link     string    `json:"link,omitempty"`       // of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // venue signed in the offer, if different
 	Partial  []string  `json:"partial,omitempty"`    // links whose network lacks a step sent by command
 	Offerer  DID       `json:"offerer"`
-	Offeree  DID       `json:"offeree,omitempty"`  // empty if open
-	Named    DID       `json:"named,omitempty"`    // DID of Offeree's kept key, if named by the offer
-	Assignee DID       `json:"assignee,omitempty"` // empty before accept or claim
+	Offeree  DID       `json:"offeree,omitempty"`
+	Named    DID       `json:"named,omitempty"` // DID of Offeree's kept key, if named by the offer
+	Assignee DID       `json:"assignee,omitempty"`
 
 	Title    string    `json:"title"`
 	Caps     []string  `json:"caps,omitempty"`
-	Deadline time.Time `json:"deadline,omitzero"` // or zero
+	Deadline time.Time `json:"deadline,omitzero"`
 	Priority string    `json:"priority,omitempty"`
 
-	BidDeadline time.Time `json:"bid_deadline,omitzero"` // or zero
-	Replaces    HandoffID `json:"replaces,omitzero"`     // may be unknown here
+	BidDeadline time.Time `json:"bid_deadline,omitzero"`
+	Replaces    HandoffID `json:"replaces,omitzero"` // may be unknown here
 
 	Opened time.Time `json:"opened"`
 	Moved  time.Time `json:"moved"`
 
-	Erased time.Time `json:"erased,omitzero"` // time of erasure, or zero
+	Erased time.Time `json:"erased,omitzero"`
 
 	Answered Version   `json:"answered,omitempty"` // first step after the initial state, or 0
 	Over     bool      `json:"over,omitempty"`     // no step can follow
@@ -78,7 +78,7 @@ const (
 // Exists reports whether the handoff has a log.
 func (v View) Exists() bool { return v.Version > 0 }
 
-// Others returns the distinct DIDs of the offerer, offeree and assignee, except one.
+// Others returns the distinct parties except one.
 func (v View) Others(actor DID) []DID {
 	var others []DID
 	for _, did := range []DID{v.Offerer, v.Offeree, v.Assignee} {
@@ -123,15 +123,15 @@ type Filing struct {
 
 // Entry is a filed step or text in a log, inbox or outbox. Logs contain only steps.
 type Entry struct {
-	Event   Event     `json:"event"`   // zero for text
+	Event   Event     `json:"event"`
 	Text    *Text     `json:"-"`       // nil for a step
 	Version Version   `json:"version"` // in the log: 1 for the offer, 0 for a receipt
-	State   State     `json:"state"`   // after the step
+	State   State     `json:"state"`
 	Filed   time.Time `json:"filed"`
-	Cursor  Cursor    `json:"-"` // only from an inbox
+	Cursor  Cursor    `json:"-"`
 	Number  uint64    `json:"-"` // in the inbox: from 1, without gaps, in order of arrival
 	Waits   bool      `json:"-"` // unread in the inbox
-	Now     State     `json:"-"` // current state; only from an inbox, "" for text
+	Now     State     `json:"-"` // current; only from an inbox, "" for text
 }
 
 // Row returns the step, or the [Text.Row] of text.
@@ -166,12 +166,12 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Binding records the DID of a name on a network.
+// Binding is the DID of a name on a network.
 type Binding struct {
 	DID     DID
 	Network string // see [Arrival]
 	Link    string
-	Name    string    // newest
+	Name    string
 	First   string    // first known name, for permanent aliases
 	Key     []byte    // raw public key of the last verified step
 	Seen    time.Time // newest step, to the minute
@@ -183,7 +183,7 @@ type Judgement struct {
 	Entry     Entry // if not filed, only the event with its ID
 	View      View  // after the step; unchanged by a refusal
 	Fanout    Fanout
-	Duplicate bool // Entry was filed before
+	Duplicate bool // filed before
 	Conflicts int  // repetitions because another step was filed first
 	// Newcomer is the step's DID if it is new to the record, or "".
 	Newcomer DID
@@ -191,22 +191,21 @@ type Judgement struct {
 	Awaits bool
 }
 
-// Fanout lists the destinations of a step, besides the inboxes of its parties.
+// Fanout lists the destinations of a step besides its parties' inboxes.
 type Fanout struct {
 	Links []string
-	// Once names the Links that show a step at most once. Filing counts as their first attempt, to save
-	// a write.
+	// Once names the Links that show a step at most once. Filing counts as their first attempt.
 	Once []string
 	// Effects are written in the transaction of the step.
 	Effects []Effect
 	// Topics are woken after the filing.
 	Topics []string
-	// Kept lists the keys kept by the gateway for the parties. The record stores their owners, because
-	// other networks may show the DIDs of these keys.
+	// Kept lists keys kept for the parties. The record stores their owners, because other networks may
+	// show the DIDs of these keys.
 	Kept []KeptKey
 }
 
-// KeptKey is a key kept by the gateway for a DID.
+// KeptKey is a key kept for a DID.
 type KeptKey struct {
 	ID    string // see [KeyID]
 	Owner DID
@@ -232,15 +231,14 @@ type Snapshot struct {
 	// Used is the reason why the step can never be filed, or nil: its signer reused the ID
 	// ([EventIDInUse]), or the step was pruned ([TerminalHandoff]).
 	Used      *RefusalError
-	Named     *Entry    // step in Step.Accepts, if in this handoff, or nil
-	Replaced  View      // handoff in Step.Replaces; zero without a log
-	Reference HandoffID // handoff of the step answered or confirmed by Step; zero if unknown
+	Named     *Entry    // step in Step.Accepts, if in this handoff
+	Replaced  View      // handoff in Step.Replaces
+	Reference HandoffID // handoff of the step answered or confirmed by Step
 	Pending   []Pending // oldest first
 	Open      int       // see [SnapshotQuery].OpenOf
-	// Inboxes contains the use of each non-empty inbox.
-	Inboxes map[DID]InboxUse
-	Head    [32]byte // [Link] after the newest step, or zero
-	Chain   [32]byte // [Link] at the version of the query, or zero
+	Inboxes   map[DID]InboxUse
+	Head      [32]byte // [Link] after the newest step, or zero
+	Chain     [32]byte // [Link] at the version of the query, or zero
 	// Forked is true if the handoff provably has two histories. It requires a Version in the query.
 	Forked bool
 }
@@ -262,13 +260,13 @@ var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 // Deferred is a step that cannot be judged yet, because its key was not found, or an earlier step is
 // deferred. It is in no log and does not change the handoff.
 type Deferred struct {
-	Row    int64 // order of arrival
+	Row    int64
 	Event  Event
 	Origin string // link of its arrival; never ""
 	Since  time.Time
-	Tried  int // number of failed retries
+	Tried  int // failed retries
 	Next   time.Time
-	Reason string // of the last failure, for operators
+	Reason string // of the last failure
 }
 
 // DeferralLimits bounds deferred steps. Zero means no limit.
@@ -292,10 +290,10 @@ const MaxJournalPage = 1024
 
 // Filter selects handoffs. A zero field matches all.
 type Filter struct {
-	DIDs       []DID // offerer, offeree or assignee is one of these
+	DIDs       []DID // one of these is a party
 	State      State
 	Kind       Kind
-	Venue      string    // on a chat network
+	Venue      string
 	Capability string    // required by the offer
 	Since      time.Time // changed at or after
 	Title      string    // words in any order and case
