@@ -71,8 +71,8 @@ func CapabilityIn(text string) Capability {
 // Blob is content stored outside the step that refers to it.
 type Blob struct {
 	Capability Capability
-	Digest     [32]byte // SHA-256 of Content
-	Owner      DID      // charged for it
+	Digest     [32]byte
+	Owner      DID // charged for it
 	Content    []byte
 	Stored     time.Time
 	Expires    time.Time // deletion time; zero while a step refers to it
@@ -99,8 +99,8 @@ func InlineContext(text string) bool {
 }
 
 // Blobs stores the content that steps refer to. [store.Record] documents the methods. A filed step
-// whose context is a blob address claims the blob, and an [Effect] may claim one too. A claimed blob is
-// kept as long as its handoff.
+// whose context is a blob address claims the blob, as may an [Effect]. A claimed blob is kept as long
+// as its handoff.
 type Blobs interface {
 	// KeepBlob stores a blob once per owner, handoff and content, and returns the first one. It claims
 	// the blob at once if the handoff is on record. It returns [ErrBlobQuota] if the owner's blobs

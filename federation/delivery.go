@@ -45,10 +45,10 @@ const (
 // Destination is a delivery target with its own retry schedule.
 type Destination struct {
 	Name     string
-	Failures int // consecutive, without a response
+	Failures int // consecutive
 }
 
-// PeerDestination returns the destination name of a peer. A home of the same name has another one.
+// PeerDestination returns the destination name of a peer, which differs from that of a home.
 func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
 
 // NoticesOf returns the destination name for the notices of a link.
@@ -68,21 +68,20 @@ func KindOf(to string) (kind DestinationKind, rest string) {
 // of one lane are delivered in order. A lane is a handoff, a conversation, or a sender and recipient.
 // Lanes do not wait for each other.
 type Delivery struct {
-	Row      int64 // position in the queue of the destination
+	Row      int64 // position in the queue
 	Entry    Entry
 	View     View // current; zero for text
 	Notice   *Notice
 	Document *PeerDelivery
 	Push     *Push
 	Queued   time.Time
-	Attempt  int       // number of earlier attempts
+	Attempt  int       // earlier attempts
 	Next     time.Time // next attempt of the first row of its lane; zero for immediately
-	Reason   string    // of the last failure
+	Reason   string
 	// Personal marks a delivery that has reached its channel and waits for an absent party. It does not
 	// block later rows.
 	Personal bool
-	// Skipped counts the earlier progress steps that this one replaces, and is set by the outbox
-	// worker.
+	// Skipped counts earlier progress steps replaced by this one. The outbox worker sets it.
 	Skipped int
 	// Broken is the reason why the record cannot read the row, or "". A broken row has no Entry or
 	// View.
@@ -102,7 +101,7 @@ func (d Delivery) Ref() string {
 	return d.Entry.Row().ID.String()
 }
 
-// Handoff returns the handoff of the step, or the zero ID if there is no step.
+// Handoff returns the handoff of the step, or the zero ID.
 func (d Delivery) Handoff() HandoffID {
 	switch {
 	case d.Notice != nil:
@@ -146,7 +145,7 @@ type Settlement struct {
 	State DeliveryState // "" means delivered
 	Code  string
 	Why   string
-	Dead  DeadReason // "" if it is not a dead letter
+	Dead  DeadReason // "" unless it is a dead letter
 	Quiet bool       // signers are not notified
 	Shown bool
 	At    time.Time
@@ -227,7 +226,7 @@ type DeadLetter struct {
 	Event    EventID
 	Handoff  HandoffID
 	Verb     Verb
-	Message  string // for a peer
+	Message  string
 	Attempt  int
 	Queued   time.Time
 	Died     time.Time
@@ -238,7 +237,7 @@ type DeadLetter struct {
 	Raw       []byte
 	Signature string
 	Tries     []Attempt
-	Broken    string // why it cannot be read, or ""
+	Broken    string // why it is unreadable, or ""
 }
 
 // DeadFilter selects dead letters. A zero field matches all.
@@ -247,9 +246,9 @@ type DeadFilter struct {
 	To     string
 }
 
-// Waiting is a pending delivery to a link, or to a peer of one.
+// Waiting is a pending delivery.
 type Waiting struct {
-	Link    string // or a name of a webhook or notice readers; or
+	Link    string // link, webhook or notice readers; "" for a peer
 	Peer    string
 	Event   EventID
 	Message string
@@ -272,7 +271,7 @@ func (w Waiting) To() string {
 
 // WaitingFilter selects deliveries. A zero field matches all. Set at most one of Link and Peer.
 type WaitingFilter struct {
-	Link    string // or a name of a webhook or notice readers
+	Link    string // link, webhook or notice readers
 	Peer    string
 	Handoff HandoffID
 	Before  time.Time
@@ -281,10 +280,10 @@ type WaitingFilter struct {
 
 // Shape counts the pending deliveries of one destination, by age.
 type Shape struct {
-	Link   string // or a name of a webhook or notice readers; or
+	Link   string // link, webhook or notice readers; "" for a peer
 	Peer   string
 	Rows   int
-	Ages   [shapeAges + 1]int // per interval of [ShapeAges], then all older ones
+	Ages   [shapeAges + 1]int // per interval of [ShapeAges], then older ones
 	Oldest time.Time
 }
 
@@ -298,13 +297,13 @@ func ShapeAges() [shapeAges]time.Duration {
 // MaxPeerDeliveries bounds the pending deliveries of one unreachable peer.
 const MaxPeerDeliveries = 10_000
 
-// PeerDeliveryKind distinguishes the contents of deliveries to peers.
+// PeerDeliveryKind is the content of a delivery to a peer.
 type PeerDeliveryKind string
 
 // The kinds of deliveries to peers.
 const (
-	MessageDelivery  PeerDeliveryKind = "message"  // to a participant of the peer
-	DecisionDelivery PeerDeliveryKind = "decision" // about such a participant
+	MessageDelivery  PeerDeliveryKind = "message"
+	DecisionDelivery PeerDeliveryKind = "decision" // about a participant of the peer
 )
 
 // PeerDelivery is a document for a peer of a network, such as another registry.
@@ -314,7 +313,7 @@ type PeerDelivery struct {
 	Peer     string
 	Sender   string
 	Message  string // of a decision: unique to Sender
-	OrderKey string // deliveries with the same key are made in order
+	OrderKey string // for the order of deliveries
 	Document []byte // JSON; each attempt adds members
 	Handoff  HandoffID
 	Queued   time.Time
@@ -329,7 +328,7 @@ type PeerDelivery struct {
 // PeerOutbox is a peer with pending deliveries.
 type PeerOutbox struct {
 	Name     string
-	Failures int       // consecutive, without a response
+	Failures int       // consecutive
 	Next     time.Time // zero if the peer responded
 }
 
@@ -337,6 +336,6 @@ type PeerOutbox struct {
 type PeerBacklog struct {
 	Peer   string
 	Rows   int
-	Oldest time.Time // zero if none is pending
+	Oldest time.Time // or zero
 	Dead   int
 }

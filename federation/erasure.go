@@ -8,8 +8,8 @@ import (
 // Erasure contains two digests of an erased step, to verify the log and detect duplicates.
 type Erasure struct {
 	At       time.Time `json:"at"`
-	Document [32]byte  `json:"document"` // see [Event.DocumentDigest]
-	Digest   [32]byte  `json:"digest"`   // see [Event.Digest]
+	Document [32]byte  `json:"document"`
+	Digest   [32]byte  `json:"digest"`
 }
 
 // DocumentDigest returns the SHA-256 of the signed document.

@@ -20,7 +20,7 @@ const MaxDevices = 16
 // CursorError is an [ErrUnknownCursor]. The caller can continue from the zero Cursor, to read the whole
 // inbox again, or from Newest, to read only later entries.
 type CursorError struct {
-	Newest Cursor // zero for an empty inbox
+	Newest Cursor
 }
 
 // Error implements error.
@@ -129,7 +129,7 @@ func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
 }
 
 // CheckFirstContact refuses a message from an unknown sender if the recipient's list or the sender's
-// share is full. If yields is set, another entry makes space in a full list.
+// share is full. If yields is set, a full list accepts it, because another entry is displaced.
 func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Remaining(held)
 	switch {
@@ -167,18 +167,18 @@ type NoticeKind string
 
 // The kinds of notices.
 const (
-	NoticeRefused       NoticeKind = "refused"       // by its home, or no home could rule on it
+	NoticeRefused       NoticeKind = "refused"       // by its home, or without a possible ruling
 	NoticeDelayed       NoticeKind = "delayed"       // retries continue
 	NoticeDelivered     NoticeKind = "delivered"     // after a delay notice
-	NoticeUndeliverable NoticeKind = "undeliverable" // the delivery was abandoned
+	NoticeUndeliverable NoticeKind = "undeliverable" // delivery abandoned
 	NoticeDisabled      NoticeKind = "disabled"
 )
 
 // DelayNotice is the age at which a pending delivery is reported to the signer.
 const DelayNotice = 5 * time.Minute
 
-// Notice reports the outcome of a step to its signer, or a disabled webhook to its owner. It is not a
-// step and is never answered.
+// Notice reports the outcome of a step to its signer, or a disabled webhook to its owner. It is never
+// answered.
 type Notice struct {
 	Cursor Cursor     `json:"-"` // zero before filing
 	Kind   NoticeKind `json:"kind"`
@@ -238,7 +238,7 @@ func (n Notice) About() EventID {
 	return n.Row().ID
 }
 
-// Ref identifies a notice among the notices of its reader.
+// Ref identifies a notice for its reader.
 func (n Notice) Ref() string { return n.About().String() + "/" + string(n.Kind) }
 
 // Sentence returns the text for the signer, without the final period.

@@ -21,12 +21,12 @@ const (
 	DeviceCode  LoginKind = "device"  // shown by a device, for approval by a party
 )
 
-// LoginCode is a short one-time code for the login of an agent host.
+// LoginCode is a short one-time code for logging in an agent host.
 type LoginCode struct {
 	Digest     [32]byte
 	Kind       LoginKind
 	DID        DID    // "" for an unapproved device
-	Key        string // of the session that created or approved it, see [Session]
+	Key        string // of the creating or approving session, see [Session]
 	Bound      bool   // see [Session]
 	Address    string // "" for a pairing code
 	Client     string

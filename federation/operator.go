@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// BoundName is an operator's binding of a name on a network to a DID.
+// BoundName is a name on a network, bound to a DID by an operator.
 type BoundName struct {
 	Network string
 	Name    string // account or agent, in the spelling of the network
@@ -20,7 +20,7 @@ type BoundName struct {
 	Since   time.Time // zero if configured
 }
 
-// DeliveryState is the state of a step's delivery to one link.
+// DeliveryState is the state of a delivery to one link.
 type DeliveryState string
 
 // The states of a delivery.
@@ -36,13 +36,13 @@ const (
 type Delivered struct {
 	Event EventID
 	Link  string
-	// Queue is the destination of a pending delivery to a webhook or a held registry, or "".
+	// Queue is the destination if it is a webhook or a held registry, otherwise "".
 	Queue       string
 	Participant string // handle; DID for [WebhookLink] and [InboxLink]; "" for all of the link
 	State       DeliveryState
 	Attempt     int
 	Next        time.Time // zero for immediately
-	Reason      string    // last error, code of a refusal, or [DeadReason]
+	Reason      string    // last error, refusal code, or [DeadReason]
 	Ended       time.Time // zero while pending
 }
 
@@ -75,7 +75,7 @@ const (
 
 func scopes() []Scope { return []Scope{ReadScope, OperateScope, AdminScope} }
 
-// ParseScope returns [ErrInvalidScope] for any other word.
+// ParseScope returns [ErrInvalidScope] for an unknown scope.
 func ParseScope(text string) (Scope, error) {
 	if s := Scope(text); slices.Contains(scopes(), s) {
 		return s, nil
@@ -89,7 +89,7 @@ func (s Scope) Covers(needed Scope) bool {
 	return has >= 0 && has >= slices.Index(scopes(), needed) && slices.Contains(scopes(), needed)
 }
 
-// OperatorToken describes an operator's token. The text of the token is not stored.
+// OperatorToken describes an operator's token, whose text is not stored.
 type OperatorToken struct {
 	Name    string // in the audit log, see [ValidTokenName]
 	Scope   Scope
@@ -127,14 +127,14 @@ func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err er
 	return text, OperatorToken{Digest: DigestToken(text)}, nil
 }
 
-// DigestToken returns the SHA-256 of a token, which is its key in the record.
+// DigestToken returns the SHA-256 of a token.
 func DigestToken(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
 // Change is an operator's change.
 type Change struct {
 	ID      int64 // from 1, in order of recording
 	At      time.Time
-	Actor   string // in the audit log
+	Actor   string
 	What    string // the command, such as "feed hold"
 	Subject string
 	Reason  string

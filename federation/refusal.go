@@ -161,7 +161,7 @@ func (e *RefusalError) Subject() string {
 // UnavailableError is a temporary error: a peer, a key server or the record is unreachable.
 type UnavailableError struct {
 	What       string
-	RetryAfter time.Duration // zero if unknown
+	RetryAfter time.Duration // or zero
 	Err        error
 }
 
@@ -217,8 +217,8 @@ type SizeSample struct {
 // SampleEvery is the interval between size samples.
 const SampleEvery = time.Minute
 
-// GrowthSince returns the growth of the record since a given time, in bytes. The samples must be
-// ordered. Decreases are ignored.
+// GrowthSince returns the growth of the record in bytes since a given time, ignoring decreases. The
+// samples must be ordered.
 func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	for i := 1; i < len(samples); i++ {
 		if samples[i].At.After(since) {

@@ -7,7 +7,7 @@ import (
 
 // Errors of the session store.
 var (
-	// ErrTokenUsed is returned by AdvanceSession for a used refresh token.
+	// ErrTokenUsed is returned for a used refresh token.
 	ErrTokenUsed = errors.New("federation: refresh token used before")
 	// ErrSessionEnded is returned for a session whose key has ended.
 	ErrSessionEnded = errors.New("federation: the key of the session has ended")
@@ -20,13 +20,13 @@ type Began string
 const (
 	BeganChallenge Began = "challenge" // a signed challenge without the gateway's name
 	BeganBound     Began = "bound"     // a signed document with the gateway's name
-	BeganDID       Began = "did"       // login with a DID
-	BeganHeader    Began = "header"    // a signed request without the gateway's name
-	BeganKeyless   Began = "keyless"   // no signature
-	BeganCode      Began = "code"      // an OAuth authorization code
-	BeganDevice    Began = "device"    // the user code of a device
+	BeganDID       Began = "did"
+	BeganHeader    Began = "header" // a signed request without the gateway's name
+	BeganKeyless   Began = "keyless"
+	BeganCode      Began = "code"   // an OAuth authorization code
+	BeganDevice    Began = "device" // the user code of a device
 	BeganPairing   Began = "pairing"
-	BeganPage      Began = "page"    // login in a browser
+	BeganPage      Began = "page"
 	BeganRefresh   Began = "refresh" // refresh token from before sessions recorded their key
 )
 
@@ -77,11 +77,11 @@ type Declaration struct {
 // NameKept is how long an unused name of a DID is reserved. A DID bound by an operator keeps its name.
 const NameKept = 30 * 24 * time.Hour
 
-// Answer is the response to a request with an idempotency key.
+// Answer is a response to a request with an idempotency key.
 type Answer struct {
 	DID    DID
 	Key    string   // chosen by the caller; at most 255 bytes
-	Digest [32]byte // SHA-256 of the request
+	Digest [32]byte // of the request
 	// Event is the step of the request and its repeats.
 	Event  EventID
 	Status int // HTTP status; 0 before the answer

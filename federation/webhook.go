@@ -20,7 +20,7 @@ func WebhookName(id WebhookID) string { return WebhookLink + "/" + id.String() }
 // Webhook is an address that receives the entries of an inbox or the steps of a handoff by POST.
 type Webhook struct {
 	ID          WebhookID `json:"id"`
-	DID         DID       `json:"did"`                   // owner of the webhook and the inbox
+	DID         DID       `json:"did"`
 	Participant string    `json:"participant,omitempty"` // on the link of its messages; "" for an inbox
 	// Handoff is the followed handoff, or zero for an inbox or messages. Each step filed since Since is
 	// posted, including those of DID itself. The webhook ends with the handoff.
@@ -29,17 +29,15 @@ type Webhook struct {
 	Sealed  []byte    `json:"-"`               // data of the posting network, opaque to the record
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
-	// Disabled is the time at which the address answered 410, or zero. Nothing is posted until the
-	// owner enables it again.
+	// Disabled is the time when the address answered 410, or zero. Only the owner can enable it again.
 	Disabled time.Time `json:"disabled,omitzero"`
 	Why      string    `json:"why,omitempty"`
-	// Key is the [KeyID] of the key that began the session, or "". The webhook is disabled when the key
-	// ends.
+	// Key is the [KeyID] of the session's key, or "". When the key ends, the webhook is disabled.
 	Key string `json:"-"`
 	// Session is the session that creates or enables the webhook, or "". It is not stored.
 	Session string `json:"-"`
-	// Unbound is the ID of the session if it is unbound, otherwise "". A bound proof of the participant
-	// disables the webhook.
+	// Unbound is the ID of the session if it is unbound, otherwise "". A bound proof disables the
+	// webhook.
 	Unbound string    `json:"-"`
 	Ends    time.Time `json:"-"` // time to disable it, or zero for never
 }
@@ -56,10 +54,10 @@ func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before
 // Push is one delivery to a webhook: a step, a notice, or content from a network's own tables. Pushes
 // with the same order key are made in order, notices after steps.
 type Push struct {
-	Item    int64         // in the queue of the webhook; notices come last
-	Entry   Entry         // with cursor and number, or zero
-	Notice  Notice        // on the [InboxLink], with cursor, or zero
-	Content Content       // or nil
+	Item    int64  // in the queue of the webhook; notices come last
+	Entry   Entry  // with cursor and number, or zero
+	Notice  Notice // on the [InboxLink], with cursor, or zero
+	Content Content
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
 	Attempt int       // failed attempts
@@ -104,7 +102,7 @@ type Content interface {
 	Place() uint64
 }
 
-// WebhookBacklog counts the pending and dead deliveries of one webhook.
+// WebhookBacklog counts the deliveries of one webhook.
 type WebhookBacklog struct {
 	Backlog
 
