@@ -43,7 +43,7 @@ type FetchConfig struct {
 // A rate has about 200 bytes. Buckets refill within a second, in which a home queries far fewer hosts.
 const maxHosts = 4096
 
-// Few headers are used.
+// Only Cache-Control, Location and Retry-After are used.
 const maxHeaderBytes = 16 << 10
 
 // ErrTooLarge is returned for a body over the limit.
@@ -208,7 +208,7 @@ type rates struct {
 	hosts map[string]*rate.Limiter
 }
 
-// It fails at once if the rate limit exceeds the deadline.
+// wait fails at once if the rate limit allows a request only after the deadline.
 func (r *rates) wait(ctx context.Context, host string) error {
 	if err := r.of(host).Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a turn at %s: %w", host, err)

@@ -302,7 +302,7 @@ func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	return o, nil
 }
 
-// It accepts strings, lists, objects and null. Numbers have several encodings, and are not used.
+// encodeDAG accepts strings, lists, objects and null. Numbers have several encodings, and are not used.
 //
 // spec: ipld dag-cbor "Strictness"
 func encodeDAG(value any) ([]byte, error) {

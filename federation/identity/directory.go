@@ -248,7 +248,7 @@ func webAddress(did federation.DID) (host string, path federation.URLPath, err e
 	return host, path.Join("did.json"), nil
 }
 
-// In lower case, without a dot at the end or a default port.
+// oneSpelling requires lower case, without a dot at the end or a default port.
 func oneSpelling(name, port, host string) bool {
 	switch {
 	case name == "", name != strings.ToLower(name), strings.HasSuffix(name, "."):

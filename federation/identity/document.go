@@ -22,7 +22,7 @@ const maxKeys = 64
 // The ID and the reason of a skipped key are stored, logged and returned.
 const maxReasonBytes = 128
 
-// Some editors write it at the start of a UTF-8 text.
+// Some editors write a byte order mark at the start of a UTF-8 text.
 const byteOrderMark = "\xef\xbb\xbf"
 
 // ParseDocument returns the Ed25519 keys in a DID document that sign for the DID: the keys for
@@ -74,7 +74,7 @@ func addKey(document *federation.Document, m method) {
 	}
 }
 
-// It also removes control characters.
+// cut also removes control characters.
 func cut(text string) string {
 	if len(text) > maxReasonBytes {
 		text = strings.ToValidUTF8(text[:maxReasonBytes], "") + "…"

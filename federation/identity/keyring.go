@@ -31,7 +31,7 @@ const (
 	secretBytes = 32
 )
 
-// It separates kept keys from other keys derived from the same secret.
+// keptInfo separates kept keys from other keys derived from the same secret.
 const keptInfo = "baton kept key v1\x00"
 
 // Keyring contains the private keys of one gateway, from its folder. Its methods may be called
@@ -264,7 +264,7 @@ func readSecret(root *os.Root, name string) ([]byte, error) {
 	return secret, nil
 }
 
-// It must be a regular file that only its owner can read.
+// The file must be regular, and readable only by its owner.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -339,10 +339,9 @@ const (
 	TokenSecret KeyName = tokenFile // of session tokens
 )
 
-// It separates the fingerprint of a secret from derived keys.
+// markInfo separates the fingerprint of a secret from derived keys.
 const markInfo = "baton key mark v1"
 
-// The fingerprint does not reveal the secret.
 func markSecret(secret []byte) string {
 	sum := hmac.New(sha256.New, secret)
 	_, _ = sum.Write([]byte(markInfo))

@@ -159,7 +159,7 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// It returns record errors.
+// weigh returns record errors.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
 	if err != nil {
@@ -203,7 +203,7 @@ func from(document federation.Document, keyID string) func(federation.KeyWindow)
 	}
 }
 
-// It applies in the usual case that no other source has keys.
+// plain applies in the usual case that no other source has keys.
 func plain(q federation.KeyQuery, document federation.Document) evidence {
 	found := evidence{keys: document.Keys}
 	for _, key := range document.Keys {

@@ -166,7 +166,7 @@ func (l *Lookups) discount(one *lookingUp) {
 	l.total--
 }
 
-// It returns when the lookup ends, [keyWait] after its start, or when ctx ends.
+// wait returns when the lookup ends, [keyWait] after its start, or when ctx ends.
 func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuery) {
 	patience := time.Until(one.began.Add(keyWait))
 	if patience <= 0 || l.overdue(userOf(q), time.Now()) {
@@ -205,7 +205,7 @@ func userOf(q federation.KeyQuery) string {
 	return q.Link + " " + q.Name
 }
 
-// The host of a did:web, the directory of did:plc, or else the server behind the link.
+// hostOf returns the host of a did:web, the directory of did:plc, or else the server behind the link.
 func hostOf(q federation.KeyQuery) string {
 	switch q.DID.Method() {
 	case "web":

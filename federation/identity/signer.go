@@ -77,7 +77,7 @@ func (s Signer) run(ctx context.Context, input []byte, arguments ...string) ([]b
 	return stdout, nil
 }
 
-// Enough for a signature, or a key in base64url.
+// A brief keeps enough bytes for a signature, or a key in base64url.
 type brief []byte
 
 func (b *brief) Write(p []byte) (int, error) {

@@ -309,7 +309,8 @@ func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comp
 	return answer, err
 }
 
-// These handoffs of this home have more or different steps at the other home. Pruned ones are omitted.
+// lost returns the handoffs of this home with more or different steps at the other home, except pruned
+// ones.
 func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	var lost []lack
 	for _, reached := range asked.Yours {
@@ -354,7 +355,7 @@ func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// The ruling on a different step is the proof of a fork.
+// A different step is requested, because its ruling is the proof of a fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, reached := range d.Handoffs {
@@ -383,7 +384,7 @@ func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	return lacks, nil
 }
 
-// It exceeds the replicas of a home.
+// maxBoots exceeds the replicas of a home.
 const maxBoots = 64
 
 // Loss is a handoff with steps that its home lost in a restore, and then refused.

@@ -40,7 +40,7 @@ type reply struct {
 	err    error
 }
 
-// It returns an error if ctx ends or a batch fails.
+// send returns an error if ctx ends or a batch fails.
 func (p *Peer) send(ctx context.Context, e *exchange) error {
 	for {
 		select {
@@ -206,7 +206,6 @@ func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (resu
 	}
 }
 
-// The size is approximate.
 func (it item) size() int {
 	n := len(it.Step.Document) + len(it.Step.Signature) + 512 // names, IDs and times
 	if it.Step.Evidence != nil {

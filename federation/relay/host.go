@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A start reads streams from a local disk.
+// The server reads its streams from a local disk before it listens.
 const startTimeout = 5 * time.Second
 
 // HostConfig configures an embedded NATS server for other operators' homes.

@@ -35,7 +35,7 @@ func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Pee
 	}
 }
 
-// Not safe for concurrent use.
+// A hubReader is used by one goroutine.
 type hubReader struct {
 	hub        *Hub
 	handler    *PeerHandler
@@ -45,7 +45,7 @@ type hubReader struct {
 	warned     bool
 }
 
-// It blocks until received messages are judged.
+// close blocks until received messages are judged.
 func (r *hubReader) close() {
 	for _, each := range r.streams {
 		each.Stop()
@@ -54,7 +54,7 @@ func (r *hubReader) close() {
 	r.processing.Wait()
 }
 
-// It blocks on the server.
+// warn blocks on the server.
 func (r *hubReader) warn(ctx context.Context) {
 	if r.warned {
 		return
@@ -182,7 +182,7 @@ type inflow struct {
 	lookups    chan struct{} // one token per lookup in process
 }
 
-// It does not block. The server limits waiting batches by number and size.
+// sort does not block. The server limits waiting batches by number and size.
 func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	received, judging := time.Now(), context.WithoutCancel(ctx)
 	switch kind := m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]; kind {
@@ -206,7 +206,7 @@ func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	}
 }
 
-// It returns false if the server redelivers the message or ctx ends.
+// acquire returns false if the server redelivers the message or ctx ends.
 func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received time.Time) bool {
 	again := time.NewTimer(hubAckWait - time.Since(received))
 	defer again.Stop()

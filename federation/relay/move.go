@@ -80,7 +80,7 @@ func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	}
 }
 
-// It bounds the cost of constant false claims.
+// offenceEvery bounds the cost of constant false claims.
 const offenceEvery = time.Second
 
 // Safe for concurrent use.
@@ -159,7 +159,7 @@ type reportCount struct {
 	skipped int
 }
 
-// It also returns the number of skipped lines.
+// pass also returns the number of skipped lines.
 func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -209,7 +209,7 @@ const (
 	Block Mode = "block" // the home is refused, and deliveries to it become dead letters
 )
 
-// Steps per second in mode limit.
+// Steps per second of a home in mode limit.
 const limitedRate = 10
 
 // SetOperatorMode overrides the configured mode; "" restores it. It also affects exchanges in progress.
@@ -273,7 +273,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// It warns at most once an hour.
+// noteSkew warns at most once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())
@@ -309,7 +309,7 @@ func (p *Peer) watchClock(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// It also records the clock difference.
+// profile also records the clock difference.
 func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	asked := p.deps.Now()
 	document, err := p.Lookup(ctx, federation.ProfilePath)

@@ -17,7 +17,7 @@ import (
 // StepsPath is the path of POST requests with steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
 
-// It must be whole seconds.
+// laterAfter must be whole seconds.
 const laterAfter = time.Minute
 
 // PeerHandler answers other homes: steps, digests, moves and mailbox queries. It is safe for concurrent

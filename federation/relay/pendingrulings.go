@@ -93,8 +93,8 @@ func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	return max(until, firstAsk/10)
 }
 
-// It stops at the first step that is not due, because later steps must not be filed before it. Only one
-// goroutine may use waits.
+// askHandoff stops at the first step that is not due, because later steps must not be filed before it.
+// Only one goroutine may use waits.
 func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits map[federation.EventID]*wait) error {
 	for _, each := range steps {
 		w := waits[each.Event.ID]
@@ -161,7 +161,7 @@ func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, e
 	return done.Handoffs > 0 && len(done.Lost) == 0, err
 }
 
-// It returns whether the step was sent. A [*federation.RefusalError] means that the home has a
+// fileAll reports whether the step was sent. A [*federation.RefusalError] means that the home has a
 // different history.
 func (p *Peer) fileAll(ctx context.Context, id federation.EventID, steps []item) (found bool, err error) {
 	for _, it := range steps {

@@ -334,7 +334,7 @@ func (r *Relay) leave(topic string, token chan struct{}) {
 	}
 }
 
-// A hash, because dots, wildcards and spaces have a meaning in subjects.
+// subject hashes the topic, because dots, wildcards and spaces have a meaning in subjects.
 func (r *Relay) subject(topic string) string {
 	sum := sha256.Sum256([]byte(topic))
 	return r.prefix + hex.EncodeToString(sum[:16])

@@ -83,8 +83,8 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// A DID is seen here if it is the home itself, a local agent or a user of a network, otherwise at the
-// home that sent its steps or to which an operator bound it.
+// A DID is seen here if it is the home itself, a local agent or a user of a network. Otherwise, it is
+// seen at the home that sent its steps, or to which an operator bound it.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {

@@ -235,7 +235,7 @@ func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (
 	return "", notFound(did, why)
 }
 
-// A search runs at most once a minute. A non-nil why means that it failed.
+// A search runs at most once a minute. A non-nil why means that the search failed.
 func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time) (found federation.HomeID, why error) {
 	if l.alone() || !l.due(did, now) {
 		return "", errNoHome
