@@ -78,8 +78,8 @@ type Delivery struct {
 	Attempt  int       // earlier attempts
 	Next     time.Time // next attempt of the first row of its lane; zero for immediately
 	Reason   string
-	// Personal marks a delivery that has reached its channel and waits for an absent party. It does not
-	// block later rows.
+	// Personal marks a delivery to an absent party, after delivery to its channel. It does not block
+	// later rows.
 	Personal bool
 	// Skipped counts earlier progress steps replaced by this one. The outbox worker sets it.
 	Skipped int

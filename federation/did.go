@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ErrNotCanonical is returned for a valid value that is not in canonical form.
+// ErrNotCanonical is returned for a valid value in a non-canonical form.
 var ErrNotCanonical = errors.New("federation: not in canonical form")
 
 // MaxDIDBytes bounds a DID, so that it fits into message tags.

@@ -116,7 +116,7 @@ type AddedHome struct {
 	Canary   *CanaryReport
 }
 
-// CanaryReport is the result of a canary: a test handoff that is delivered in both directions.
+// CanaryReport is the result of a canary: a test handoff, delivered in both directions.
 type CanaryReport struct {
 	Handoff HandoffID
 	Green   bool // the other home completed it

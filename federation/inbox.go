@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is returned for a lease that has ended, or that another device has taken over.
+// ErrLeaseLost is returned for a lease that ended, or was taken over by another device.
 var ErrLeaseLost = errors.New("federation: lease lost")
 
 // ErrTooManyDevices is returned beyond [MaxDevices].

@@ -97,9 +97,9 @@ func ExactNames(text []byte, names ...string) error {
 
 // ExactJSON returns an error if a text cannot be signed as canonical JSON (RFC 8785) and read
 // identically by all readers. It must be one JSON value in UTF-8, nested at most 64 deep. It must not
-// contain repeated members, half a surrogate pair, a number beyond IEEE 754 doubles, or a name that
-// changes the prototype of a JavaScript object. Unlike [LosslessJSON], it accepts numbers that
-// canonical JSON rounds.
+// contain repeated members, half a surrogate pair, or a number beyond IEEE 754 doubles. No name may
+// change the prototype of a JavaScript object. Unlike [LosslessJSON], it accepts numbers that canonical
+// JSON rounds.
 //
 // spec: RFC 8785 §3.2.2.3
 func ExactJSON(text []byte) error { return exactJSON(text, false) }

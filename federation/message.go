@@ -83,7 +83,7 @@ const Reply = "reply"
 // Away is the field with the author's away message, in a channel.
 const Away = "away"
 
-// Unkept is the field of text that is not stored in the history (history = false).
+// Unkept is the field of text that must not be stored in the history (history = false).
 const Unkept = "unkept"
 
 // MaxChatBytes bounds one line of channel text, with space for the author's name.

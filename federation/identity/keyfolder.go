@@ -307,7 +307,7 @@ func makeEndpoint(root *os.Root) error {
 	return err
 }
 
-// LostKey is a missing key that was used to write a record.
+// LostKey is a missing key, formerly used to write a record.
 type LostKey struct {
 	Name  KeyName
 	Path  string // file, or program of a signer

@@ -227,7 +227,7 @@ func notAtHand(did federation.DID) error { return unavailable(string(did), 0, Er
 const keyWait = time.Second
 
 // CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays other
-// steps. For a key that is not in memory or in the record, the error wraps [ErrNotCached].
+// steps. If a key is neither in memory nor in the record, the error wraps [ErrNotCached].
 // [CachedKeys.Await] and [CachedKeys.Seek] start the missing lookups. Its methods may be called
 // concurrently.
 type CachedKeys struct {

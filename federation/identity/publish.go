@@ -86,9 +86,9 @@ func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// The ID "" finds the first key; the result may be nil. A key served by a freeq server for its user is
-// served to other freeq servers only if no other source has listed a key of that DID: a server must not
-// represent users of another server. A request never causes a fetch.
+// The ID "" finds the first key; the result may be nil. A server must not represent users of another
+// server. A key from a freeq server is therefore served only if no other source has listed a key of that
+// DID. A request never causes a fetch.
 func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
 	history, err := p.Keys.History(ctx, did)

@@ -267,8 +267,8 @@ func (e *NamesError) Error() string { return e.Err.Error() }
 
 func (e *NamesError) Unwrap() error { return e.Err }
 
-// SaveAccounts writes the configuration of each hub server into a folder, and an nkey seed for each
-// home, which the operator sends only to that home. Existing seeds and the servers' secret are kept.
+// SaveAccounts writes the configuration of each hub server and an nkey seed for each home into a folder.
+// The operator sends a seed only to its home. Existing seeds and the servers' secret are kept.
 // For invalid names or an impossible layout, it writes nothing and returns a [*NamesError].
 func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, error) {
 	files := AccountFiles{Accounts: []AccountFile{}}

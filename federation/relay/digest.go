@@ -35,7 +35,7 @@ type reach struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Version federation.Version   `json:"version"`
 	Chain   string               `json:"chain"`          // hexadecimal; see [federation.Link]
-	Over    bool                 `json:"over,omitempty"` // only in Yours, for earlier versions: an ended handoff that is missing is not restored
+	Over    bool                 `json:"over,omitempty"` // in Yours, for earlier versions: a missing ended handoff is not restored
 }
 
 // A comparison lists handoffs with missing or different steps at the responding home.

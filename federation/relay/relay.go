@@ -95,8 +95,8 @@
 //
 // The former mailbox home forwards late arrivals, with the ruling of the home of the handoff.
 // [PathHeader] names the homes that the steps of a batch passed through, from the home of their
-// handoffs to the sender. It is not signed. No home sends a step to a home in that path, or accepts a
-// step that has already passed through it or through too many homes.
+// handoffs to the sender. It is not signed. No home sends a step to a home in that path. A home
+// refuses a step that already passed through it, or through too many homes.
 //
 // # Documents
 //
@@ -116,9 +116,9 @@
 //
 // # Wake-ups inside one home
 //
-// A [Relay] wakes waiting polls and links with an empty outbox, inside one process or through NATS
-// servers shared by the replicas of a home. A wake-up may be lost, so each waiter also polls from time to
-// time. Subscribe before reading, so that nothing is missed:
+// A [Relay] wakes waiting polls and links with an empty outbox. It works inside one process, or through
+// NATS servers shared by the replicas of a home. A wake-up may be lost, so each waiter also polls from time
+// to time. Subscribe before reading, so that nothing is missed:
 //
 //	wake, stop := r.Subscribe(topic)
 //	defer stop()
