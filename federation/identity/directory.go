@@ -214,7 +214,6 @@ func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federatio
 	return document, err
 }
 
-// readWeb reads a document from the known home with that name, or otherwise at its address.
 func (d *Directory) readWeb(ctx context.Context, host string, path federation.URLPath, address string) ([]byte, error) {
 	if d.home != nil {
 		if body, known, err := d.home(ctx, host, path); known {

@@ -95,7 +95,6 @@ func (l *Lookups) Close() {
 	l.running.Wait()
 }
 
-// Old errors are ignored.
 func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	if failed, ok := l.failed.GetIfPresent(keyOf(q)); ok && now.Before(failed.until) {
 		return failed.err
@@ -166,7 +165,6 @@ func (l *Lookups) discount(one *lookingUp) {
 	l.total--
 }
 
-// wait returns when the lookup ends, [keyWait] after its start, or when ctx ends.
 func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuery) {
 	patience := time.Until(one.began.Add(keyWait))
 	if patience <= 0 || l.overdue(userOf(q), time.Now()) {
@@ -182,7 +180,6 @@ func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuer
 	}
 }
 
-// An overdue lookup exceeds [keyWait].
 func (l *Lookups) overdue(user string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

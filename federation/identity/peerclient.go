@@ -145,7 +145,6 @@ func (s *KeySource) peer(link string) (string, bool) {
 	return s.cfg.Peer(link)
 }
 
-// The key must have the given ID.
 func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(body, &members); err != nil {

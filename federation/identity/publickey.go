@@ -20,7 +20,6 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// A compressed point.
 const pointBytes = 33
 
 // The prefix is the varint of ed25519-pub, p256-pub or secp256k1-pub. The size is that of the key.
@@ -105,7 +104,6 @@ func checkPoint(key federation.PublicKey) error {
 	return fmt.Errorf("the point is not on %s", key.Kind)
 }
 
-// The y coordinate must be that of the compressed point.
 func checkCoordinate(key federation.PublicKey, y []byte) error {
 	var same bool
 	switch key.Kind {

@@ -42,7 +42,6 @@ func (p *Peer) blocked() error {
 	return &federation.DeadLetterError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 }
 
-// refill returns the result of the last step.
 func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation.Entry, have federation.Version) (result, error) {
 	var last result
 	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff, have) {

@@ -38,7 +38,6 @@ type reach struct {
 	Over    bool                 `json:"over,omitempty"` // in Yours, for earlier versions: a missing ended handoff is not restored
 }
 
-// A comparison lists handoffs with missing or different steps at the responding home.
 type comparison struct {
 	answerHeading
 

@@ -54,7 +54,6 @@ func (r *hubReader) close() {
 	r.processing.Wait()
 }
 
-// warn blocks on the server.
 func (r *hubReader) warn(ctx context.Context) {
 	if r.warned {
 		return

@@ -150,7 +150,6 @@ func (h *PeerHandler) find(ctx context.Context, from federation.HomeID, e Envelo
 	return h.sign(ctx, document)
 }
 
-// A page is an in-memory response of limited size.
 type page struct {
 	header http.Header
 	status int

@@ -84,7 +84,6 @@ func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (
 	return untilDue(waits, p.deps.Now()), err
 }
 
-// The result is at most [pollInterval].
 func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	until := pollInterval
 	for _, w := range waits {

@@ -284,7 +284,6 @@ func (r *Relay) Receive(ctx context.Context, topic string, take func(message []b
 	_ = subscription.Unsubscribe() // fails for an ended one
 }
 
-// They share one subscription.
 type waiters struct {
 	subscription *nats.Subscription // nil within one process
 	tokens       map[chan struct{}]struct{}

@@ -75,7 +75,6 @@ func (h heading) answers(kind string, question []byte) answerHeading {
 	return answerHeading{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
 }
 
-// The boot ID is ignored.
 func (f answerHeading) is(expected answerHeading) bool {
 	expected.Boot = f.Boot
 	return f == expected
