@@ -234,7 +234,7 @@ type NewDIDLimitReason string
 // The limits that apply only to strangers.
 const (
 	TooManyNewDIDs        NewDIDLimitReason = "dids"    // within the hour
-	TooManyFromOneAddress NewDIDLimitReason = "address" // within the hour
+	TooManyFromOneAddress NewDIDLimitReason = "address" // from the address of this one
 	TooMuchGrowth         NewDIDLimitReason = "growth"  // of the record within the hour
 )
 

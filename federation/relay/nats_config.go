@@ -106,7 +106,7 @@ type ServerConfig struct {
 // Named reports whether the configuration names a server.
 func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
 
-// connect retries forever, and fails only if a file cannot be read.
+// connect retries forever. It returns an error if a file cannot be read.
 func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),

@@ -167,7 +167,7 @@ type Relay struct {
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
 // Join connects to servers shared by a home's replicas in the background, and retries until
-// [Relay.Close]. It returns an error only if a file cannot be read. Homes that share the servers wake
+// [Relay.Close]. It returns an error if a file cannot be read. Homes that share the servers wake
 // only their own waiters.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
