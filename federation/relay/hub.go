@@ -77,7 +77,7 @@ type Hub struct {
 	cut     chan struct{} // closed and replaced when the connection breaks
 }
 
-// OpenHub connects in the background, and retries until [Hub.Close]. It returns an error only if a file
+// OpenHub connects in the background, and retries until [Hub.Close]. It returns an error if a file
 // cannot be read.
 func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
 	conn, err := cfg.connect(home, log)
