@@ -62,7 +62,8 @@ type ErasureQuery struct {
 
 // Erasing is a planned or completed erasure.
 type Erasing struct {
-	// Open lists at most [MaxOpenNamed] open handoffs of the person. They prevent the erasure.
+	// Open lists at most [MaxOpenNamed] open handoffs of the person. If there are any, nothing is
+	// erased.
 	Open []HandoffID `json:"open,omitempty"`
 
 	Handoffs  int `json:"handoffs"`
@@ -93,5 +94,5 @@ type Purged struct {
 	Messages int `json:"messages"` // pending entries for participants in the tables of a network
 	Deferred int `json:"deferred"` // steps that waited for a key, or for the ruling of another home
 	Dead     int `json:"dead"`
-	Outbox   int `json:"outbox"` // to links, peers and homes
+	Outbox   int `json:"outbox"` // deliveries to links, their peers and other homes
 }

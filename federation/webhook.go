@@ -23,7 +23,7 @@ type Webhook struct {
 	DID         DID       `json:"did"`
 	Participant string    `json:"participant,omitempty"` // on the link of its messages; "" for an inbox
 	// Handoff is the followed handoff, or zero for an inbox or messages. Each step filed since Since is
-	// posted, including those of DID itself. The webhook ends with the handoff.
+	// posted, including the steps of DID itself. The webhook ends with the handoff.
 	Handoff HandoffID `json:"handoff,omitzero"`
 	Label   string    `json:"label,omitempty"` // chosen by the owner; only if Handoff is set
 	Sealed  []byte    `json:"-"`               // data of the posting network, opaque to the record

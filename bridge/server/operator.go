@@ -227,8 +227,8 @@ func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
 // AcceptClock confirms the clock, and reports whether it was in doubt.
 func (s *Server) AcceptClock(by string) bool { return s.clock.Accept(by) }
 
-// homePolicy returns the policy of a configuration, and adds mistakes in its rules to those of
-// the file. The links are as for [boundNames].
+// homePolicy returns the policy of a configuration, and adds mistakes in its rules to the mistakes
+// of the file. The links are as for [boundNames].
 func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	var peers []string
 	if links != nil {

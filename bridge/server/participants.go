@@ -91,8 +91,8 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 	return agent.DID, err
 }
 
-// boundNames returns the bindings of a configuration, and adds mistakes in their tables to those
-// of the file. The keys of links are the names of the links; nil if some are unknown.
+// boundNames returns the bindings of a configuration, and adds mistakes in their tables to the
+// mistakes of the file. The keys of links are the names of the links; nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}

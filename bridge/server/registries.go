@@ -205,7 +205,7 @@ func (l *LinkSet) CheckPeer(name string) error {
 const mutualTable = "airc.mtls"
 
 // authorities returns the certificate authorities for registries, in PEM; nil without mutual
-// TLS. It adds mistakes to those of the file.
+// TLS. It adds to the mistakes of the file.
 func authorities(file *configs.File) []byte {
 	t := file.Table(mutualTable)
 	var table peers.MTLSConfig
@@ -226,7 +226,7 @@ func authorities(file *configs.File) []byte {
 }
 
 // clientAuthorities returns the authorities of client certificates in PEM, by the configured
-// file. It adds mistakes to those of the file.
+// file. It adds to the mistakes of the file.
 func clientAuthorities(file *configs.File) map[string][]byte {
 	all := map[string][]byte{}
 	t, table := file.Table("airc"), airc.DefaultConfig()

@@ -296,8 +296,8 @@ func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp
 	})
 }
 
-// Each waiting login has one outgoing connection. These limits are separate from those of [Lookups], so
-// that strangers' logins do not delay steps.
+// Each waiting login has one outgoing connection. These limits are separate from the limits of
+// [Lookups], so that strangers' logins do not delay steps.
 const (
 	loginsPerHost = 32
 	loginsTotal   = 256

@@ -119,7 +119,7 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 // [federation.UnknownVerb].
 const textVerb = "private text"
 
-// The member names are those of a step, so that every version of a home can read the verb.
+// The member names are the same as in a step, so that every version of a home can read the verb.
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`

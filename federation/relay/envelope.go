@@ -204,7 +204,7 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 
-// Without a valid voucher, the result is zero. The keys are those of the time when it was sent. An
+// Without a valid voucher, the result is zero. The keys are the keys at the time when it was sent. An
 // error means that a key cannot be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
 	var found voucher

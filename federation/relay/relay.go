@@ -270,7 +270,7 @@ func (r *Relay) Publish(topic string, message []byte) {
 	}
 }
 
-// Receive calls take for each message about a topic, including those of this replica, until ctx ends.
+// Receive calls take for each message about a topic, including messages of this replica, until ctx ends.
 // Messages wait while take runs.
 func (r *Relay) Receive(ctx context.Context, topic string, take func(message []byte)) {
 	if r == nil || r.conn == nil {

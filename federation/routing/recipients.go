@@ -106,7 +106,7 @@ type Outboxes interface {
 	// Outbox returns up to limit deliveries of an outbox after the given one, oldest first. The zero
 	// Delivery precedes all.
 	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
-	// Reroute moves deliveries to another outbox. It skips those that have ended.
+	// Reroute moves deliveries to another outbox. It skips ended deliveries.
 	Reroute(ctx context.Context, from, to string, rows []int64) error
 	// UnlocatedReaders returns up to limit DIDs, sorted, after a DID. They have waiting inbox entries
 	// here and no known mailbox location.
