@@ -287,6 +287,9 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 	case !view.Exists() || view.Home != p.deps.Home:
 		r.fail(federation.Refuse(ev, federation.UnknownHandoff, ""))
 		return
+	case it.Have != nil && *it.Have > view.Version: // this home lost steps in a restore, and must not judge without them
+		r.fail(&federation.GapError{Have: view.Version, Want: *it.Have})
+		return
 	}
 	ev.Arrival = p.arrive(ev.Arrival, ev.Stamped, it)
 	if ev, err = p.attested(ctx, ev, it.Step.Document); err != nil {

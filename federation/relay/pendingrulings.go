@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,20 +141,21 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 			return true, p.deps.Gateway.RejectPending(ctx, pending, refused.Code, refused.Detail)
 		}
 		return found, err
-	case outcomeRefused, outcomeConflict:
-		if r.Code == string(federation.UnknownHandoff) && view.Numbered {
+	case outcomeRefused, outcomeConflict, outcomeGap:
+		if r.Outcome == outcomeGap || r.Code == string(federation.UnknownHandoff) && view.Numbered {
 			if back, err := p.returnLost(ctx, view.ID); back || err != nil {
 				return false, err
 			}
 		}
-		return true, p.deps.Gateway.RejectPending(ctx, pending, federation.RefusalCode(r.Code), r.Detail)
-	case outcomeGap, outcomeLater:
+		code := cmp.Or(federation.RefusalCode(r.Code), federation.IllegalStep)
+		return true, p.deps.Gateway.RejectPending(ctx, pending, code, cmp.Or(r.Detail, "its home lost earlier steps, and does not accept them again"))
+	case outcomeLater:
 	}
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// returnLost sends a handoff to its home, which lost it in a restore. It returns true if the home has
-// the handoff now.
+// returnLost sends the home of a handoff the steps that it lost in a restore. It returns true if the
+// home has them now.
 func (p *Peer) returnLost(ctx context.Context, id federation.HandoffID) (bool, error) {
 	var done Compared
 	err := p.compareTheirs(ctx, []federation.HandoffID{id}, &done)

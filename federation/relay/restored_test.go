@@ -199,6 +199,28 @@ func TestRestoredHomeRulesOnAStepOfALostHandoff(t *testing.T) {
 	}
 }
 
+// Without the acceptance, the completion is not a legal step.
+func TestRestoredHomeRulesOnAStepThatFollowsALostOne(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	offer := acceptedAt(t, a, b)
+	stop()
+	older := replaced(t, b, b.deps.Boot, a)
+	if _, err := older.home.Submit(t.Context(), offer, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	a.run(b)
+	a.take("alice", federation.Complete, in(offer.ID))
+	older.comes(offer.ID, "offer accept complete")
+	a.comes(offer.ID, "offer accept complete")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.refused) > 0 {
+		t.Errorf("the sender is told %v", a.refused)
+	}
+}
+
 // The restored home filed a step at a place at which the other home has an earlier step.
 func TestRestoredHomeThatForkedEndsTheWaitForItsRuling(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")

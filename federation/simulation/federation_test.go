@@ -30,7 +30,7 @@ import (
 )
 
 // regressions are seeds that find an earlier fault of the product. They run first, each time.
-var regressions = []uint64{22, 24, 25, 28, 50, 66, 111, 116, 237, 243, 257, 318, 562, 973}
+var regressions = []uint64{22, 24, 25, 28, 50, 66, 111, 116, 237, 243, 257, 318, 562, 973, 1642}
 
 const (
 	// The seeds of a run without BATON_SEEDS, and the longest time of it: with the race detector, on a
