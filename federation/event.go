@@ -89,7 +89,7 @@ type Event struct {
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
 	From    DID       `json:"from"`
-	For     DID       `json:"for,omitempty"` // represented by a vouched step, unless equal to From
+	For     DID       `json:"for,omitempty"` // DID that a vouched step represents; "" if it is From
 	To      DID       `json:"to,omitempty"`  // of an offer; empty if anyone may claim it
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
 	Dialect Dialect   `json:"dialect"`

@@ -194,7 +194,7 @@ type PlaceQuery struct {
 
 // Blob is a context to store.
 type Blob struct {
-	Owner   string    `query:"owner"` // The DID whose quota the content counts for.
+	Owner   string    `query:"owner"` // The DID whose quota the content counts against.
 	Content io.Reader `body:"application/octet-stream"`
 }
 

@@ -69,7 +69,7 @@ type Server struct {
 	forwarding *forwarding
 }
 
-// New returns a server for a handler. It opens nothing.
+// New returns a server for a handler. It does not listen before [Server.Listen].
 func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	e, limits := echo.New(), newGate(cfg)
 	forwarding := &forwarding{trusted: cfg.TrustedProxies, header: cmp.Or(cfg.ForwardedHeader, XForwardedFor), log: log}

@@ -86,7 +86,7 @@ func (f Field) Document() reflect.Type {
 // Optional reports whether a request may omit the body.
 func (f Field) Optional() bool { return f.Tag.Get("optional") == "true" }
 
-// The maximum bounds a JSON body, in bytes.
+// A JSON body has at most `most` bytes.
 func (f Field) read(into reflect.Value, request *http.Request, query url.Values, most int64) error {
 	given := query[f.Name]
 	if f.Place == InHeader {

@@ -228,7 +228,7 @@ const (
 )
 
 // rootOf returns the role of the parent span of a step's deliveries. A home files steps of its own
-// handoffs itself, and steps of other handoffs by their homes' rulings.
+// handoffs when they are submitted, and steps of other handoffs when their home has ruled.
 func (t *Tracer) rootOf(home federation.HomeID) role {
 	if home == t.home {
 		return submitted

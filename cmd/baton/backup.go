@@ -74,7 +74,7 @@ type restoreCommand struct {
 	Force bool   `help:"Move existing record and keys into a folder of data_dir first."`
 }
 
-// Help has one example.
+// Help implements [kong.HelpProvider].
 func (restoreCommand) Help() string {
 	return `Verifies the whole backup, then restores the record and the keys into data_dir, which must have neither. The
 gateway must not be running. Steps acknowledged after the backup are lost: peers and agents may have to send them again.

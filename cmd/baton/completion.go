@@ -10,7 +10,7 @@ type completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help has one example for each shell.
+// Help implements [kong.HelpProvider].
 func (completion) Help() string {
 	return `Prints the completion script for bash, zsh or fish.
 

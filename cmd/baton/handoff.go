@@ -171,7 +171,7 @@ type orphanEnd struct {
 	ID string `arg:"" help:"The ID of the handoff, or at least its last six characters."`
 }
 
-// Help has one example.
+// Help implements [kong.HelpProvider].
 func (orphanEnd) Help() string {
 	return `Ends a handoff of another home at this gateway. Use it if the home was restored from an older backup and cannot recover
 the steps of the handoff, or if the home has been silent for a day: baton handoff show prints the reason. The parties here get

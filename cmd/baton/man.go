@@ -13,7 +13,7 @@ type manCommand struct {
 	Markdown bool   `help:"Also print the reference as Markdown." hidden:""`
 }
 
-// Help has one example.
+// Help implements [kong.HelpProvider].
 func (manCommand) Help() string {
 	return `Pages of commands end in .1, and the page of the configuration in .5.
 

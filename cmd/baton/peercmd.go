@@ -160,7 +160,7 @@ type peerCompare struct {
 	Name string `arg:"" help:"The name of the home."`
 }
 
-// Help has one example.
+// Help implements [kong.HelpProvider].
 func (peerCompare) Help() string {
 	return `Compares the history of each handoff at both homes, and sends the other home its missing steps. The gateway does this
 automatically at each connection after a start. Use the command after a restore that the other side did not notice.

@@ -30,7 +30,7 @@ type quickstart struct {
 	Force   bool   `help:"Replace existing files, and keep them as .bak."`
 }
 
-// Help has one example.
+// Help implements [kong.HelpProvider].
 func (quickstart) Help() string {
 	return `On a terminal, the command asks for each value without a flag. It writes only below the folder.
 

@@ -51,7 +51,7 @@ type stepCommand struct {
 	verb federation.Verb
 }
 
-// Help has one example.
+// Help implements [kong.HelpProvider].
 func (cmd stepCommand) Help() string {
 	return fmt.Sprintf("Example:\n\n\tbaton handoff %s Y6Z0AB --from did:key:z6Mk… --note \"as agreed\"", cmd.verb)
 }

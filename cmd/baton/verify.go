@@ -15,7 +15,7 @@ import (
 
 type verifyCommand struct{}
 
-// Help has one example.
+// Help implements [kong.HelpProvider].
 func (verifyCommand) Help() string {
 	return `Reads every page, verifies the chain of each handoff and each signature with the recorded key, and rebuilds
 each view from its log. It detects orphaned rows, and checks that the keys used to write the record are present. It changes

@@ -45,7 +45,7 @@ type Worker struct {
 	to     Destination
 	rows   deliveries.Rows
 	fresh  fresh
-	probes chan federation.DID // capacity one: the sender of a step while a delivery waits
+	probes chan federation.DID // capacity 1: a DID that sent a step, or "" if the destination is back; each triggers one attempt
 	stuck  atomic.Bool         // a delivery may wait for a later attempt
 
 	// Owned by the goroutine that runs the worker.

@@ -139,7 +139,8 @@ func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.D
 	}
 }
 
-// Checking a point takes several microseconds, and each step needs its signer's key more than once.
+// The cache saves several microseconds per look-up, because each step needs its signer's key more than
+// once.
 func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) {
 	if document, ok := d.parsed.GetIfPresent(did); ok {
 		return document, nil

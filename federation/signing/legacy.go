@@ -58,8 +58,8 @@ func LegacyMessage() Scheme {
 	return Scheme{Name: "airc-legacy", Document: canonicalWithout("signature"), Encoding: asFound()}
 }
 
-// LegacyTextless is the scheme of clients that add "text" after signing. A text that differs from
-// the body has no signature.
+// LegacyTextless is the scheme of clients that add "text" after signing. If "text" differs
+// from "body", no signature is valid.
 func LegacyTextless() Scheme {
 	return Scheme{Name: "airc-legacy-textless", Document: withoutText, Encoding: asFound()}
 }

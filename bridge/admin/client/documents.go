@@ -17,8 +17,8 @@ import (
 	"github.com/baton-gateway/baton/federation/passport"
 )
 
-// Watch calls line with each line of a watched list until the gateway or ctx ends, and then returns
-// nil. It returns the error of line.
+// Watch calls line with each line of a watched list. It returns nil after the gateway closes the
+// stream or ctx ends, the error of line, or a [*federation.UnavailableError] for a broken connection.
 func Watch[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In, line func(text []byte) error) error {
 	response, err := open(ctx, c, r, in)
 	if err != nil {

@@ -34,8 +34,8 @@ type client struct {
 	ID        string   `json:"-"`
 	Name      string   `json:"n,omitempty"` // self-chosen
 	Redirects []string `json:"r"`
-	// Unread is true if the document could not be fetched now. The client is then treated like a
-	// registered client: it has no name, and may redirect only to programs on the browser's machine.
+	// Unread is true if the document could not be fetched now. The client then has no name, may
+	// redirect only to a loopback address, and cannot log in with a device code.
 	Unread bool `json:"-"`
 }
 

@@ -154,8 +154,8 @@ func (a *Service) Start(ctx context.Context, did federation.DID, cursor federati
 	return "", nil
 }
 
-// Entries returns up to limit inbox entries after a cursor, oldest first. A cursor that this inbox never
-// issued is a [*federation.CursorError].
+// Entries returns up to limit inbox entries after a cursor, oldest first. The error is a
+// [*federation.CursorError] for a cursor that this inbox never issued.
 func (a *Service) Entries(ctx context.Context, did federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	return a.deps.Inbox.Replay(ctx, did, after, limit)
 }

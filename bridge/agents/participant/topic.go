@@ -24,7 +24,7 @@ const pollInterval = 15 * time.Second
 
 // Page is the result of one read of an inbox. It is shared and immutable.
 type Page interface {
-	// Read returns when the read began.
+	// Read returns the start time of the read.
 	Read() time.Time
 	Empty() bool
 	// Size returns the approximate size of the page in memory, in bytes.

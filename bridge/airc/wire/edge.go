@@ -1,5 +1,5 @@
-// Package wire has the formats of AIRC: the codes of refusals, the mapping of errors to responses, JSON
-// objects from clients, handles and addresses, and public keys. It does no I/O.
+// Package wire implements the wire formats of AIRC: refusal codes, the mapping of errors to responses,
+// JSON objects from clients, handles and addresses, and public keys. It does no I/O.
 package wire
 
 import (

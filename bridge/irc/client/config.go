@@ -23,7 +23,7 @@ type Config struct {
 	WebSocket           bool               `toml:"websocket"`            // also over WebSocket, at [Path] on the HTTP listener
 	Network             string             `toml:"network"`              // NETWORK= in 005
 	Channels            []string           `toml:"channels"`             // shared with links that list them; the first is the default for offers
-	RelayChat           []string           `toml:"relay_chat"`           // channels with text exchanged with links that list them
+	RelayChat           []string           `toml:"relay_chat"`           // channels whose text is exchanged with links that list them
 	Formatting          bool               `toml:"formatting"`           // text keeps formatting codes, in both directions
 	History             bool               `toml:"history"`              // text is stored, and CHATHISTORY is offered
 	ReplayOnJoin        int                `toml:"replay_on_join"`       // number of lines for a joining client without CHATHISTORY

@@ -38,7 +38,7 @@ type Config struct {
 	DialCommand   []string  `toml:"dial_command"`   // for exec; {ticket} is built from endpoint_id and address
 	ListenCommand []string  `toml:"listen_command"` // for exec; {listen} is replaced by listen
 	Channels      []string  `toml:"channels"`       // linked channels, see [irc.ParseChannels]; the first is the default for offers
-	RelayChat     []string  `toml:"relay_chat"`     // channels with text exchanged with other links that list them
+	RelayChat     []string  `toml:"relay_chat"`     // channels whose text is exchanged with other links that list them
 	Formatting    bool      `toml:"formatting"`     // text keeps formatting codes, in both directions
 	History       bool      `toml:"history"`        // the listener's history includes text of this link
 	NickSuffix    string    `toml:"nick_suffix"`    // for nicks of users from other networks

@@ -100,7 +100,7 @@ func (r *reach) keep(a arrival) {
 	r.arrivals <- a
 }
 
-// waitForConn blocks until there is a connection, or until no attempt is running.
+// waitForConn blocks until there is a connection or the dial attempt has failed.
 func (r *reach) waitForConn(ctx context.Context) (stream, error) {
 	r.try(ctx, &r.listen)
 	if len(r.arrivals) == 0 {

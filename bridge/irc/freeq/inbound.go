@@ -170,7 +170,7 @@ type arriving struct {
 	routed bool
 	replay bool
 	at     time.Time // zero for a live step
-	minted bool      // according to that log, this gateway opened the handoff
+	minted bool      // according to the peer's log, this gateway opened the handoff
 }
 
 func (s *session) onStep(ctx context.Context, a arriving) {

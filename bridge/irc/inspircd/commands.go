@@ -101,7 +101,7 @@ func (s *session) onPing(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// A PONG proves the rows of the oldest unanswered PING.
+// A PONG proves that the peer has the rows sent before the oldest unanswered PING.
 func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
 	if m.Source != "" && m.Source != s.net.peer || len(s.pings) == 0 {
 		s.badInput(ctx, malformed, m.Command)

@@ -27,7 +27,7 @@ type Config struct {
 	TLS                bool               `toml:"tls"`                 // from the first byte
 	TLSFingerprint     string             `toml:"tls_fingerprint"`     // hex SHA-256 of the peer's certificate
 	Channels           []string           `toml:"channels"`            // linked channels, see [irc.ParseChannels]; the first is the default for offers
-	RelayChat          []string           `toml:"relay_chat"`          // channels with text exchanged with other links that list them
+	RelayChat          []string           `toml:"relay_chat"`          // channels whose text is exchanged with other links that list them
 	Formatting         bool               `toml:"formatting"`          // text keeps formatting codes, in both directions
 	History            bool               `toml:"history"`             // the listener's history includes text of this link
 	Dialect            federation.Dialect `toml:"dialect"`             // dialect of offers from networks without tags

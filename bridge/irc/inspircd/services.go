@@ -154,8 +154,8 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 
 // A channel kept alive only by the gateway's users would have no operator, and would keep its modes
 // and bans forever. The first user of the network in such a channel therefore becomes its operator.
-// A channel that its last user left is recreated. In a channel of the network, the gateway does not
-// change modes of members, because its servers drop a mode with a different timestamp.
+// A channel that its last user left is recreated. In a channel that the network created, the gateway
+// sets no modes of members: servers drop a mode with a newer timestamp than their own.
 
 // Each member in the list has the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {

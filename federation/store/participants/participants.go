@@ -67,7 +67,7 @@ func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federa
 	return found[0], nil
 }
 
-// Answered replaces the answer with its key.
+// Answered stores an answer, and replaces an earlier one with the same DID and key.
 func (s *Participants) Answered(ctx context.Context, a federation.Answer) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
