@@ -181,7 +181,9 @@ func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 		}
 	})
 	err := server.Serve(listener)
-	if !stop() {
+	if stop() { // Serve failed
+		_ = server.Close()
+	} else {
 		<-stopped
 	}
 	inFlight.Wait() // the contexts of all requests have ended

@@ -79,12 +79,12 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	case s.Filed != nil:
 		return Decision{Action: Repeat, Before: s.View, Entry: *s.Filed}, nil
 	case s.Used != nil:
-		return Decision{}, s.Used
+		return Decision{Before: s.View}, s.Used
 	case sub.By == Receipt: // its party and the accepted step were set on arrival
 		return r.decideStep(s, s.View, sub.Event, now)
 	}
 	if err := r.checkClock(sub.Event, sub.Since); err != nil {
-		return Decision{}, err
+		return Decision{Before: s.View}, err
 	}
 	ev := r.resolve(s, sub.Event)
 	if s.View.Remote && ev.Verb != federation.Offer {
