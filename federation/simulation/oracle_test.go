@@ -354,7 +354,7 @@ func (o *oracle) judgeSite(s *site) {
 		}
 		forks, err := s.live().record.Forks(w.ctx, other.id, 10)
 		if err != nil || len(forks) > 0 && len(o.restored[other]) == 0 {
-			w.fail("no-false-accusation", "%s has a proof against %s (%v)", s.id, other.id, err)
+			w.fail("no-false-accusation", "%s has a proof against %s: %+v (%v)", s.id, other.id, forks, err)
 		}
 	}
 }

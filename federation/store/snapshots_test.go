@@ -2,12 +2,35 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/federationtest"
 	"github.com/baton-gateway/baton/federation/store/registry"
 )
+
+// Each snapshot shows such a step in both the view and the log, or in neither.
+func runNewSignerSnapshot(t *testing.T, record *registry.Record) {
+	t.Helper()
+	for n := 1; n <= 300; n++ {
+		offer := federationtest.Offer(n, federation.DID(fmt.Sprintf("did:plc:new%d", n)), bob)
+		filed := make(chan error, 1)
+		go func() {
+			_, err := record.Append(t.Context(), federationtest.File(offer, federation.View{}))
+			filed <- err
+		}()
+		for there := false; !there; {
+			got := snap(t, record, federation.SnapshotQuery{Step: offer})
+			if there = got.Filed != nil; got.View.Exists() != there {
+				t.Fatalf("step %d: the view is %+v, and the filed step %+v", n, got.View, got.Filed)
+			}
+		}
+		if err := <-filed; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 func runSnapshots(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
@@ -28,6 +51,7 @@ func runSnapshots(t *testing.T, open func(t *testing.T) *registry.Record) {
 			t.Errorf("filed %+v, used %v", got.Filed, got.Used)
 		}
 	})
+	t.Run("the first step of a new signer, while it is filed", func(t *testing.T) { runNewSignerSnapshot(t, open(t)) })
 	t.Run("a step that was pruned", func(t *testing.T) { runPrunedSnapshot(t, open(t)) })
 	t.Run("everything about a step", func(t *testing.T) { checkSnapshot(t, open(t)) })
 	t.Run("the chain of a log", func(t *testing.T) { runChainSnapshot(t, open(t)) })

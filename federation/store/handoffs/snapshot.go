@@ -28,7 +28,11 @@ func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
 // Snapshot reads the state that a home needs to judge a step. It blocks on the disk. The error
 // wraps a [*federation.UnavailableError] while the record cannot be read.
 func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
-	asked, err := s.partsOf(ctx, q)
+	signer, err := s.db.Actor(ctx, q.Step.From)
+	if err != nil {
+		return federation.Snapshot{}, fmt.Errorf("read snapshot: %w", err)
+	}
+	asked, err := s.partsOf(ctx, q, signer)
 	if err != nil {
 		return federation.Snapshot{}, fmt.Errorf("read snapshot: %w", err)
 	}
@@ -40,6 +44,14 @@ func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federa
 	for _, row := range found {
 		if err := snap.add(row); err != nil {
 			return federation.Snapshot{}, fmt.Errorf("read snapshot: %w", err)
+		}
+	}
+	if signer == 0 { // its first step may have been filed since: the view has it, and the parts of the signer do not
+		if signer, err = s.db.Actor(ctx, q.Step.From); err != nil {
+			return federation.Snapshot{}, fmt.Errorf("read snapshot: %w", err)
+		}
+		if signer > 0 {
+			return s.Snapshot(ctx, q)
 		}
 	}
 	return snap.done(), nil
@@ -190,12 +202,8 @@ type parts struct {
 	args    []any
 }
 
-func (s *Logs) partsOf(ctx context.Context, q federation.SnapshotQuery) (p parts, err error) {
+func (s *Logs) partsOf(ctx context.Context, q federation.SnapshotQuery, signer int64) (p parts, err error) {
 	ev, digest := q.Step, q.Step.Digest()
-	signer, err := s.db.Actor(ctx, ev.From)
-	if err != nil {
-		return p, err
-	}
 	handoff, id := ev.Handoff.String(), ev.ID.String()
 	p.add(viewQuery, handoff)
 	p.add(filedQuery, id, digest[:], signer, id, digest[:])
