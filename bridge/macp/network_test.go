@@ -1,8 +1,13 @@
 package macp_test
 
 import (
+	"bufio"
 	"errors"
+	"io"
+	"net"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -66,5 +71,42 @@ func TestOpenNamesEveryMistake(t *testing.T) {
 	_, err := macp.Runtimes(macp.Deps{}).Open(runtimeTable{URL: "ftp://x", Profile: "hold-open"}, ports)
 	if diff := cmp.Diff([]string{"name", "url", "token_file", "participant", "did", "profile"}, keys(err)); diff != "" {
 		t.Errorf("runtimes (-want +got):\n%s", diff)
+	}
+}
+
+func TestServeEndsRequestsIfItsListenerFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "ada")
+	var lc net.ListenConfig
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- macp.Serve(t.Context(), w.link, listener) }()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST /macp/v1/Initialize HTTP/1.1\r\nHost: runtime\r\nAuthorization: Bearer "+token("ada")+
+		"\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("the request is answered %q, %v, before its body", line, err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the failure of the listener is no error")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("serve waits for the body of a request")
 	}
 }

@@ -41,6 +41,8 @@ func (s situation) decide() outcome {
 	d, err := s.home.Decide(s.facts, home.Submission{Event: s.step, Since: s.now}, s.now)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
+	case d.Before.ID != s.facts.View.ID || d.Before.Version != s.facts.View.Version:
+		s.t.Errorf("%s (%v): the decision has the handoff %+v, want %+v", s.step.Verb, err, d.Before, s.facts.View)
 	case isRefusal:
 		return outcome{code: refused.Code, detail: refused.Detail}
 	case err != nil:

@@ -180,44 +180,41 @@ func TestRestoredHomeThatForkedOrphansHandoffs(t *testing.T) {
 	}
 }
 
-// The restore is not noticed before the step.
-func TestRestoredHomeRulesOnAStepOfALostHandoff(t *testing.T) {
-	all := newGates(t, "a.test", "b.test")
-	a, b := all[0], all[1]
-	stop := compared(t, a, b)
-	offer := b.offers(a, "bob", "alice")
-	stop()
-	older := replaced(t, b, b.deps.Boot, a)
-	a.run(b)
-	a.take("alice", federation.Accept, in(offer.ID))
-	older.comes(offer.ID, "offer accept")
-	a.comes(offer.ID, "offer accept")
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.refused) > 0 {
-		t.Errorf("the sender is told %v", a.refused)
-	}
-}
-
-// Without the acceptance, the completion is not a legal step.
-func TestRestoredHomeRulesOnAStepThatFollowsALostOne(t *testing.T) {
-	all := newGates(t, "a.test", "b.test")
-	a, b := all[0], all[1]
-	stop := compared(t, a, b)
-	offer := acceptedAt(t, a, b)
-	stop()
-	older := replaced(t, b, b.deps.Boot, a)
-	if _, err := older.home.Submit(t.Context(), offer, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	a.run(b)
-	a.take("alice", federation.Complete, in(offer.ID))
-	older.comes(offer.ID, "offer accept complete")
-	a.comes(offer.ID, "offer accept complete")
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.refused) > 0 {
-		t.Errorf("the sender is told %v", a.refused)
+// The restore is not noticed before the step. Without the acceptance, the completion is not legal.
+func TestRestoredHomeRulesOnAStepThatFollowsLostOnes(t *testing.T) {
+	offeredTo := func(_ *testing.T, a, b *gate) federation.Event { return b.offers(a, "bob", "alice") }
+	for name, c := range map[string]struct {
+		before func(t *testing.T, a, b *gate) federation.Event
+		keeps  bool // the older record has the offer
+		verb   federation.Verb
+		want   string
+	}{
+		"an offer":                {offeredTo, false, federation.Accept, "offer accept"},
+		"an offer and its accept": {acceptedAt, false, federation.Complete, "offer accept complete"},
+		"an accept":               {acceptedAt, true, federation.Complete, "offer accept complete"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := newGates(t, "a.test", "b.test")
+			a, b := all[0], all[1]
+			stop := compared(t, a, b)
+			offer := c.before(t, a, b)
+			stop()
+			older := replaced(t, b, b.deps.Boot, a)
+			if c.keeps {
+				if _, err := older.home.Submit(t.Context(), offer, time.Now()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.run(b)
+			a.take("alice", c.verb, in(offer.ID))
+			older.comes(offer.ID, c.want)
+			a.comes(offer.ID, c.want)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if len(a.refused) > 0 {
+				t.Errorf("the sender is told %v", a.refused)
+			}
+		})
 	}
 }
 
