@@ -274,6 +274,22 @@ func (o *oracle) mayBeLost(each *sent, owner *site) bool {
 	return slices.ContainsFunc(o.restored[each.to], lost) || owner != nil && slices.ContainsFunc(o.restored[owner], filed)
 }
 
+// submittedBeforeRestore reports whether a step may have been on its way to another home when its own
+// home was restored.
+func (o *oracle) submittedBeforeRestore() bool {
+	for _, a := range o.world.agents {
+		for _, each := range a.sent {
+			onItsWay := func(r restore) bool {
+				return each.at.Before(r.restored) && r.restored.Sub(each.at) < longestDelay+patience
+			}
+			if each.awaits && slices.ContainsFunc(o.restored[each.to], onItsWay) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // notices returns how many notices the sender of a step got that it was refused.
 func (o *oracle) notices(each *sent) (n int) {
 	all, err := each.to.live().record.NoticesTo(o.world.ctx, federation.InboxLink, each.by.key.DID, "", 1000)
