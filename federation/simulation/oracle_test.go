@@ -246,6 +246,8 @@ func (o *oracle) judgeStep(each *sent, owner *site, at map[*site]shown) {
 	switch {
 	case !each.answered:
 		w.fail("answered", "%s of %s by %s got no answer", each.event.Verb, short(each.event.Handoff), each.by.name)
+	case each.refused == string(federation.UnknownHandoff) && len(o.restored[each.to]) > 0:
+		// The answer to the step was lost, and it was repeated before its restored home had the handoff again.
 	case each.refused != "" && filed > 0:
 		w.fail("refused-is-final", "%s of %s by %s was refused (%s) and is in the log", each.event.Verb, short(each.event.Handoff), each.by.name, each.refused)
 	case !each.acked || o.tainted[each.event.Handoff]:
@@ -274,15 +276,21 @@ func (o *oracle) mayBeLost(each *sent, owner *site) bool {
 	return slices.ContainsFunc(o.restored[each.to], lost) || owner != nil && slices.ContainsFunc(o.restored[owner], filed)
 }
 
-// submittedBeforeRestore reports whether a step may have been on its way to another home when its own
-// home was restored.
-func (o *oracle) submittedBeforeRestore() bool {
+// lacksStep reports whether a restored home lacks a step that was on its way from it to the home of its
+// handoff at the restore.
+func (o *oracle) lacksStep() bool {
+	has := func(s *site, each *sent) bool {
+		return slices.Contains(o.read(s, each.event.Handoff).documents(), each.event.Signature.Document)
+	}
 	for _, a := range o.world.agents {
 		for _, each := range a.sent {
 			onItsWay := func(r restore) bool {
-				return each.at.Before(r.restored) && r.restored.Sub(each.at) < longestDelay+patience
+				return each.at.Before(r.restored) && r.restored.Sub(each.at) < longestDelay
 			}
-			if each.awaits && slices.ContainsFunc(o.restored[each.to], onItsWay) {
+			if !each.awaits || !slices.ContainsFunc(o.restored[each.to], onItsWay) || has(each.to, each) {
+				continue
+			}
+			if slices.ContainsFunc(o.world.sites, func(s *site) bool { return has(s, each) }) {
 				return true
 			}
 		}

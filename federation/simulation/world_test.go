@@ -312,7 +312,7 @@ func (w *world) end() {
 	for _, all := range w.oracle.restored {
 		restores += len(all)
 	}
-	if (restores > 1 || w.oracle.submittedBeforeRestore()) && len(w.failures) == 0 {
+	if len(w.failures) == 0 && (restores > 1 || w.oracle.lacksStep()) {
 		w.compare()
 		w.drain()
 	}
