@@ -65,6 +65,9 @@ type Gateway interface {
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns a handoff, or the zero View if it is unknown.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
+	// Expected returns a handoff as it will be if its home accepts the steps of a party that wait for
+	// it. A party goes on from there: it can complete work whose accept still waits.
+	Expected(ctx context.Context, id federation.HandoffID, party federation.DID) (federation.View, error)
 	// Name returns the display name of a DID: the handle of an agent, the nick of an IRC user, or
 	// otherwise the shortened DID.
 	Name(ctx context.Context, did federation.DID) string

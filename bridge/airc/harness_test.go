@@ -371,6 +371,10 @@ func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation
 	return g.record.View(ctx, id)
 }
 
+func (g *gateway) Expected(ctx context.Context, id federation.HandoffID, party federation.DID) (federation.View, error) {
+	return g.home.Expected(ctx, id, party)
+}
+
 func (g *gateway) Name(ctx context.Context, did federation.DID) string {
 	if agent, err := g.record.AgentOf(ctx, did); err == nil {
 		return agent.Handle

@@ -26,8 +26,9 @@ var errPlain = fmt.Errorf("airc: plain message: %w", translate.ErrNotHandoff)
 type step struct {
 	aircmsg.Step
 
-	view    federation.View // zero for an offer
-	replyTo federation.EventID
+	view     federation.View  // zero for an offer
+	expected federation.State // for the sender (see [bridge.Gateway].Expected)
+	replyTo  federation.EventID
 }
 
 // readStep returns [errPlain] for a plain message, and for a message between agents that names no
@@ -103,7 +104,7 @@ func (s step) fitted() step {
 	case s.Explicit:
 	case s.Verb == federation.Accept && s.view.Offeree == "":
 		s.Verb = federation.Claim
-	case s.Verb == federation.Fail && (s.view.State == federation.Offered || s.view.State == federation.Declined):
+	case s.Verb == federation.Fail && (s.expected == federation.Offered || s.expected == federation.Declined):
 		s.Verb = federation.Decline // also if already declined: a repeated message is the same step
 	}
 	return s
@@ -112,9 +113,9 @@ func (s step) fitted() step {
 func (s step) implied() federation.Verb {
 	switch {
 	case s.Verb != federation.Complete:
-	case s.view.State == federation.Offered:
+	case s.expected == federation.Offered:
 		return federation.Accept
-	case s.view.State == federation.Open:
+	case s.expected == federation.Open:
 		return federation.Claim
 	}
 	return ""
@@ -145,7 +146,11 @@ func (l *Link) locate(ctx context.Context, d *inbound, s *step) error {
 	if err != nil {
 		return fmt.Errorf("read handoff %s: %w", id, err)
 	}
-	s.Handoff, s.view = id, view
+	expected, err := l.deps.Gateway.Expected(ctx, id, cmp.Or(d.sender.StandsFor(view), d.sender.DID))
+	if err != nil {
+		return fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	s.Handoff, s.view, s.expected = id, view, expected.State
 	return nil
 }
 
@@ -185,7 +190,7 @@ func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := l.file(ctx, d, ev, nil); err != nil && !taken(s.view, err) {
+		if _, err := l.file(ctx, d, ev, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -194,13 +199,6 @@ func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {
 		return nil, err
 	}
 	return l.file(ctx, d, ev, s.lost(losses))
-}
-
-// taken reports whether the agent already took an implied step on which the remote home has not ruled
-// yet.
-func taken(v federation.View, err error) bool {
-	refused, ok := errors.AsType[*federation.RefusalError](err)
-	return ok && v.Remote && refused.Code == federation.IllegalStep
 }
 
 func (l *Link) file(ctx context.Context, d *inbound, ev federation.Event, lost []string) (*filed, error) {

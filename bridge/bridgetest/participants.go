@@ -107,6 +107,11 @@ func (p *Participants) View(ctx context.Context, id federation.HandoffID) (feder
 	return p.Record.View(ctx, id)
 }
 
+// Expected implements [bridge.Gateway].
+func (p *Participants) Expected(ctx context.Context, id federation.HandoffID, party federation.DID) (federation.View, error) {
+	return p.Home.Expected(ctx, id, party)
+}
+
 // Name implements [bridge.Gateway].
 func (p *Participants) Name(ctx context.Context, did federation.DID) string {
 	if declaration, err := p.Record.Declaration(ctx, did); err == nil && declaration.Name != "" {

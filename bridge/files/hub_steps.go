@@ -282,11 +282,15 @@ func (l *VoiceLink) stepOfOurs(ctx context.Context, w waiting, verb, reason stri
 	if err != nil || !view.Exists() {
 		return false, err
 	}
+	agent := l.agents[w.file.To]
+	expected, err := l.expected(ctx, w.handoff, agent)
+	if err != nil {
+		return false, err
+	}
 	step := map[string]federation.Verb{"accept": federation.Accept, "complete": federation.Complete, "reject": federation.Decline}[verb]
-	if verb == "reject" && view.State == federation.Assigned {
+	if verb == "reject" && expected.State == federation.Assigned {
 		step = federation.Fail
 	}
-	agent := l.agents[w.file.To]
 	err = l.submit(ctx, stepbuilder.Draft{From: agent, Verb: step, Note: plain(reason), Original: string(w.content)}, view, w.file.To)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 		return false, nil

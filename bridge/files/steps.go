@@ -154,6 +154,14 @@ func (b *base) view(ctx context.Context, id federation.HandoffID) (federation.Vi
 	return view, nil
 }
 
+func (b *base) expected(ctx context.Context, id federation.HandoffID, agent federation.DID) (federation.View, error) {
+	view, err := b.ports.Gateway.Expected(ctx, id, agent)
+	if err != nil {
+		return view, fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	return view, nil
+}
+
 func (b *base) lapse(ctx context.Context, d federation.Delivery, agents ...federation.DID) error {
 	for _, did := range agents {
 		if b.nativeOf(did) == "" {

@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -297,15 +298,20 @@ func (l *TasksLink) claimed(name string) bool {
 	return err == nil || changing
 }
 
-// report files the steps by which the status of a record is ahead of its handoff.
+// report files the steps by which the status of a record is ahead of its handoff, after the steps of
+// its agent that wait for the home of the handoff.
 func (l *TasksLink) report(ctx context.Context, name string, item directory.Task, view federation.View) error {
-	verbs, legal := taskfile.Verbs(view.State, item.Status)
-	if legal && len(verbs) == 0 && view.State != federation.Assigned {
-		return nil
-	}
 	agent, err := l.actor(ctx, item.Record, view)
 	if err != nil {
 		return err
+	}
+	party := cmp.Or(view.Assignee, view.Offeree, agent)
+	if view, err = l.expected(ctx, view.ID, party); err != nil {
+		return err
+	}
+	verbs, legal := taskfile.Verbs(view.State, item.Status)
+	if legal && len(verbs) == 0 && view.State != federation.Assigned {
+		return nil
 	}
 	if !legal || agent == "" {
 		return l.conflict(ctx, name, item, view, fmt.Sprintf("status %s by %q of a handoff that is %s", item.Status, item.To, view.State))
@@ -317,7 +323,7 @@ func (l *TasksLink) report(ctx context.Context, name string, item directory.Task
 		}
 		err := l.submit(ctx, stepbuilder.Draft{From: agent, Verb: verb, Note: note, Original: string(item.Raw)}, view, item.To)
 		if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
-			if view, err = l.view(ctx, view.ID); err != nil {
+			if view, err = l.expected(ctx, view.ID, party); err != nil {
 				return err
 			}
 			return l.conflict(ctx, name, item, view, "refused: "+string(refused.Code))
@@ -325,7 +331,7 @@ func (l *TasksLink) report(ctx context.Context, name string, item directory.Task
 		if err != nil {
 			return err
 		}
-		if view, err = l.view(ctx, view.ID); err != nil {
+		if view, err = l.expected(ctx, view.ID, party); err != nil {
 			return err
 		}
 	}

@@ -106,7 +106,11 @@ func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.F
 		return err // names a handoff of other parties
 	}
 	l.see(v.path, id, file)
-	for _, verb := range voiceVerbs(v.folder(), view) {
+	expected, err := l.expected(ctx, id, view.Offeree)
+	if err != nil {
+		return err
+	}
+	for _, verb := range voiceVerbs(v.folder(), expected) {
 		if verb == federation.Decline && time.Now().After(file.Expires) && !view.Deadline.IsZero() {
 			return nil // the home will expire it
 		}

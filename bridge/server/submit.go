@@ -206,6 +206,11 @@ func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation
 	return g.deps.Record.View(ctx, id)
 }
 
+// Expected implements [bridge.Gateway].
+func (g *Gateway) Expected(ctx context.Context, id federation.HandoffID, party federation.DID) (federation.View, error) {
+	return g.home.Load().Expected(ctx, id, party)
+}
+
 // Name implements [bridge.Gateway]. It ignores errors of the record.
 func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 	if known, err := g.participants.WithDID(ctx, did); err == nil && known.Handle != "" {

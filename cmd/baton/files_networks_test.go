@@ -105,9 +105,7 @@ func workVoice(t *testing.T, w *filesWorld, told func(verb string)) {
 	t.Helper()
 	name := awaitFile(t, filepath.Join(w.voice, "handoff"), ".json")
 	for _, move := range []struct{ from, to, verb string }{{"handoff", "claimed", "accept"}, {"claimed", "archive", "complete"}} {
-		if err := os.Rename(filepath.Join(w.voice, move.from, name), filepath.Join(w.voice, move.to, name)); err != nil {
-			t.Fatal(err)
-		}
+		moveVoice(move.from, move.to)(t, w, name)
 		told(move.verb)
 	}
 }
@@ -146,14 +144,33 @@ func workTask(t *testing.T, w *filesWorld, told func(verb string)) {
 		return path != ""
 	})
 	for _, move := range []struct{ from, to, verb string }{{"offered", "accepted", "accept"}, {"accepted", "completed", "complete"}} {
+		restate(move.from, move.to)(t, w, filepath.Base(path))
+		told(move.verb)
+	}
+}
+
+// restate changes the status of a record.
+func restate(from, to string) func(t *testing.T, w *filesWorld, file string) {
+	return func(t *testing.T, w *filesWorld, file string) {
+		t.Helper()
+		path, was := filepath.Join(w.tasks, file), `"status": "`+from+`"`
 		var text []byte
-		await(t, "the record", func() bool { // a record that the gateway changes is away for a moment
+		await(t, "the record to be "+from, func() bool { // a record that the gateway changes is away for a moment
 			var err error
 			text, err = os.ReadFile(path)
-			return err == nil
+			return err == nil && strings.Contains(string(text), was)
 		})
-		drop(t, path, []byte(strings.Replace(string(text), `"status": "`+move.from+`"`, `"status": "`+move.to+`"`, 1)))
-		told(move.verb)
+		drop(t, path, []byte(strings.Replace(string(text), was, `"status": "`+to+`"`, 1)))
+	}
+}
+
+// moveVoice moves a file from folder to folder.
+func moveVoice(from, to string) func(t *testing.T, w *filesWorld, file string) {
+	return func(t *testing.T, w *filesWorld, file string) {
+		t.Helper()
+		if err := os.Rename(filepath.Join(w.voice, from, file), filepath.Join(w.voice, to, file)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

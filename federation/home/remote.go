@@ -77,6 +77,16 @@ func (r Rules) assume(s Snapshot, actor federation.DID) federation.View {
 	return v
 }
 
+// Expected returns a handoff as it will be if its home files the pending steps of an actor. It blocks
+// on the record and returns its errors.
+func (h *Home) Expected(ctx context.Context, id federation.HandoffID, actor federation.DID) (federation.View, error) {
+	found, err := h.Record.Snapshot(ctx, federation.SnapshotQuery{Step: federation.Event{Handoff: id, From: actor}})
+	if err != nil {
+		return federation.View{}, fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	return h.assume(Snapshot{Snapshot: found}, actor), nil
+}
+
 // Servers send each receipt more than once.
 func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error) {
 	d := Decision{Action: Repeat, Event: receipt, Before: s.View, Entry: federation.Entry{Event: receipt, State: s.View.State}}

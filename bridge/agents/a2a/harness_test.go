@@ -389,6 +389,10 @@ func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation
 	return g.record.View(ctx, id)
 }
 
+func (g *gateway) Expected(ctx context.Context, id federation.HandoffID, party federation.DID) (federation.View, error) {
+	return g.home.Expected(ctx, id, party)
+}
+
 func (*gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
 
 // Owner implements [bridge.Gateway]. No keys are kept.

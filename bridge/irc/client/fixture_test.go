@@ -63,6 +63,11 @@ func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.V
 	return g.views[id], nil
 }
 
+// Expected implements [bridge.Gateway]. No step waits for another home.
+func (g *gateway) Expected(ctx context.Context, id federation.HandoffID, _ federation.DID) (federation.View, error) {
+	return g.View(ctx, id)
+}
+
 // Owner implements [bridge.Gateway]. No keys are kept.
 func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
 	return did, nil

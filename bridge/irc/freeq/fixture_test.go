@@ -124,6 +124,11 @@ func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.V
 	return g.views[id], nil
 }
 
+// Expected implements [bridge.Gateway]. No step waits for another home.
+func (g *gateway) Expected(ctx context.Context, id federation.HandoffID, _ federation.DID) (federation.View, error) {
+	return g.View(ctx, id)
+}
+
 func (g *gateway) know(v federation.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

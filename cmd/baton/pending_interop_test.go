@@ -1,0 +1,124 @@
+//go:build interop
+
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The home of a handoff is away while an agent of a directory of another home takes the work and ends
+// it. The home of the directory forgets nothing over a restart.
+func TestFilesWorkWithoutTheHomeOfTheHandoff(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		agent  string
+		waits  func(t *testing.T, w *filesWorld) string // for a file, and returns its name
+		accept func(t *testing.T, w *filesWorld, file string)
+		end    func(t *testing.T, w *filesWorld, file string)
+		verbs  string
+	}{
+		"a completed record": {"research:reviewer", taskWaits, restate("offered", "accepted"), restate("accepted", "completed"), "offer accept complete"},
+		"a failed record":    {"research:reviewer", taskWaits, restate("offered", "accepted"), restate("accepted", "failed"), "offer accept fail"},
+		"an archived file":   {"calls:alice", voiceWaits, moveVoice("handoff", "claimed"), moveVoice("claimed", "archive"), "offer accept complete"},
+		"a rejected file":    {"calls:alice", voiceWaits, moveVoice("handoff", "claimed"), moveVoice("claimed", "rejected"), "offer accept fail"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := newNeighbours(t, "a.test", "b.test")
+			a, b := all[0], all[1]
+			key, did := b.key(t, 1)
+			w := &filesWorld{voice: filepath.Join(a.dir, "calls"), tasks: filepath.Join(a.dir, "tasks")}
+			for _, path := range []string{w.voice, w.tasks} {
+				if err := os.Mkdir(path, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			secret := filepath.Join(a.dir, "pair.key")
+			if err := os.WriteFile(secret, []byte(voiceSecret), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			a.settle(t, all, fmt.Sprintf(`[[files.voice]]
+name = "calls"
+dir = %q
+agents = { bob = %q }
+[[files.voice.pairs]]
+agents = ["bob", "alice"]
+secret_file = %q
+[[files.tasks]]
+name = "research"
+dir = %q
+`, w.voice, did, secret, w.tasks))
+			a.start(t)
+			b.start(t)
+			id := b.must(t, "handoff", "offer", "--key-file", key, "--to", "did:web:a.test:dir:"+test.agent, "--title", "Cite three sources on X")
+			file := test.waits(t, w)
+			b.kill(t)
+
+			test.accept(t, w, file)
+			a.deferred(t, "accept")
+			a.kill(t)
+			a.start(t)
+			test.end(t, w, file)
+			verbs := strings.Fields(test.verbs)
+			a.deferred(t, verbs[len(verbs)-1])
+			b.start(t)
+			agree(t, id, test.verbs, a, b)
+		})
+	}
+}
+
+// An agent of a registry takes work by an ack, and fails it, while the home of the handoff is away.
+func TestAgentFailsWorkWithoutTheHomeOfTheHandoff(t *testing.T) {
+	t.Parallel()
+	all := newNeighbours(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	a.start(t)
+	b.start(t)
+	key, did := b.key(t, 1)
+	scout := resident(t, a.house, "scout_7", 2)
+	id := b.must(t, "handoff", "offer", "--key-file", key, "--to", scout.DID, "--title", "Cite three sources on X")
+	agree(t, id, "offer", a, b)
+	b.kill(t)
+	for _, answer := range []map[string]any{
+		payload("ack", map[string]any{"handoff": map[string]any{"id": id}, "status": "received"}),
+		payload("task:result", map[string]any{"handoff": map[string]any{"id": id}, "status": "failed", "error": "no sources"}),
+	} {
+		if got := post(t, scout, write(t, scout, scout.Envelope(handleOf(did), "", answer))); got.Status != http.StatusAccepted {
+			t.Fatalf("%v is answered %+v", answer, got)
+		}
+	}
+	b.start(t)
+	agree(t, id, "offer accept fail", a, b)
+}
+
+// deferred waits until a step waits for the home of its handoff.
+func (n neighbour) deferred(t *testing.T, verb string) {
+	t.Helper()
+	await(t, verb+" to wait for its home", func() bool {
+		text, err := os.ReadFile(n.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, fmt.Sprintf(`"verb":%q`, verb)) && strings.Contains(line, `"outcome":"deferred"`) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func taskWaits(t *testing.T, w *filesWorld) string {
+	t.Helper()
+	return awaitFile(t, w.tasks, ".json")
+}
+
+func voiceWaits(t *testing.T, w *filesWorld) string {
+	t.Helper()
+	return awaitFile(t, filepath.Join(w.voice, "handoff"), ".json")
+}
