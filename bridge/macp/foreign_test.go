@@ -2,12 +2,15 @@ package macp_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/baton-gateway/baton/bridge"
@@ -17,6 +20,7 @@ import (
 	"github.com/baton-gateway/baton/federation/store/storetest"
 	"github.com/baton-gateway/baton/translate/macpmode"
 	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
 	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
@@ -221,6 +225,77 @@ func guestOffers(t *testing.T, g *guest, bob *bridgetest.MACPClient) {
 	await(t, "the accept to be filed", func() bool {
 		return slices.Equal(g.steps(id), []string{"offer " + string(guestDID), "accept " + string(bobDID)})
 	})
+}
+
+// The stream of a session ends before the accept, while the session is resolved. The accept is filed
+// if a later stream still has it.
+func TestForeignRuntimeStreamBreaks(t *testing.T) {
+	t.Parallel()
+	broken := connect.NewError(connect.CodeUnavailable, errors.New("the runtime restarts"))
+	compacted := connect.NewError(connect.CodeFailedPrecondition, errors.New("HISTORY_UNAVAILABLE"))
+	const opened = 3 // messages of the session before the accept
+	accepted := []string{"offer " + string(guestDID), "accept " + string(bobDID)}
+	for name, test := range map[string]struct {
+		ends []error // of the first streams
+		want []string
+	}{
+		"once":                {[]error{broken}, accepted},
+		"with the connection": {[]error{broken, broken}, accepted},
+		"without an error":    {[]error{io.EOF}, accepted},
+		"without its history": {[]error{broken, compacted}, accepted[:1]},
+		"with an end":         {[]error{io.EOF, io.EOF}, accepted[:1]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &taskRuntime{changed: make(chan struct{}), shown: func(s *taskRuntimeSession, stream int) (int, error) {
+				switch {
+				case s.about.GetState() != macpv1.SessionState_SESSION_STATE_RESOLVED:
+					return min(len(s.said), opened), nil
+				case stream <= len(test.ends):
+					return opened, test.ends[stream-1]
+				}
+				return len(s.said), nil
+			}}
+			w := newTaskWorldAt(t, r.serve(t), "transfer")
+			id := federation.EventID{1, 2, 3}
+			offered := w.opened(t, macpmode.Mode, func() { w.take(t, offerToBob(id)) }).GetSessionId()
+			await(t, "the offer to be copied", func() bool { return len(w.copied(t, offered)) >= opened })
+			w.accepts(t, offered, id)
+			if ack, err := w.bob.Send(t.Context(), offered, macpmode.TypeCommitment, "c1", &macpv1.CommitmentPayload{CommitmentId: "c1"}); err != nil || !ack.GetOk() {
+				t.Fatalf("the commitment is answered %v, %v", ack, err)
+			}
+			end := macpmode.TypeCommitment
+			if len(test.want) == 1 {
+				end = macpmode.TypeSessionExpire
+			}
+			await(t, "the copy to end", func() bool { return slices.Contains(w.copied(t, offered), end) })
+			await(t, "the steps to be filed", func() bool { return slices.Equal(w.steps(id), test.want) })
+		})
+	}
+}
+
+// copied returns the types of the messages in the copy of a session.
+func (g *guest) copied(t *testing.T, session string) []string {
+	t.Helper()
+	page, err := g.deps.Journals.Journal(t.Context(), "macp/at/research/session/"+session, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, text := range page {
+		var entry historyv1.Entry
+		if err := proto.Unmarshal(text, &entry); err != nil {
+			t.Fatal(err)
+		}
+		env, err := macpmode.EnvelopeOf(&entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if env.GetMessageType() != "" {
+			kinds = append(kinds, env.GetMessageType())
+		}
+	}
+	return kinds
 }
 
 // answer returns a step of the guest.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -28,6 +29,10 @@ type mirror struct {
 
 	id string
 	s  *macpmode.Session
+
+	received <-chan *macpv1.Envelope
+	ended    <-chan error
+	replayed bool // the session was resolved before the current subscription
 }
 
 func newMirror(c *foreignConn, id string) *mirror {
@@ -46,20 +51,20 @@ func (m *mirror) run(ctx context.Context, copied bool) error {
 	if m.s.Over() {
 		return m.retire(ctx)
 	}
-	received, ended := m.subscribe(ctx)
+	m.subscribe(ctx)
 	look := time.NewTicker(lookEach)
 	defer look.Stop()
 	again := time.NewTimer(0) // fires if steps wait to be filed
 	defer again.Stop()
 	for !m.s.Over() {
 		select {
-		case env := <-received:
+		case env := <-m.received:
 			if err := m.handleEnvelope(ctx, env, historyv1.Source_SOURCE_PARTICIPANT); err != nil {
 				return err
 			}
 			again.Reset(0)
-		case err := <-ended:
-			received, ended = nil, nil
+		case err := <-m.ended:
+			m.received, m.ended = nil, nil
 			if gone, err := m.settled(ctx, err); gone || err != nil {
 				return err
 			}
@@ -107,7 +112,7 @@ func (m *mirror) load(ctx context.Context) error {
 }
 
 // The goroutine of the stream ends with ctx.
-func (m *mirror) subscribe(ctx context.Context) (<-chan *macpv1.Envelope, <-chan error) {
+func (m *mirror) subscribe(ctx context.Context) {
 	received, ended := make(chan *macpv1.Envelope), make(chan error, 1)
 	after := m.s.Sequence
 	m.group.Go(fault.Func(func() error {
@@ -116,7 +121,7 @@ func (m *mirror) subscribe(ctx context.Context) (<-chan *macpv1.Envelope, <-chan
 		fault.Again(err)
 		return nil
 	}))
-	return received, ended
+	m.received, m.ended = received, ended
 }
 
 func (m *mirror) read(ctx context.Context, after uint64, received chan<- *macpv1.Envelope) error {
@@ -178,11 +183,14 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 }
 
 // The stream does not report cancelled or expired sessions. The result gone means that the runtime
-// has forgotten the session. A stream error of an open session breaks the connection.
+// has forgotten a session without a copy. A stream error of an open session breaks the connection.
+//
+// A stream that broke before the session was resolved may lack its last envelopes. Only a later
+// subscription shows whether the runtime still has them.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
 	if connect.CodeOf(err) == connect.CodeNotFound {
-		return true, m.end(ctx, macpmode.TypeSessionExpire, "the runtime does not have the session")
+		return !m.s.Exists(), m.end(ctx, macpmode.TypeSessionExpire, "the runtime does not have the session")
 	}
 	if err != nil {
 		return false, err
@@ -193,13 +201,31 @@ func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err er
 	case macpv1.SessionState_SESSION_STATE_EXPIRED:
 		return false, m.end(ctx, macpmode.TypeSessionExpire, "the session has expired")
 	case macpv1.SessionState_SESSION_STATE_RESOLVED:
-		if streamed != nil && m.s.Open() { // its last envelopes are missing here
-			return true, m.end(ctx, macpmode.TypeSessionExpire, "the rest of the history is not available")
+		switch {
+		case streamed == nil || m.s.Over():
+			return false, nil
+		case !m.replayed:
+			m.replayed = true
+			m.subscribe(ctx)
+			return false, nil
+		case historyEnds(streamed):
+			return !m.s.Exists(), m.end(ctx, macpmode.TypeSessionExpire, "the rest of the history is not available")
 		}
+		return false, streamed
 	case macpv1.SessionState_SESSION_STATE_OPEN, macpv1.SessionState_SESSION_STATE_SUSPENDED, macpv1.SessionState_SESSION_STATE_UNSPECIFIED:
 		return false, streamed
 	}
 	return false, nil
+}
+
+// historyEnds reports whether the runtime has no more envelopes for a subscription. After any other
+// error, such as a broken transport, a new subscription may return more.
+func historyEnds(streamed error) bool {
+	if _, refused := errors.AsType[*federation.RefusalError](streamed); refused || errors.Is(streamed, io.EOF) {
+		return true
+	}
+	code := connect.CodeOf(streamed)
+	return code == connect.CodeNotFound || code == connect.CodeFailedPrecondition || code == connect.CodeOutOfRange
 }
 
 func (m *mirror) end(ctx context.Context, kind, why string) error {

@@ -50,10 +50,7 @@ type taskWorld struct {
 
 func newTaskWorld(t *testing.T, runtime runtimeOf, restarts bool, modes ...string) *taskWorld {
 	t.Helper()
-	address := runtime(t, modes...)
-	w := &taskWorld{guest: newGuestWith(t, address, token("baton"), "task-follow-on"), bob: bridgetest.NewMACPClient(address, "bob", token("bob"))}
-	t.Cleanup(w.bob.Close)
-	w.between = func() {}
+	w := newTaskWorldAt(t, runtime(t, modes...), "task-follow-on")
 	if restarts {
 		w.between = func() {
 			w.stop()
@@ -61,6 +58,24 @@ func newTaskWorld(t *testing.T, runtime runtimeOf, restarts bool, modes ...strin
 		}
 	}
 	return w
+}
+
+// newTaskWorldAt returns a guest of the runtime at an address, and bob.
+func newTaskWorldAt(t *testing.T, address, profile string) *taskWorld {
+	t.Helper()
+	w := &taskWorld{guest: newGuestWith(t, address, token("baton"), profile), bob: bridgetest.NewMACPClient(address, "bob", token("bob"))}
+	t.Cleanup(w.bob.Close)
+	w.between = func() {}
+	return w
+}
+
+// accepts has bob accept the offer of a session.
+func (w *taskWorld) accepts(t *testing.T, session string, id federation.HandoffID) {
+	t.Helper()
+	ack, err := w.bob.Send(t.Context(), session, macpmode.TypeAccept, "a1", &handoffv1.HandoffAcceptPayload{HandoffId: id.String(), AcceptedBy: "bob"})
+	if err != nil || !ack.GetOk() {
+		t.Fatalf("the accept is answered %v, %v", ack, err)
+	}
 }
 
 // says sends a message of bob in a session of the task mode, which the runtime is to accept.
@@ -121,10 +136,7 @@ func (w *taskWorld) handedOver(t *testing.T) (federation.HandoffID, string) {
 	})
 	awaits(t, w.bob, offered.GetSessionId(), macpmode.TypeContext)
 	task := w.opened(t, macpmode.TaskMode, func() {
-		ack, err := w.bob.Send(t.Context(), offered.GetSessionId(), macpmode.TypeAccept, "a1", &handoffv1.HandoffAcceptPayload{HandoffId: id.String(), AcceptedBy: "bob"})
-		if err != nil || !ack.GetOk() {
-			t.Fatalf("the accept is answered %v, %v", ack, err)
-		}
+		w.accepts(t, offered.GetSessionId(), id)
 		w.between()
 	})
 	if task.GetContextId() == "" || task.GetContextId() != offered.GetContextId() || !slices.Equal(task.GetParticipants(), []string{"baton", "bob"}) {
@@ -355,10 +367,7 @@ func refusedTask(t *testing.T, runtime runtimeOf) {
 	w := newTaskWorld(t, runtime, false, macpmode.Mode)
 	id := federation.EventID{1, 2, 3}
 	offered := w.opened(t, macpmode.Mode, func() { w.take(t, offerToBob(id)) })
-	ack, err := w.bob.Send(t.Context(), offered.GetSessionId(), macpmode.TypeAccept, "a1", &handoffv1.HandoffAcceptPayload{HandoffId: id.String()})
-	if err != nil || !ack.GetOk() {
-		t.Fatalf("the accept is answered %v, %v", ack, err)
-	}
+	w.accepts(t, offered.GetSessionId(), id)
 	awaits(t, w.bob, offered.GetSessionId(), macpmode.TypeCommitment)
 	w.signals(t, offered.GetSessionId(), "complete")
 	if ev := w.last(t, id, 3); ev.Verb != federation.Complete {

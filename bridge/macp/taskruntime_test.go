@@ -1,8 +1,10 @@
 package macp_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -25,11 +27,15 @@ type taskRuntime struct {
 	denied   map[string]bool       // modes that baton may not use
 	sessions []*taskRuntimeSession // in the order in which they began
 	signals  []*macpv1.Envelope
+	// shown returns how many messages a stream of baton has by now, and the error that ends it, with
+	// io.EOF for none. It gets the number of the stream in its session, from 1. Nil shows all messages.
+	shown func(s *taskRuntimeSession, stream int) (count int, end error)
 }
 
 type taskRuntimeSession struct {
-	about *macpv1.SessionMetadata
-	said  []*macpv1.Envelope
+	about   *macpv1.SessionMetadata
+	said    []*macpv1.Envelope
+	streams int // of baton
 }
 
 // fakeRuntime runs a taskRuntime and returns its address. The participant baton may use only the
@@ -40,6 +46,12 @@ func fakeRuntime(t *testing.T, modes ...string) string {
 	if len(modes) > 0 {
 		r.denied[macpmode.TaskMode] = true
 	}
+	return r.serve(t)
+}
+
+// serve returns the address.
+func (r *taskRuntime) serve(t *testing.T) string {
+	t.Helper()
 	mux := http.NewServeMux()
 	const path = "/macp.v1.MACPRuntimeService/"
 	mux.Handle(path+"Initialize", connect.NewUnaryHandler(path+"Initialize", r.initialize))
@@ -204,8 +216,13 @@ func (r *taskRuntime) stream(ctx context.Context, at *connect.BidiStream[macpv1.
 	if err != nil {
 		return err
 	}
+	all := r.shown == nil || at.RequestHeader().Get("Authorization") != "Bearer "+token("baton")
 	r.mu.Lock()
-	s := r.session(asked.GetSubscribeSessionId())
+	s, number := r.session(asked.GetSubscribeSessionId()), 0
+	if s != nil && !all {
+		s.streams++
+		number = s.streams
+	}
 	r.mu.Unlock()
 	if s == nil {
 		return errNoSession
@@ -216,7 +233,21 @@ func (r *taskRuntime) stream(ctx context.Context, at *connect.BidiStream[macpv1.
 		_, _ = at.Receive()
 		cancel()
 	}()
-	return shows(ctx, r, int(asked.GetAfterSequence()), func() []*macpv1.Envelope { return s.said }, func(env *macpv1.Envelope) error {
+	var end error
+	err = shows(ctx, r, int(asked.GetAfterSequence()), func() []*macpv1.Envelope {
+		if all {
+			return s.said
+		}
+		var count int
+		if count, end = r.shown(s, number); end != nil {
+			cancel()
+		}
+		return s.said[:count]
+	}, func(env *macpv1.Envelope) error {
 		return at.Send(&macpv1.StreamSessionResponse{Response: &macpv1.StreamSessionResponse_Envelope{Envelope: env}})
 	})
+	if errors.Is(end, io.EOF) {
+		return nil
+	}
+	return cmp.Or(end, err)
 }
