@@ -2,6 +2,7 @@ package home
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/baton-gateway/baton/federation"
@@ -83,8 +84,10 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	case sub.By == Receipt: // its party and the accepted step were set on arrival
 		return r.decideStep(s, s.View, sub.Event, now)
 	}
-	if err := r.checkClock(sub.Event, sub.Since); err != nil {
-		return Decision{Before: s.View}, err
+	if !slices.ContainsFunc(s.Pending, repeatedBy(sub.Event)) {
+		if err := r.checkClock(sub.Event, sub.Since); err != nil {
+			return Decision{Before: s.View}, err
+		}
 	}
 	ev := r.resolve(s, sub.Event)
 	if s.View.Remote && ev.Verb != federation.Offer {

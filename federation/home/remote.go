@@ -46,12 +46,10 @@ func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, 
 // own server.
 func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Action: Await, Event: ev, Before: s.View}
-	for _, each := range s.Pending {
-		if each.Event.From == ev.From && each.Event.Digest() == ev.Digest() {
-			d.Action, d.Awaits = Repeat, true
-			d.Entry = federation.Entry{Event: each.Event, State: s.View.State, Filed: each.Since}
-			return d, nil
-		}
+	if i := slices.IndexFunc(s.Pending, repeatedBy(ev)); i >= 0 {
+		d.Action, d.Awaits = Repeat, true
+		d.Entry = federation.Entry{Event: s.Pending[i].Event, State: s.View.State, Filed: s.Pending[i].Since}
+		return d, nil
 	}
 	if ev.Arrival.Home == "" {
 		if _, err := r.decideStep(s, assumed, ev, now); err != nil {
@@ -62,6 +60,11 @@ func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, n
 		return d, federation.Refuse(ev, federation.QuotaExceeded, "too many steps wait for the home of this handoff")
 	}
 	return d, nil
+}
+
+// A pending step may be repeated at any time, like a filed one.
+func repeatedBy(ev federation.Event) func(federation.Pending) bool {
+	return func(p federation.Pending) bool { return p.Event.From == ev.From && p.Event.Digest() == ev.Digest() }
 }
 
 func (r Rules) assume(s Snapshot, actor federation.DID) federation.View {
