@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/relay"
@@ -105,6 +106,28 @@ func TestPathForwardsOnlyForMovedMailboxes(t *testing.T) {
 		view, err := b.record.View(t.Context(), offer.ID)
 		if err != nil || view.Home != "a.test" {
 			t.Errorf("the home of the handoff is %q (%v), want a.test", view.Home, err)
+		}
+	}
+}
+
+// A home may forward a ruling long after the ruling home replaced its key, but no newer one of that key.
+func TestPathForwardsRulingsOfEndedKeys(t *testing.T) {
+	for name, test := range map[string]struct {
+		ended time.Duration // since the ruling
+		want  string
+	}{
+		"the key ended after the ruling":  {time.Hour, "stored"},
+		"the key ended before the ruling": {-time.Hour, "signature-invalid"},
+	} {
+		all := newGates(t, "a.test", "b.test", "c.test")
+		a, b, c := all[0], all[1], all[2]
+		offer := a.sign("alice", federation.Offer, to("bob"))
+		batch := written("c.test", "b.test", ruled(t, a, "a.test", offer, 1, federation.Link([32]byte{}, offer.Signature.Document)))
+		b.moved = map[federation.DID]federation.HomeID{keyOf("bob").DID: "c.test"}
+		a.endKey(time.Now().Add(test.ended))
+		b.ahead.Store(int64(2 * time.Hour))
+		if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), test.want) {
+			t.Errorf("%s: %v, %v; want %s", name, answer, err, test.want)
 		}
 	}
 }

@@ -35,8 +35,9 @@ import (
 
 // keyring knows the keys of homes and of did:keys.
 type keyring struct {
-	mu   sync.Mutex
-	keys map[federation.DID]ed25519.PublicKey
+	mu    sync.Mutex
+	keys  map[federation.DID]ed25519.PublicKey
+	ended map[federation.DID]time.Time
 }
 
 func (k *keyring) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
@@ -45,6 +46,9 @@ func (k *keyring) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.Publ
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if at, ended := k.ended[q.DID]; ended && q.Received.After(at) {
+		return nil, federation.ErrKeyEnded
+	}
 	if key, ok := k.keys[q.DID]; ok {
 		return []ed25519.PublicKey{key}, nil
 	}
@@ -112,7 +116,7 @@ func (g *gate) later() { g.ahead.Add(int64(2 * time.Second)) }
 // three.
 func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 	t.Helper()
-	ring := &keyring{keys: map[federation.DID]ed25519.PublicKey{}}
+	ring := &keyring{keys: map[federation.DID]ed25519.PublicKey{}, ended: map[federation.DID]time.Time{}}
 	people := map[federation.DID]federation.HomeID{}
 	for i, name := range []string{"alice", "bob", "carol"} {
 		if i < len(names) {
@@ -191,6 +195,15 @@ func (s signer) Sign(ctx context.Context, message []byte) (string, error) {
 
 func (s signer) Verify(ctx context.Context, by federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
 	return signing.VerifyHome(ctx, s.ring, by, message, signature, at)
+}
+
+// endKey ends the key of a home, for all homes.
+func (g *gate) endKey(at time.Time) {
+	g.t.Helper()
+	ring := g.deps.Signer.(signer).ring //nolint:forcetypeassert // it is one
+	ring.mu.Lock()
+	defer ring.mu.Unlock()
+	ring.ended[g.id.DID()] = at
 }
 
 // Route is the route of home.Home: other homes get the steps that their people take part in.

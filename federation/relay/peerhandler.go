@@ -246,7 +246,11 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 			return
 		}
 	}
-	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, p.deps.Now(), []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
+	at := p.deps.Now()
+	if ruled.Home != p.cfg.Home && ruled.Filed.Before(at) {
+		at = ruled.Filed // the third home signed it then, and its key may have ended since
+	}
+	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, at, []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
 		p.ReportMisbehavior(ctx, federation.MisbehaviorRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
 		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
 		return
