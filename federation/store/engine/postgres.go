@@ -77,8 +77,11 @@ func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus
 		if err != nil {
 			return nil, Failure(err)
 		}
-		_, err = conn.ExecContext(ctx, writerSettings)
-		return newWriter(InPostgres, conn), Failure(err)
+		if _, err := conn.ExecContext(ctx, writerSettings); err != nil {
+			_ = conn.Close() // the error of the settings is the reason
+			return nil, Failure(err)
+		}
+		return newWriter(InPostgres, conn), nil
 	}
 	s, err := begin(ctx, opened, newStatements(InPostgres, reader), dial, patience, reg)
 	if err != nil {
