@@ -162,8 +162,23 @@ func (s suite) testDevice(t *testing.T) {
 	if d := diff(decided, got); d != "" || err != nil {
 		t.Errorf("PollDevice: %v (-want +got):\n%s", err, d)
 	}
-	if _, _, err := poll(30); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("a poll after the answer: %v", err)
+	if got, early, err := poll(21); got.DID != ada || early || err != nil { // the first response was lost
+		t.Errorf("a poll after the answer: %+v, %v, %v", got, early, err)
+	}
+	session := federation.Session{ID: "1", Participant: string(ada), Created: federationtest.At(30), Expires: federationtest.At(90), Ends: federationtest.At(30)}
+	if err := record.RedeemLogin(t.Context(), asked.Digest, session); !errors.Is(err, federation.ErrSessionEnded) {
+		t.Errorf("RedeemLogin for a session that has ended: %v", err)
+	}
+	session.Ends = time.Time{}
+	if err := record.RedeemLogin(t.Context(), asked.Digest, session); err != nil { // the first one used nothing up
+		t.Errorf("RedeemLogin: %v", err)
+	}
+	session.ID = "2"
+	if err := record.RedeemLogin(t.Context(), asked.Digest, session); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("RedeemLogin again: %v", err)
+	}
+	if _, _, err := poll(31); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("a poll after the login: %v", err)
 	}
 }
 

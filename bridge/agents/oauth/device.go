@@ -106,7 +106,11 @@ func (s *Server) tokensForDevice(w http.ResponseWriter, r *http.Request, form ur
 		Participant: string(waits.DID), Began: federation.BeganDevice, Key: waits.Key, Bound: waits.Bound, Address: credential.HostOf(r),
 		Client: waits.Client, ClientName: waits.ClientName,
 	}, now)
-	if err := s.deps.Record.StartSession(r.Context(), session); err != nil {
+	err = s.deps.Record.RedeemLogin(r.Context(), waits.Digest, session)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil, badGrant("device_code: it was used before, or has expired")
+	}
+	if err != nil {
 		return nil, err
 	}
 	return s.issue(session, now)

@@ -150,7 +150,12 @@ func (a *Service) Pair(ctx context.Context, who Caller, now time.Time) (Pairing,
 
 // Redeem returns the new session of a pairing code.
 func (a *Service) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
-	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record.Participants, code, from, now)
+	digest := federation.DigestLoginCode(federation.PairingCode, code)
+	var paired federation.LoginCode
+	err := a.deps.Guesses.Guess(from, now, func() (err error) {
+		paired, err = a.deps.Record.Pairing(ctx, digest, now)
+		return err
+	})
 	if err == nil {
 		err = a.CheckBlocked(ctx, paired.DID)
 	}
@@ -160,7 +165,11 @@ func (a *Service) Redeem(ctx context.Context, code string, from netip.Prefix, ad
 	session := credential.NewSession(federation.Session{
 		Participant: string(paired.DID), Began: federation.BeganPairing, Key: paired.Key, Bound: paired.Bound, Address: address,
 	}, now)
-	return session, a.deps.Record.StartSession(ctx, session)
+	err = a.deps.Record.RedeemLogin(ctx, digest, session)
+	if errors.Is(err, federation.ErrNotFound) {
+		err = credential.ErrPairing
+	}
+	return session, err
 }
 
 // Sessions returns the live sessions of a caller under all its names, newest first.

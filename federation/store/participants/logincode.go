@@ -68,6 +68,17 @@ func (s *Participants) SpendPairing(ctx context.Context, digest [32]byte, now ti
 	return c, nil
 }
 
+// Pairing returns the pairing code with the given digest, or [federation.ErrNotFound] for an unknown,
+// used or expired code.
+func (s *Participants) Pairing(ctx context.Context, digest [32]byte, now time.Time) (federation.LoginCode, error) {
+	c, err := oneLoginCode(ctx, s.db.Reads(), `SELECT `+loginCodeColumns+` FROM login_code WHERE digest = ? AND kind = ? AND expires > ?`,
+		digest[:], string(federation.PairingCode), engine.Stamp(now))
+	if err != nil {
+		return federation.LoginCode{}, fmt.Errorf("read pairing code: %w", err)
+	}
+	return c, nil
+}
+
 // Device returns the login of a device awaiting approval, or [federation.ErrNotFound].
 func (s *Participants) Device(ctx context.Context, digest [32]byte, now time.Time) (federation.LoginCode, error) {
 	c, err := oneLoginCode(ctx, s.db.Reads(), `SELECT `+loginCodeColumns+` FROM login_code
@@ -97,7 +108,7 @@ func (s *Participants) DecideDevice(ctx context.Context, c federation.LoginCode,
 }
 
 // PollDevice returns the login of a device, and whether the device polled again before the interval
-// ended. It deletes a decided login. It returns [federation.ErrNotFound] for an unknown or expired
+// ended. It deletes a denied login; [Participants.RedeemLogin] deletes an approved one. It returns [federation.ErrNotFound] for an unknown or expired
 // device.
 func (s *Participants) PollDevice(ctx context.Context, digest [32]byte, now time.Time, interval time.Duration) (c federation.LoginCode, early bool, err error) {
 	type polled struct {
@@ -105,10 +116,10 @@ func (s *Participants) PollDevice(ctx context.Context, digest [32]byte, now time
 		early bool
 	}
 	p, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (p polled, err error) {
-		decided, err := oneLoginCode(ctx, q, `DELETE FROM login_code WHERE digest = ? AND kind = ? AND (did <> '' OR denied = 1) AND expires > ? RETURNING `+loginCodeColumns,
+		denied, err := oneLoginCode(ctx, q, `DELETE FROM login_code WHERE digest = ? AND kind = ? AND denied = 1 AND expires > ? RETURNING `+loginCodeColumns,
 			digest[:], string(federation.DeviceCode), engine.Stamp(now))
 		if !errors.Is(err, federation.ErrNotFound) {
-			return polled{code: decided}, err
+			return polled{code: denied}, err
 		}
 		var last int64
 		err = q.Row(ctx, `SELECT polled FROM login_code WHERE digest = ? AND kind = ? AND expires > ?`,
@@ -116,8 +127,8 @@ func (s *Participants) PollDevice(ctx context.Context, digest [32]byte, now time
 		if err != nil {
 			return p, err
 		}
-		p.early = now.Before(engine.Moment(last).Add(interval))
 		p.code, err = oneLoginCode(ctx, q, `UPDATE login_code SET polled = ? WHERE digest = ? RETURNING `+loginCodeColumns, engine.Stamp(now), digest[:])
+		p.early = p.code.DID == "" && now.Before(engine.Moment(last).Add(interval))
 		return p, err
 	})
 	if err != nil {

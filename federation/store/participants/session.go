@@ -87,6 +87,25 @@ func (s *Participants) RedeemCode(ctx context.Context, session federation.Sessio
 	return nil
 }
 
+// RedeemLogin begins the session of a pairing code or of an approved device, and deletes the code. It
+// returns [federation.ErrNotFound] if the code was used meanwhile, and the errors of StartSession.
+func (s *Participants) RedeemLogin(ctx context.Context, digest [32]byte, session federation.Session) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		n, err := q.Exec(ctx, `DELETE FROM login_code WHERE digest = ? AND did <> '' AND expires > ?`, digest[:], engine.Stamp(session.Created))
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return federation.ErrNotFound
+		}
+		return StartSession(ctx, q, session)
+	})
+	if err != nil {
+		return fmt.Errorf("redeem login of %s: %w", session.Participant, err)
+	}
+	return nil
+}
+
 const loginLife = 365 * 24 * time.Hour
 
 func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
