@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // The home of a handoff is away while an agent of a directory of another home takes the work and ends
@@ -29,32 +33,8 @@ func TestFilesWorkWithoutTheHomeOfTheHandoff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := newNeighbours(t, "a.test", "b.test")
-			a, b := all[0], all[1]
-			key, did := b.key(t, 1)
-			w := &filesWorld{voice: filepath.Join(a.dir, "calls"), tasks: filepath.Join(a.dir, "tasks")}
-			for _, path := range []string{w.voice, w.tasks} {
-				if err := os.Mkdir(path, 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
-			secret := filepath.Join(a.dir, "pair.key")
-			if err := os.WriteFile(secret, []byte(voiceSecret), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			a.settle(t, all, fmt.Sprintf(`[[files.voice]]
-name = "calls"
-dir = %q
-agents = { bob = %q }
-[[files.voice.pairs]]
-agents = ["bob", "alice"]
-secret_file = %q
-[[files.tasks]]
-name = "research"
-dir = %q
-`, w.voice, did, secret, w.tasks))
-			a.start(t)
-			b.start(t)
+			a, b, w := newFilesNeighbours(t)
+			key, _ := b.key(t, 1)
 			id := b.must(t, "handoff", "offer", "--key-file", key, "--to", "did:web:a.test:dir:"+test.agent, "--title", "Cite three sources on X")
 			file := test.waits(t, w)
 			b.kill(t)
@@ -70,6 +50,39 @@ dir = %q
 			agree(t, id, test.verbs, a, b)
 		})
 	}
+}
+
+// newFilesNeighbours starts a home with directories, and one whose first key is bob of the voice
+// directory.
+func newFilesNeighbours(t *testing.T) (files, other neighbour, w *filesWorld) {
+	t.Helper()
+	all := newNeighbours(t, "a.test", "b.test")
+	files, other = all[0], all[1]
+	_, did := other.key(t, 1)
+	w = &filesWorld{voice: filepath.Join(files.dir, "calls"), tasks: filepath.Join(files.dir, "tasks")}
+	for _, path := range []string{w.voice, w.tasks} {
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := filepath.Join(files.dir, "pair.key")
+	if err := os.WriteFile(secret, []byte(voiceSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files.settle(t, all, fmt.Sprintf(`[[files.voice]]
+name = "calls"
+dir = %q
+agents = { bob = %q }
+[[files.voice.pairs]]
+agents = ["bob", "alice"]
+secret_file = %q
+[[files.tasks]]
+name = "research"
+dir = %q
+`, w.voice, did, secret, w.tasks))
+	files.start(t)
+	other.start(t)
+	return files, other, w
 }
 
 // An agent of a registry takes work by an ack, and fails it, while the home of the handoff is away.
@@ -94,6 +107,40 @@ func TestAgentFailsWorkWithoutTheHomeOfTheHandoff(t *testing.T) {
 	}
 	b.start(t)
 	agree(t, id, "offer accept fail", a, b)
+}
+
+// An external agent takes a task and rejects it, while the home of the handoff is away.
+func TestExternalAgentRejectsWorkWithoutTheHomeOfTheHandoff(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		offer, table string
+		ends         wire.TaskState
+		verbs        string
+	}{
+		"an offer to it": {"--to=did:web:a.test:a2a:researcher", "", wire.TaskStateRejected, "offer accept fail"},
+		"an open offer":  {"--open", `claims = ["ocr"]`, wire.TaskStateFailed, "offer claim fail"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+			all := newNeighbours(t, "a.test", "b.test")
+			a, b := all[0], all[1]
+			a.settle(t, all, agentTable(agent, "offer_from = [\"any\"]\n"+test.table))
+			a.start(t)
+			b.start(t)
+			key, _ := b.key(t, 1)
+			id := b.must(t, "handoff", "offer", "--key-file", key, test.offer, "--caps", "ocr", "--title", "Read it")
+			task := awaitTask(t, agent, 0)
+			b.kill(t)
+			verbs := strings.Fields(test.verbs)
+			task.Say(wire.TaskStateWorking, "")
+			a.deferred(t, verbs[1])
+			task.Say(test.ends, "")
+			a.deferred(t, verbs[2])
+			b.start(t)
+			agree(t, id, test.verbs, a, b)
+		})
+	}
 }
 
 // deferred waits until a step waits for the home of its handoff.

@@ -3,11 +3,13 @@ package a2aclient_test
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -482,13 +484,13 @@ func TestRunPinsTheKeyOfTheCard(t *testing.T) {
 	t.Parallel()
 	_, first, _ := ed25519.GenerateKey(nil)
 	_, second, _ := ed25519.GenerateKey(nil)
-	var changed, forged atomic.Bool
+	var changed, forged, away atomic.Bool
 	server := signedCard(t, func() ed25519.PrivateKey {
 		if changed.Load() {
 			return second
 		}
 		return first
-	}, forged.Load)
+	}, forged.Load, away.Load)
 	w := newWorld(t, server.URL)
 	run := func() error {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -511,9 +513,25 @@ func TestRunPinsTheKeyOfTheCard(t *testing.T) {
 	if err := run(); err == nil || !strings.Contains(err.Error(), "baton a2a confirm researcher") {
 		t.Errorf("a card with another key is %v", err)
 	}
+	unpin := w.link.(bridge.Pinned).Unpin //nolint:forcetypeassert // it is one
+	away.Store(true)
+	unpin() // an operator confirms the second key, but the key set is away
+	if err := run(); err == nil || strings.Contains(err.Error(), "baton a2a confirm") || !strings.Contains(err.Error(), "503") {
+		t.Errorf("a card whose key set is away is %v", err)
+	}
+	away.Store(false)
 	changed.Store(false)
 	if err := run(); !errors.Is(err, context.Canceled) {
 		t.Errorf("the first key is %v", err)
+	}
+	unpin() // nothing is left to confirm
+	changed.Store(true)
+	if err := run(); err == nil || !strings.Contains(err.Error(), "baton a2a confirm researcher") {
+		t.Errorf("another key after an old confirmation is %v", err)
+	}
+	unpin()
+	if err := run(); !errors.Is(err, context.Canceled) {
+		t.Errorf("the confirmed key is %v", err)
 	}
 }
 
@@ -566,4 +584,46 @@ func TestRunOpensTheStreamsOfResumedTasks(t *testing.T) {
 	stop()
 	w.run(t)
 	await(2)
+}
+
+// The agent asks, the link goes down, and the first poll after a reconnect fails.
+func TestDeliverTextWaitsUntilTheTaskIsRead(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	var broken atomic.Int32
+	agent.Before = func(method string) error {
+		if method == "GetTask" && broken.Add(-1) >= 0 {
+			return errors.New("broken")
+		}
+		return nil
+	}
+	w := newWorld(t, agent.URL)
+	stop := w.run(t)
+	offer := w.offer(t, "x")
+	if err := w.link.Deliver(t.Context(), offer); err != nil {
+		t.Fatal(err)
+	}
+	agent.Task(0).Say(wire.TaskStateInputRequired, "Which topic?")
+	w.awaitState(t, offer.View.ID, federation.Assigned)
+	agent.Task(0).Say(wire.TaskStateWorking, "") // in response to the answer
+	stop()
+	broken.Store(2)
+	w.run(t)
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := federation.Text{ID: id, Author: w.ada, To: agentDID, Body: "Birds", About: offer.View.ID}
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := w.link.(bridge.TextLink).DeliverText(t.Context(), text) //nolint:forcetypeassert // it is one
+		if err == nil {
+			break
+		}
+		if _, away := errors.AsType[*federation.UnavailableError](err); !away || time.Now().After(end) {
+			t.Fatalf("the answer is %v", err)
+		}
+	}
+	if got := agent.Texts(agent.Task(0)); !slices.Contains(got, "Birds") {
+		t.Errorf("the agent has %q", got)
+	}
 }

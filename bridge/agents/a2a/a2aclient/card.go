@@ -35,8 +35,16 @@ type card struct {
 
 	schemes wire.NamedSecuritySchemes
 	key     string // of the signing key; "" without a valid signature
-	doubt   string // why a signature could not be verified; "" for none
+	doubt   error  // why a signature could not be verified, or nil
 	until   time.Time
+}
+
+// obstacle returns why a signature could not be verified, or "".
+func (c *card) obstacle() string {
+	if c.doubt == nil {
+		return ""
+	}
+	return c.doubt.Error()
 }
 
 // best prefers the newest version of the protocol, and JSON-RPC first.
@@ -106,7 +114,7 @@ func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	case errors.Is(verdict, errForged):
 		return nil, fmt.Errorf("card %s: %w", l.cfg.Card, verdict)
 	case !errors.Is(verdict, errUnsigned):
-		c.doubt = verdict.Error()
+		c.doubt = verdict
 	}
 	return c, nil
 }

@@ -68,6 +68,12 @@ func isNetwork(err error) bool {
 	return isNet || isAny(err, context.DeadlineExceeded, context.Canceled)
 }
 
+// isOutage reports whether a later request may succeed.
+func isOutage(err error) bool {
+	status, answered := errors.AsType[*statusError](err)
+	return isNetwork(err) || answered && (status.code >= http.StatusInternalServerError || status.code == http.StatusTooManyRequests)
+}
+
 func cannotList(err error) bool {
 	return isAny(err, wire.ErrUnsupportedOperation, wire.ErrMethodNotFound, wire.ErrUnauthenticated, wire.ErrUnauthorized)
 }

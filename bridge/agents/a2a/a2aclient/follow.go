@@ -159,11 +159,15 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	case t.ended:
 		return false, false, nil // the handoff's home has not ruled yet
 	}
-	reading, document, terminal, err := s.read(ctx, t, view.State)
+	expected, err := s.ports.Gateway.Expected(ctx, t.handoff, cmp.Or(view.Offeree, s.did))
+	if err != nil {
+		return false, false, fmt.Errorf("read handoff %s: %w", t.handoff, err)
+	}
+	reading, document, terminal, err := s.read(ctx, t, expected.State)
 	if err != nil {
 		return false, false, err
 	}
-	if terminal && view.State == federation.Open && len(reading.Steps) == 0 { // stays open for others
+	if terminal && expected.State == federation.Open && len(reading.Steps) == 0 { // stays open for others
 		s.log.LogAttrs(ctx, slog.LevelInfo, "open offer not claimed", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)))
 		err := s.remove(ctx, t)
 		if err == nil {
@@ -188,6 +192,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 			return true, true, s.close(ctx, t, view)
 		}
 	}
+	t.read = true
 	if t.asked = reading.Question != nil; t.asked {
 		filed, err := s.ask(ctx, t, view, *reading.Question, document)
 		return false, moved || filed, err

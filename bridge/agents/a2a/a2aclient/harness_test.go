@@ -189,13 +189,17 @@ func taskOf(id string, state wire.TaskState) map[string]any {
 }
 
 // signedCard returns a server of a card signed with the current key.
-func signedCard(t *testing.T, key func() ed25519.PrivateKey, forge func() bool) *httptest.Server {
+func signedCard(t *testing.T, key func() ed25519.PrivateKey, forge, away func() bool) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	encode := base64.RawURLEncoding.EncodeToString
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		if away() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		public, _ := key().Public().(ed25519.PublicKey)
 		_ = json.NewEncoder(w).Encode(map[string]any{"keys": []any{map[string]any{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": encode(public)}}})
 	})

@@ -50,6 +50,6 @@ func Inspect(ctx context.Context, address string, allowPrivate bool, transport *
 	}
 	return Inspection{
 		Card: address, Name: c.Name, Version: c.Version, URL: at.URL, Binding: string(at.ProtocolBinding), Protocol: string(at.ProtocolVersion),
-		Streaming: c.Capabilities.Streaming, Push: c.Capabilities.PushNotifications, Updates: updatesOf(c.Capabilities), Skills: c.skills(), Schemes: schemes, Key: c.key, Doubt: c.doubt,
+		Streaming: c.Capabilities.Streaming, Push: c.Capabilities.PushNotifications, Updates: updatesOf(c.Capabilities), Skills: c.skills(), Schemes: schemes, Key: c.key, Doubt: c.obstacle(),
 	}, nil
 }

@@ -63,6 +63,7 @@ type task struct {
 	reports  int
 	reply    string          // ID of an unconfirmed answer; "" for none
 	done     map[string]bool // steps filed by this process, by key
+	read     bool            // by this session
 	asked    bool            // the agent waits for input
 	ended    bool            // the task is over, and its last step was filed
 	lost     time.Time       // zero for never

@@ -114,8 +114,8 @@ func (l *Link) Describe() bridge.Description {
 		if c.key != "" {
 			d.Negotiated["signed"] = c.key[:16]
 		}
-		if c.doubt != "" {
-			d.Obstacles = append(d.Obstacles, c.doubt)
+		if why := c.obstacle(); why != "" {
+			d.Obstacles = append(d.Obstacles, why)
 		}
 	}
 	l.mu.Lock()
@@ -342,14 +342,19 @@ type pinned struct {
 
 func pinJournal(name string) string { return network + "-card/" + name }
 
-// pin accepts a card without a valid signature if no card had one before.
+// pin accepts a card without a valid signature if no card had one before. An outage of the key set does
+// not change the key.
 func (l *Link) pin(ctx context.Context, c *card) error {
 	was, length, err := readPin(ctx, l.deps.Journals, l.cfg.Name)
 	switch {
 	case err != nil:
 		return err
 	case was == c.key:
+		l.changed.Store(false)
+		l.confirmed.Store(false)
 		return nil
+	case was != "" && isOutage(c.doubt):
+		return c.doubt
 	case was != "" && !l.confirmed.Swap(false):
 		l.changed.Store(true)
 		return &changedKeyError{l.cfg.Name, was, c.key}

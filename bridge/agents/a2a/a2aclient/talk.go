@@ -41,6 +41,9 @@ func (l *Link) DeliverText(ctx context.Context, text federation.Text) error {
 	return l.answerTask(ctx, waiting[0], text)
 }
 
+var errUnread = errors.New("a task was not read yet after a reconnect")
+
+// waiting returns an error while a task that may wait for the answer is unread.
 func (l *Link) waiting(ctx context.Context, text federation.Text) ([]*task, error) {
 	l.mu.Lock()
 	candidates := make([]*task, 0, len(l.tasks))
@@ -53,9 +56,10 @@ func (l *Link) waiting(ctx context.Context, text federation.Text) ([]*task, erro
 	var found []*task
 	for _, t := range candidates {
 		t.mu.Lock()
-		asked := t.id != "" && (t.asked || t.reply == text.ID.String())
+		asked, unread := t.asked || t.reply == text.ID.String(), !t.read
+		made := t.id != ""
 		t.mu.Unlock()
-		if !asked {
+		if !made || !asked && !unread {
 			continue
 		}
 		view, err := l.ports.Gateway.View(ctx, t.handoff)
@@ -66,8 +70,12 @@ func (l *Link) waiting(ctx context.Context, text federation.Text) ([]*task, erro
 		if err != nil {
 			return nil, err
 		}
-		if same && !view.Over {
+		switch {
+		case !same || view.Over:
+		case asked:
 			found = append(found, t)
+		default:
+			return nil, l.away(errUnread)
 		}
 	}
 	return found, nil
