@@ -11,12 +11,11 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// newFilesOnFreeq starts a gateway with a freeq server, a voice directory and a ".handoffs"
-// directory. The freeq user alice is bob of the voice directory; records name her by her DID.
-func newFilesOnFreeq(t *testing.T) (*freeqWorld, *filesWorld) {
+// newDirectories makes a voice directory and a ".handoffs" directory, and returns them with their
+// tables. The DID is bob of the voice directory.
+func newDirectories(t *testing.T, dir, did string) (w *filesWorld, tables string) {
 	t.Helper()
-	dir, user := t.TempDir(), string(didOf(seeded("alice")))
-	w := &filesWorld{voice: filepath.Join(dir, "calls"), tasks: filepath.Join(dir, "tasks")}
+	w = &filesWorld{voice: filepath.Join(dir, "calls"), tasks: filepath.Join(dir, "tasks")}
 	for _, path := range []string{w.voice, w.tasks} {
 		if err := os.Mkdir(path, 0o755); err != nil {
 			t.Fatal(err)
@@ -26,7 +25,7 @@ func newFilesOnFreeq(t *testing.T) (*freeqWorld, *filesWorld) {
 	if err := os.WriteFile(secret, []byte(voiceSecret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := newFreeqWorld(t, fmt.Sprintf(`[[files.voice]]
+	return w, fmt.Sprintf(`[[files.voice]]
 name = "calls"
 dir = %q
 agents = { bob = %q }
@@ -37,7 +36,16 @@ secret_file = %q
 name = "research"
 dir = %q
 trusted = ["scanner"]
-`, w.voice, user, secret, w.tasks))
+`, w.voice, did, secret, w.tasks)
+}
+
+// newFilesOnFreeq starts a gateway with a freeq server, a voice directory and a ".handoffs"
+// directory. The freeq user alice is bob of the voice directory; records name her by her DID.
+func newFilesOnFreeq(t *testing.T) (*freeqWorld, *filesWorld) {
+	t.Helper()
+	user := string(didOf(seeded("alice")))
+	w, tables := newDirectories(t, t.TempDir(), user)
+	server := newFreeqWorld(t, tables)
 	w.world = &world{house: server.house, key: person{key: seeded("alice"), did: user}}
 	return server, w
 }

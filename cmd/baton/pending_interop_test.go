@@ -59,27 +59,8 @@ func newFilesNeighbours(t *testing.T) (files, other neighbour, w *filesWorld) {
 	all := newNeighbours(t, "a.test", "b.test")
 	files, other = all[0], all[1]
 	_, did := other.key(t, 1)
-	w = &filesWorld{voice: filepath.Join(files.dir, "calls"), tasks: filepath.Join(files.dir, "tasks")}
-	for _, path := range []string{w.voice, w.tasks} {
-		if err := os.Mkdir(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	secret := filepath.Join(files.dir, "pair.key")
-	if err := os.WriteFile(secret, []byte(voiceSecret), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	files.settle(t, all, fmt.Sprintf(`[[files.voice]]
-name = "calls"
-dir = %q
-agents = { bob = %q }
-[[files.voice.pairs]]
-agents = ["bob", "alice"]
-secret_file = %q
-[[files.tasks]]
-name = "research"
-dir = %q
-`, w.voice, did, secret, w.tasks))
+	w, tables := newDirectories(t, files.dir, did)
+	files.settle(t, all, tables)
 	files.start(t)
 	other.start(t)
 	return files, other, w

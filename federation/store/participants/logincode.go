@@ -108,8 +108,8 @@ func (s *Participants) DecideDevice(ctx context.Context, c federation.LoginCode,
 }
 
 // PollDevice returns the login of a device, and whether the device polled again before the interval
-// ended. It deletes a denied login; [Participants.RedeemLogin] deletes an approved one. It returns [federation.ErrNotFound] for an unknown or expired
-// device.
+// ended. It deletes a denied login; [Participants.RedeemLogin] deletes an approved one. It returns
+// [federation.ErrNotFound] for an unknown or expired device.
 func (s *Participants) PollDevice(ctx context.Context, digest [32]byte, now time.Time, interval time.Duration) (c federation.LoginCode, early bool, err error) {
 	type polled struct {
 		code  federation.LoginCode
